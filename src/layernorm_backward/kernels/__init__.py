@@ -1,0 +1,100 @@
+"""The registry: every layer-normalization implementation, under the one name that tables and legends use.
+
+A kernel's module is imported when the kernel is asked for, so that a missing technology (CUDA, say)
+costs nothing until then. Other packages add kernels through the entry-point group `GROUP`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from layernorm_backward.dtypes import DTYPE_NAMES
+
+GROUP = "layernorm_backward.kernels"
+_HOME = {
+    "reference": "reference:KERNEL",
+    "compact": "published:COMPACT",
+    "overcached": "published:OVERCACHED",
+    "recentred": "recentred:KERNEL",
+    "numba_fused": "numba_fused:KERNEL",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One implementation of the layer-normalization forward and backward pass.
+
+    forward(x, gamma, beta, eps, out=None) -> y, saved      x, y (..., D); gamma, beta (D,)
+    backward(dy, saved, out=None) -> dx, dgamma, dbeta      dy, dx (..., D); dgamma, dbeta (D,)
+
+    `default_eps` is the implementation's own eps; a kernel obeys the eps it is given. `source` says
+    where formula and layout come from. `unsupported` maps a dtype's name to the reason it is missing.
+    """
+
+    name: str
+    device: Literal["cpu", "cuda"]
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    default_eps: float
+    source: str
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the storage dtypes this kernel takes, widest first."""
+        return tuple(name for name in DTYPE_NAMES if name not in self.unsupported)
+
+
+class _Registry(Mapping[str, Kernel]):
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in _points():
+            raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
+        kernel = _points()[name].load()
+        if kernel.name != name:
+            raise ValueError(f"kernel {name!r} calls itself {kernel.name!r}; the two names must agree")
+        return kernel
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_points())
+
+    def __len__(self) -> int:
+        return len(_points())
+
+    def __contains__(self, name: object) -> bool:
+        return name in _points()
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    own = {name: EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in _HOME.items()}
+    return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in own}
+
+
+def module_of(name: str) -> str:
+    """The dotted module that holds a kernel, found without importing it."""
+    if name not in _points():
+        raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
+    return _points()[name].module
+
+
+def available(kernel: Kernel) -> str | None:
+    """None where this kernel can run here, else the reason why it cannot, in a sentence."""
+    if kernel.device == "cuda":
+        return _cuda_missing()
+    return None
+
+
+def _cuda_missing() -> str | None:
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed"
+    try:
+        return None if cupy.cuda.runtime.getDeviceCount() else "no CUDA device was found"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no CUDA device can be used: {error}"
+
+
+KERNELS: Mapping[str, Kernel] = _Registry()
