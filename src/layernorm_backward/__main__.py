@@ -1,0 +1,101 @@
+"""Every step of the workflow as a command that also runs by hand."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from layernorm_backward import config, experiments, figures, files, tables
+from layernorm_backward.provenance import constant
+
+
+def measure(stem: str, config_path: Path, table: Path) -> None:
+    """Run one experiment with its config file; writes table, samples and meta."""
+    from layernorm_backward.record import record
+
+    name = experiments.module_name(stem)
+    run = importlib.import_module(name).run
+    needs = constant(name, "NEEDS")
+    arguments = config.load(config_path, run, needs)
+    inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
+    started = datetime.now(UTC)
+    result = run(**arguments, **inputs)
+    measured, samples = result if isinstance(result, tuple) else (result, None)
+    if samples is not None:
+        tables.write_samples(samples, table.parent.parent / "samples" / table.name)
+    tables.write(measured, table, record(name, arguments, config_path, started))
+    print(f"{table}: {len(measured)} rows")
+
+
+def figure(stem: str, tables_dir: Path, out: Path) -> None:
+    """Draw one figure from its tables; writes OUT.pdf, OUT.svg and OUT.png."""
+    from layernorm_backward.figures import style
+
+    module = importlib.import_module(figures.module_name(stem))
+    with style.context():
+        drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
+        for suffix in (".pdf", ".svg", ".png"):
+            with files.whole(out.with_suffix(suffix)) as temporary:
+                drawing.savefig(temporary, metadata=style.metadata(suffix))
+
+
+def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
+    """Judge every claim by its predicate over the tables; fails where one of ours does not hold."""
+    from layernorm_backward.paper import claims as judge
+    from layernorm_backward.record import record
+
+    started = datetime.now(UTC)
+    judged = judge.run(claims_yaml, tables_dir)
+    tables.write(judged, table, record(judge.__name__, {}, claims_yaml, started))
+    judge.require(judged)
+
+
+def numbers(tables_dir: Path, out: Path) -> None:
+    """Compute every number that the paper prints; writes OUT as JSON."""
+    from layernorm_backward.paper import numbers as collect
+
+    collect.write(tables_dir, out)
+
+
+_COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
+    "figure": (figure, ("stem", "tables_dir", "out")),
+    "claims": (claims, ("claims_yaml", "tables_dir", "table")),
+    "numbers": (numbers, ("tables_dir", "out")),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m layernorm_backward", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for stem in experiments.EXPERIMENTS:
+        sub = commands.add_parser(stem, help=f"measure the table {stem}")
+        sub.set_defaults(function=measure, stem=stem)
+        _add_arguments(sub, ("config_path", "table"))
+    for name, (function, arguments) in _COMMANDS.items():
+        sub = commands.add_parser(name, help=function.__doc__)
+        sub.set_defaults(function=function)
+        _add_arguments(sub, arguments)
+    return parser
+
+
+def _add_arguments(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    for name in names:
+        parser.add_argument(name, type=str if name == "stem" else Path, metavar=name.upper())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; an error in a config, a table or a value ends in one line and exit code 1."""
+    arguments = vars(_parser().parse_args(argv))
+    function = arguments.pop("function")
+    try:
+        function(**arguments)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Files that are either whole or not there: written under a temporary name, then renamed."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,80 @@
+"""Where a table comes from: a hash of the code it was computed with, and the record kept beside it.
+
+The hash covers the contents of the modules that an entry module imports, however deep, found by reading
+their import statements; of the kernels it covers only those named. It depends on no file time and no
+commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for these
+hashes at each start.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from layernorm_backward.kernels import module_of
+
+PACKAGE = "layernorm_backward"
+ROOT = Path(__file__).parent
+
+
+def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
+    """Hex digest over the source of `module` and all it uses, and of the kernels of these names."""
+    homes = {module_of(name) for name in kernels}
+    digest = hashlib.sha256()
+    for name in sorted(modules_used(module, *homes)):
+        digest.update(name.encode() + b"\0" + _path(name).read_bytes())
+    for name in sorted(home for home in homes if not home.startswith(PACKAGE)):
+        digest.update(name.encode() + b"\0" + Path(find_spec(name).origin).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def modules_used(*entries: str) -> set[str]:
+    """The package's modules that `entries` import, directly or not, themselves included."""
+    found: set[str] = set()
+    todo = list(entries)
+    while todo:
+        name = todo.pop()
+        if name not in found and name.startswith(PACKAGE):
+            found.add(name)
+            todo.extend(imports(name))
+    return found
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """The package's modules named in the import statements of `module`, anywhere in its text."""
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(name for name in names if name.startswith(PACKAGE) and _exists(name))
+
+
+def constant(module: str, name: str) -> tuple[str, ...]:
+    """A module's constant tuple of strings (`NEEDS`, `TABLES`), read without importing the module."""
+    for node in ast.parse(_path(module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+def _exists(module: str) -> bool:
+    return _file(module).exists() or _init(module).exists()
+
+
+def _path(module: str) -> Path:
+    return _file(module) if _file(module).exists() else _init(module)
+
+
+def _file(module: str) -> Path:
+    return ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py") if module != PACKAGE else _init(module)
+
+
+def _init(module: str) -> Path:
+    return ROOT.joinpath(*module.split(".")[1:], "__init__.py")

@@ -1,0 +1,148 @@
+"""Tables: a CSV with the columns of its schema, and beside it what produced it (`<stem>.meta.json`)."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from layernorm_backward.files import whole
+from layernorm_backward.schemas import SCHEMAS, Kind, Schema
+
+_TRUTH = {"True": True, "False": False, "true": True, "false": False, "": pd.NA}
+
+
+class TableError(ValueError):
+    """A table that does not hold what its schema says; the message names file, column and row."""
+
+
+def write(table: pd.DataFrame, path: Path, meta: dict[str, Any] | None = None) -> None:
+    """Check `table` against the schema of the path's stem, then write CSV and meta, each whole."""
+    table = _checked(table, SCHEMAS[path.stem], path)
+    write_samples(table, path)
+    record = dict(meta or {}) | {"table": path.name, "rows": len(table), "sha256": sha256(path)}
+    with whole(meta_path(path)) as temporary:
+        temporary.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def write_samples(samples: pd.DataFrame, path: Path) -> None:
+    """Write a CSV without a schema (every repetition of a timing), whole."""
+    with whole(path) as temporary:
+        samples.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read(path: Path, *, verify: bool = True) -> pd.DataFrame:
+    """Read a table, its columns in the types of its schema.
+
+    Raises TableError where the file is missing, was cut or edited since it was written (its hash is in
+    the meta file; `verify=False` skips that), or where a column is missing, unknown or of another type.
+    """
+    schema = _schema(path)
+    if not path.exists():
+        raise TableError(f"{path}: there is no such table; make it with: snakemake {path}")
+    if verify:
+        _verify(path)
+    raw = pd.read_csv(path, dtype=str, keep_default_na=False)
+    _check_columns(raw, schema, path)
+    typed = {name: _typed(raw[name], kind, path) for name, kind in schema.columns.items()}
+    return _checked(pd.DataFrame(typed), schema, path)
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """What produced the table at `path`: machine, versions, date, code hash, config."""
+    return json.loads(meta_path(path).read_text(encoding="utf-8"))
+
+
+def meta_path(path: Path) -> Path:
+    return path.with_suffix(".meta.json")
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _schema(path: Path) -> Schema:
+    if path.stem not in SCHEMAS:
+        raise TableError(f"{path}: no table is called {path.stem!r}; allowed: {', '.join(SCHEMAS)}")
+    return SCHEMAS[path.stem]
+
+
+def _verify(path: Path) -> None:
+    if not meta_path(path).exists():
+        raise TableError(f"{path}: {meta_path(path).name} is missing beside it; measure the table again")
+    if read_meta(path)["sha256"] != sha256(path):
+        raise TableError(
+            f"{path}: the table was cut or edited after it was measured (its sha256 differs from "
+            f"{meta_path(path).name}); measure it again"
+        )
+
+
+def _check_columns(table: pd.DataFrame, schema: Schema, path: Path) -> None:
+    missing = [name for name in schema.columns if name not in table.columns]
+    unknown = [str(name) for name in table.columns if name not in schema.columns]
+    if missing or unknown:
+        raise TableError(
+            f"{path}: missing columns: {missing or 'none'}, unknown columns: {unknown or 'none'}; "
+            f"allowed: {', '.join(schema.columns)}"
+        )
+
+
+def _typed(column: pd.Series, kind: Kind, path: Path) -> pd.Series:
+    try:
+        return _CONVERT[kind](column)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TableError(f"{path}: column {column.name!r} must hold {kind}: {error}") from error
+
+
+def _to_bool(column: pd.Series) -> pd.Series:
+    return column.map(lambda text: _TRUTH[str(text)]).astype("boolean")
+
+
+def _to_float(column: pd.Series) -> pd.Series:
+    return pd.to_numeric(column.replace("", "nan"), errors="raise").astype("float64")
+
+
+def _to_int(column: pd.Series) -> pd.Series:
+    return pd.to_numeric(column.replace("", pd.NA), errors="raise").astype("Int64")
+
+
+def _to_str(column: pd.Series) -> pd.Series:
+    return column.astype(str)
+
+
+_CONVERT = {"str": _to_str, "int": _to_int, "float": _to_float, "bool": _to_bool}
+
+
+def _checked(table: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
+    _check_columns(table, schema, path)
+    table = table[list(schema.columns)].reset_index(drop=True)
+    for name, kind in schema.columns.items():
+        _check_kind(table, name, kind, path)
+    _check_keys(table, schema, path)
+    return table
+
+
+def _check_kind(table: pd.DataFrame, name: str, kind: Kind, path: Path) -> None:
+    column = table[name]
+    fits = {
+        "str": pd.api.types.is_string_dtype(column) or column.map(lambda v: isinstance(v, str)).all(),
+        "int": pd.api.types.is_integer_dtype(column),
+        "float": pd.api.types.is_float_dtype(column),
+        "bool": pd.api.types.is_bool_dtype(column),
+    }
+    if len(table) and not fits[kind]:
+        raise TableError(f"{path}: column {name!r} must hold {kind}, holds {column.dtype}")
+    unmeasured = table["reason"] != "" if "reason" in table else False
+    empty = column.isna() & ~pd.Series(unmeasured, index=table.index)
+    if kind != "float" and empty.any():
+        raise TableError(f"{path}: column {name!r}, row {empty.idxmax()}: empty, and no reason is given")
+
+
+def _check_keys(table: pd.DataFrame, schema: Schema, path: Path) -> None:
+    keys = table[list(schema.keys)]
+    if keys.isna().any().any():
+        raise TableError(f"{path}: a key is empty; keys are {', '.join(schema.keys)}")
+    if keys.duplicated().any():
+        row = int(keys.duplicated().idxmax())
+        raise TableError(f"{path}: row {row} repeats the key {keys.iloc[row].to_dict()}")
