@@ -1,0 +1,126 @@
+"""The machine that a number was measured on: processor, caches, memory, versions, load.
+
+Read from the operating system (Linux: /proc and /sys; macOS: sysctl) and from package metadata; nothing
+that is described is imported, so this costs milliseconds. What a system does not tell is "" or 0.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+PACKAGES = (
+    "numpy",
+    "numba",
+    "llvmlite",
+    "scipy",
+    "ml_dtypes",
+    "pandas",
+    "sympy",
+    "python-flint",
+    "matplotlib",
+    "snakemake",
+)
+_CPU = Path("/sys/devices/system/cpu")
+_SYSCTL_CACHES = {"l1d": "hw.l1dcachesize", "l2": "hw.l2cachesize", "last_level": "hw.l3cachesize"}
+
+
+def describe() -> dict[str, str | int | float]:
+    """Provenance of a measurement: one flat record, units in the names, a version for each package."""
+    caches = cache_bytes()
+    return {
+        "cpu": cpu_model(),
+        "cores_usable": usable_cores(),
+        "cores_physical": psutil.cpu_count(logical=False) or 0,
+        "cores_logical": psutil.cpu_count() or 0,
+        "l1d_bytes": caches.get("l1d", 0),
+        "l2_bytes": caches.get("l2", 0),
+        "last_level_cache_bytes": caches.get("last_level", 0),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_1min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
+        "architecture": platform.machine(),
+        "os": _operating_system(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def usable_cores() -> int:
+    """Logical cores that this process may run on: its affinity mask where there is one."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def last_level_cache_bytes() -> int:
+    """Bytes of the last-level cache that the first core sees; 0 where the system does not tell."""
+    return cache_bytes().get("last_level", 0)
+
+
+def cache_bytes() -> dict[str, int]:
+    """Bytes of the first core's caches: l1d, l2 and last_level (the largest level there is)."""
+    if sys.platform == "darwin":
+        sizes = {name: int(_sysctl(key) or 0) for name, key in _SYSCTL_CACHES.items()}
+        return sizes | {"last_level": sizes["last_level"] or sizes["l2"]}
+    return _linux_caches(_CPU / "cpu0" / "cache")
+
+
+def cpu_model() -> str:
+    """The processor's own name; the architecture where the system does not tell."""
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+    return _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine()
+
+
+def _linux_caches(folder: Path) -> dict[str, int]:
+    levels = {}
+    for index in sorted(folder.glob("index*")):
+        level, kind = (_text(index / name) for name in ("level", "type"))
+        if kind != "Instruction" and level:
+            levels[int(level)] = _bytes(_text(index / "size"))
+    if not levels:
+        return {}
+    return {"l1d": levels.get(1, 0), "l2": levels.get(2, 0), "last_level": levels[max(levels)]}
+
+
+def _bytes(text: str) -> int:
+    """'36608K' -> 37486592."""
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG") or 0) * scale
+
+
+def _field(path: Path, name: str) -> str:
+    lines = (line.partition(":") for line in _text(path).splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _sysctl(name: str) -> str:
+    done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _operating_system() -> str:
+    if sys.platform == "darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    try:
+        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {platform.system()} {platform.release()}"
+    except (OSError, AttributeError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
