@@ -52,17 +52,17 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
     judge.require(judged)
 
 
-def numbers(tables_dir: Path, out: Path) -> None:
+def numbers(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
     """Compute every number that the paper prints; writes OUT as JSON."""
     from layernorm_backward.paper import numbers as collect
 
-    collect.write(tables_dir, out)
+    collect.write(numbers_yaml, tables_dir, out)
 
 
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "figure": (figure, ("stem", "tables_dir", "out")),
     "claims": (claims, ("claims_yaml", "tables_dir", "table")),
-    "numbers": (numbers, ("tables_dir", "out")),
+    "numbers": (numbers, ("numbers_yaml", "tables_dir", "out")),
 }
 
 

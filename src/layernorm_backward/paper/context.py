@@ -1,0 +1,89 @@
+"""What the paper's template can name: numbers, claims, rows of tables, provenance, constants."""
+
+import difflib
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from layernorm_backward import tables
+from layernorm_backward.paper.markdown_table import markdown_table
+
+
+class UnknownName(ValueError):
+    """A number or table that the template names and the run did not make."""
+
+
+class Number(str):
+    """A printed number: its Markdown text, and `.tex` (for use inside math), `.value`, `.table`."""
+
+    __slots__ = ("table", "value")
+    value: Any
+    table: str
+
+    @property
+    def tex(self) -> str:
+        return self.strip("$")
+
+
+class Names(dict[str, Any]):
+    """A mapping whose entries are attributes too; an unknown name raises and tells the near ones."""
+
+    def __init__(self, kind: str, entries: dict[str, Any]) -> None:
+        super().__init__(entries)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Any:
+        near = difflib.get_close_matches(name, self, n=3, cutoff=0.4) or sorted(self)[:3]
+        raise UnknownName(f"there is no {self._kind} {name!r}; near: {', '.join(near) or 'none at all'}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+
+def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any]:
+    """The names of the template for one run; `numbers` is its numbers.json."""
+    stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
+    meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
+    latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})
+    return {
+        "n": Names("number", _numbers(numbers)),
+        "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
+        "rows": partial(_rows, tables_dir),
+        "table": markdown_table,
+        "figures": sorted(path.stem for path in figures_dir.glob("*.pdf")),
+        "meta": Names("table", meta),
+        "machine": Names("machine property", latest.get("machine", {})),
+        "date": latest.get("date", "")[:10],
+        "commit": latest.get("commit", ""),
+        "study": tables_dir.parent.name,
+        "c": constant,
+    }
+
+
+def constant(text: str) -> Number:
+    """A true constant, typed by hand on purpose; 1e-5 and 5.04e-11 are printed as powers of ten."""
+    power = re.fullmatch(r"(-?[\d.]+)e([-+]?\d+)", text)
+    if power is None:
+        return _number(text, text, "")
+    mantissa, exponent = power.group(1), int(power.group(2))
+    factor = {"1": "", "-1": "-"}.get(mantissa, rf"{mantissa} \times ")
+    return _number(f"${factor}10^{{{exponent}}}$", float(text), "")
+
+
+def _numbers(path: Path) -> dict[str, Number]:
+    records = json.loads(path.read_text(encoding="utf-8"))
+    return {name: _number(it["text"], it["value"], it["table"]) for name, it in records.items()}
+
+
+def _number(text: str, value: Any, table: str) -> Number:
+    number = Number(text)
+    number.value, number.table = value, table
+    return number
+
+
+def _rows(tables_dir: Path, stem: str) -> list[dict[str, Any]]:
+    return tables.read(tables_dir / f"{stem}.csv").to_dict("records")

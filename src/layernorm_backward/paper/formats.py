@@ -1,0 +1,36 @@
+"""How a value is printed in the prose and the tables of the paper: Markdown text, math where needed."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+def power(value: float, digits: int = 2) -> str:
+    """5.04e-11 as $5.04 \\times 10^{-11}$; plain below 1000 and above 0.01."""
+    if value == 0 or not math.isfinite(value) or 0.01 <= abs(value) < 1000:
+        return three(value)
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return rf"${mantissa} \times 10^{{{int(exponent)}}}$"
+
+
+def three(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"
+
+
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "power": power,
+    "power0": lambda value: power(value, 0),
+    "three": three,
+    "two": lambda value: f"{value:.2f}",
+    "one": lambda value: f"{value:.1f}",
+    "integer": lambda value: f"{value:,.0f}".replace(",", "\u202f"),
+    "percent": lambda value: f"{100 * value:.0f}\u00a0%",
+    "percent1": lambda value: f"{100 * value:.1f}\u00a0%",
+    "milliseconds": lambda value: f"{three(1000 * value)}\u00a0ms",
+    "megabytes": lambda value: f"{three(value / 1e6)}\u00a0MB",
+    "text": str,
+}

@@ -1,0 +1,54 @@
+"""A Pandoc pipe table from rows, with a caption, a label and columns that wrap."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def markdown_table(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    *,
+    label: str,
+    caption: str,
+    align: str = "",
+    widths: Sequence[float] = (),
+    small: bool = False,
+) -> str:
+    """The rows as a table; `columns` maps the key of a row to the heading of its column.
+
+    `align` holds one of l, r, c a column (all l without it); `widths` are shares of the page's width for
+    columns that wrap (without them a column is as wide as its longest cell); `small` sets small type.
+    Raises ValueError where align or widths do not fit the columns, and where a row lacks a key.
+    """
+    align = align or "l" * len(columns)
+    if len(align) != len(columns) or set(align) - set("lrc"):
+        raise ValueError(f"table {label}: align {align!r} needs one of l, r, c for each of {len(columns)} columns")
+    if widths and len(widths) != len(columns):
+        raise ValueError(f"table {label}: {len(widths)} widths for {len(columns)} columns")
+    lines = [_line(columns.values()), _rule(align, widths)]
+    for row in rows:
+        missing = [key for key in columns if key not in row]
+        if missing:
+            raise ValueError(f"table {label}: a row has no {missing}; it has: {', '.join(map(str, row))}")
+        lines.append(_line(row[key] for key in columns))
+    attributes = f"{{#tbl:{label}{' .small' * small}{' .wrap' * bool(widths)}}}"
+    return "\n".join(["", *lines, "", f": {caption} {attributes}", ""])
+
+
+def _line(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _cell(value: Any) -> str:
+    """One line of Markdown; a bar inside of a cell is escaped, a float that holds nothing is empty."""
+    text = "" if value is None or value != value else str(value)
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def _rule(align: str, widths: Sequence[float]) -> str:
+    shares = [share / sum(widths) for share in widths] if widths else [0.0] * len(align)
+    rules = []
+    for side, share in zip(align, shares, strict=True):
+        dashes = "-" * max(3, round(200 * share))
+        rules.append({"l": f":{dashes}-", "r": f"-{dashes}:", "c": f":{dashes}:"}[side])
+    return f"|{'|'.join(rules)}|"

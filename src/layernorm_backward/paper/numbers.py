@@ -1,0 +1,110 @@
+"""The numbers of the prose: paper/numbers.yaml says where each one stands in the tables.
+
+    name: {table: variance, where: {algorithm: naive, offset: 1e8}, column: rel_error_max,
+           reduce: only, per: other_name, scale: 1, format: power}
+
+`where` keeps the rows whose columns have the value (or one of a list of values); `reduce` makes one value
+of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
+count. A selection that keeps no row stops with an error, but in the study `smoke`, whose tables hold
+fewer cases than the prose speaks of; there the text is "n/a".
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from layernorm_backward import tables
+from layernorm_backward.files import whole
+from layernorm_backward.paper.formats import FORMATS
+from layernorm_backward.paper.selection import select
+
+_REDUCE = {
+    "only": lambda column: column.iloc[0],
+    "min": lambda column: column.min(),
+    "max": lambda column: column.max(),
+    "median": lambda column: column.median(),
+    "sum": lambda column: column.sum(),
+    "count": lambda column: len(column),
+    "distinct": lambda column: column.nunique(),
+}
+
+
+class NumberError(ValueError):
+    """A number that cannot be computed; the message names it, its table and what was selected."""
+
+
+class Number(BaseModel):
+    """Where one number of the prose stands: table, rows, column, and how it is printed."""
+
+    model_config = ConfigDict(extra="forbid")
+    table: str
+    where: dict[str, Any] = {}
+    column: str
+    reduce: Literal["only", "min", "max", "median", "sum", "count", "distinct"] = "only"
+    per: str | None = None
+    scale: float = 1.0
+    format: str = "three"
+
+
+def load(path: Path) -> dict[str, Number]:
+    """The entries of numbers.yaml; NumberError names file and key where one is wrong."""
+    try:
+        entries = TypeAdapter(dict[str, Number]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+    except ValidationError as error:
+        lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise NumberError(f"{path}: " + "; ".join(lines)) from None
+    for name, entry in entries.items():
+        if entry.format not in FORMATS:
+            raise NumberError(
+                f"{path}: {name}: unknown format {entry.format!r}; allowed: {', '.join(FORMATS)}"
+            )
+        if entry.per is not None and entry.per not in entries:
+            raise NumberError(f"{path}: {name}: per: there is no number {entry.per!r}")
+    return entries
+
+
+def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
+    """Evaluate every entry over the tables in a folder; writes {name: {text, value, table}} as JSON."""
+    entries = load(numbers_yaml)
+    frames = {stem: tables.read(tables_dir / f"{stem}.csv") for stem in {e.table for e in entries.values()}}
+    partial = tables_dir.parent.name == "smoke"
+    values = {name: _value(name, entry, frames, partial) for name, entry in entries.items()}
+    result = {name: _record(entry, values, name) for name, entry in entries.items()}
+    with whole(out) as temporary:
+        temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def needed_tables(path: Path) -> set[str]:
+    """The stems of the tables that the numbers are taken from."""
+    return {entry.table for entry in load(path).values()}
+
+
+def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
+    value = values[name]
+    if entry.per is not None and value is not None:
+        base = values[entry.per]
+        value = None if base is None else value / base
+    text = "n/a" if value is None else FORMATS[entry.format](value)
+    return {"text": text, "value": value, "table": entry.table}
+
+
+def _value(name: str, entry: Number, frames: dict[str, pd.DataFrame], partial: bool) -> Any:
+    frame = frames[entry.table]
+    try:
+        rows = select(frame, entry.where)
+        column = rows[entry.column].dropna()
+    except (KeyError, ValueError) as error:
+        raise NumberError(f"{name}: {entry.table}: {error}") from None
+    if column.empty or (entry.reduce == "only" and len(column) != 1):
+        if partial:
+            return None
+        raise NumberError(
+            f"{name}: {entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a "
+            f"measurement, of {len(rows)} selected; 'only' needs one, every other reduction at least one"
+        )
+    value = _REDUCE[entry.reduce](column)
+    return value if isinstance(value, str) else float(value) * entry.scale
