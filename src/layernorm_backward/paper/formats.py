@@ -33,4 +33,5 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "milliseconds": lambda value: f"{three(1000 * value)}\u00a0ms",
     "megabytes": lambda value: f"{three(value / 1e6)}\u00a0MB",
     "text": str,
+    "code": lambda value: f"`{value}`",
 }
