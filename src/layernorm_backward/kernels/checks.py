@@ -1,0 +1,124 @@
+"""What every kernel on the CPU refuses, and with which words: the input half of the kernel contract.
+
+A wrong type or dtype raises TypeError, a wrong shape or value ValueError. Each message names the argument,
+its value, and what is allowed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
+
+# A row that overflows or holds inf says so in its own results (inf, NaN); a warning would speak for all rows.
+ieee = np.errstate(over="ignore", invalid="ignore")
+
+Outputs = tuple[NDArray, NDArray, NDArray]
+
+
+def forward(x: NDArray, gamma: NDArray, beta: NDArray, eps: float, unsupported: Mapping[str, str]) -> float:
+    """Check x (..., D), gamma (D,), beta (D,) and eps; returns eps as a float."""
+    _array("x", x)
+    _storage_dtype(x.dtype, unsupported)
+    if x.ndim == 0 or x.shape[-1] == 0:
+        raise ValueError(f"x has shape {x.shape}; allowed: (..., D) with D >= 1")
+    for name, vector in (("gamma", gamma), ("beta", beta)):
+        _array(name, vector)
+        if vector.shape != x.shape[-1:]:
+            raise ValueError(f"{name} has shape {vector.shape}; allowed: {x.shape[-1:]}, the last axis of x")
+    allowed = (x.dtype,) if x.dtype.itemsize > 2 else (x.dtype, np.dtype(np.float32))
+    if gamma.dtype not in allowed:
+        raise TypeError(f"gamma has dtype {gamma.dtype} beside x of {x.dtype}; allowed: {_names(allowed)}")
+    if beta.dtype != gamma.dtype:
+        raise TypeError(f"beta has dtype {beta.dtype}; allowed: {gamma.dtype}, as gamma")
+    return _eps(eps, sum_dtype(x.dtype))
+
+
+def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Check dy against the shape and dtype of the x that the forward pass has seen."""
+    _array("dy", dy)
+    if dy.shape != shape:
+        raise ValueError(f"dy has shape {dy.shape}; allowed: {shape}, as x in the forward pass")
+    if dy.dtype != dtype:
+        raise TypeError(f"dy has dtype {dy.dtype}; allowed: {dtype}, as x in the forward pass")
+
+
+def output(
+    name: str, out: NDArray | None, shape: tuple[int, ...], dtype: np.dtype, inputs: Iterable[NDArray]
+) -> NDArray:
+    """`out` when it is fit to be written (and lies apart from all inputs), or a new array when it is None."""
+    if out is None:
+        return np.empty(shape, dtype)
+    _array(name, out)
+    if out.shape != shape:
+        raise ValueError(f"{name} has shape {out.shape}; allowed: {shape}")
+    if out.dtype != dtype:
+        raise TypeError(f"{name} has dtype {out.dtype}; allowed: {dtype}")
+    if not out.flags.writeable:
+        raise ValueError(f"{name} is read-only; allowed: an array that can be written")
+    if any(np.may_share_memory(out, other) for other in inputs):
+        raise ValueError(f"{name} overlaps another array of the call; allowed: memory of its own")
+    return out
+
+
+def gradients(
+    out: Outputs | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    gamma_dtype: np.dtype,
+    inputs: Iterable[NDArray],
+) -> Outputs:
+    """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones."""
+    if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
+        raise TypeError(f"out is {_kind(out)}; allowed: None or the tuple (dx, dgamma, dbeta)")
+    given = (None, None, None) if out is None else out
+    taken = list(inputs)
+    made = []
+    wanted = (
+        ("out dx", shape, dtype),
+        ("out dgamma", shape[-1:], gamma_dtype),
+        ("out dbeta", shape[-1:], gamma_dtype),
+    )
+    for array, (name, its_shape, its_dtype) in zip(given, wanted, strict=True):
+        made.append(output(name, array, its_shape, its_dtype, taken))
+        taken.append(made[-1])
+    return tuple(made)
+
+
+def _array(name: str, value: object) -> None:
+    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray | np.matrix):
+        raise TypeError(f"{name} is {_kind(value)}; allowed: numpy.ndarray (this kernel runs on the CPU)")
+
+
+def _kind(value: object) -> str:
+    length = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__module__}.{type(value).__qualname__}{length}"
+
+
+def _storage_dtype(dtype: np.dtype, unsupported: Mapping[str, str]) -> None:
+    allowed = [name for name in DTYPE_NAMES if name not in unsupported]
+    if dtype in [dtype_of(name) for name in allowed]:
+        return
+    reason = f" ({unsupported[dtype.name]})" if dtype.name in unsupported else ""
+    raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(allowed)}{reason}")
+
+
+def _names(dtypes: Iterable[np.dtype]) -> str:
+    return " or ".join(dtype.name for dtype in dict.fromkeys(dtypes))
+
+
+def _eps(eps: float, sums: np.dtype) -> float:
+    if isinstance(eps, bool) or not isinstance(eps, Real):
+        raise TypeError(f"eps is {eps!r}, {_kind(eps)}; allowed: a real number")
+    if not (math.isfinite(eps) and eps > 0):
+        raise ValueError(f"eps is {eps!r}; allowed: finite and > 0")
+    with np.errstate(over="ignore", under="ignore"):
+        kept = float(sums.type(eps))
+    if kept == 0 or math.isinf(kept):
+        raise ValueError(
+            f"eps is {eps!r}, which is {kept} in {sums}, the dtype of the sums; allowed: finite and > 0 there"
+        )
+    return float(eps)
