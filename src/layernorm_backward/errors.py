@@ -1,0 +1,52 @@
+"""Error measures: computed results against exact ones (double-double), row by row.
+
+Rows lie along the last axis; for dgamma and dbeta the whole vector is the row.
+  exact row 0:          0 where the computed row is 0 too, else infinity (no relative error exists)
+  computed not finite:  infinity, unless the exact row is not finite either, which gives NaN
+"""
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from layernorm_backward.double_double import DoubleDouble, Floats
+from layernorm_backward.dtypes import unit_roundoff
+
+
+def rel_error(computed: NDArray, exact: DoubleDouble) -> Floats:
+    """The 2-norm of each row's error over the 2-norm of the exact row, shape (...,)."""
+    return _ratio(_norm(_error(computed, exact)), _norm(exact.hi))
+
+
+def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = None) -> Floats:
+    """`rel_error` in units of u of `dtype`, which is the result's own dtype unless it is given."""
+    return rel_error(computed, exact) / unit_roundoff(computed.dtype if dtype is None else dtype)
+
+
+def element_error(computed: NDArray, exact: DoubleDouble) -> Floats:
+    """The relative error of each element, shape (..., D); dominated by elements near zero."""
+    return _ratio(np.abs(_error(computed, exact)), np.abs(exact.hi))
+
+
+def max_abs_error(computed: NDArray, exact: DoubleDouble) -> float:
+    """The largest absolute error of an element; 0.0 for no elements."""
+    return float(np.max(np.abs(_error(computed, exact)), initial=0.0))
+
+
+def _error(computed: NDArray, exact: DoubleDouble) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return (np.asarray(computed).astype(np.float64) - exact.hi) - exact.lo
+
+
+def _norm(rows: Floats) -> Floats:
+    """2-norms along the last axis, scaled so that squares neither overflow nor underflow."""
+    largest = np.max(np.abs(rows), axis=-1, initial=0.0)
+    usable = (largest > 0) & np.isfinite(largest)
+    scale = np.where(usable, largest, 1.0)
+    return scale * np.linalg.norm(rows / scale[..., None], axis=-1)
+
+
+def _ratio(error: Floats, size: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = error / size
+    ratio = np.where((size == 0) & (error == 0), 0.0, ratio)
+    return np.where(np.isfinite(size) & ~np.isfinite(error), np.inf, ratio)
