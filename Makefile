@@ -1,0 +1,58 @@
+# Every target sets up what it needs in .venv. Variables: STUDY=paper|smoke|full, PDF=auto|latex|typst,
+# PYTHON=/path/to/python3, MACHINE=name (promote), ARGS="further options" for snakemake or pytest.
+
+STUDY = paper
+PDF = auto
+PYTHON =
+ARGS =
+MACHINE =
+BIN = .venv/bin
+READY = .venv/.ready
+TEX = latexmk lmodern texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended
+
+.PHONY: help paper smoke full test lint tex promote lock clean
+
+help: ## these lines
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/paper.pdf
+	@$(BIN)/python -m snakemake --no-hooks $(ARGS) --config study=$(STUDY) pdf=$(PDF)
+	@$(BIN)/python -m layernorm_backward summary results/$(STUDY)
+
+smoke: ## the same on tiny inputs, in a minute: results/smoke/paper.pdf
+	@$(MAKE) --no-print-directory paper STUDY=smoke
+
+full: ## the same on dense grids, in hours: results/full/paper.pdf
+	@$(MAKE) --no-print-directory paper STUDY=full
+
+test: $(READY) ## run the tests, the smoke study through to its PDF among them
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m layernorm_backward summary results/test
+
+lint: $(READY) ## check style of the Python code and of the workflow
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m snakefmt --check Snakefile workflow
+	@$(BIN)/python workflow/lint.py
+
+tex: ## install TeX on Debian-like systems, for a PDF by LaTeX
+	@sh workflow/tex.sh $(TEX)
+
+promote: $(READY) ## copy a run's tables into results/archive/MACHINE
+	@$(BIN)/python -m layernorm_backward promote results/$(STUDY) "$(MACHINE)"
+
+lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
+	@command -v uv >/dev/null || { echo "make lock needs uv: install it (pipx install uv), then run make lock again" >&2; exit 1; }
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove all results but the archive, and what the tools keep
+	find results -mindepth 1 -maxdepth 1 ! -name archive -exec rm -rf {} +
+	rm -rf .snakemake .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+$(READY): requirements.lock pyproject.toml workflow/set-up.sh
+	@sh workflow/set-up.sh "$(PYTHON)"

@@ -1,0 +1,23 @@
+# From config/<study>/ to the paper: snakemake --cores all [--config study=paper|smoke|full pdf=auto|latex|typst]
+#
+#   config/<study>/<stem>.yaml -> results/<study>/tables/<stem>.csv    workflow/rules/measure.smk
+#   tables                     -> results/<study>/figures/<stem>.pdf   workflow/rules/figures.smk
+#   tables, figures            -> claims, numbers, paper               workflow/rules/paper.smk
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/paper.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        TABLES,
+        FIGURES,
+        PAPER,
+
+
+onsuccess:
+    shell("python -m layernorm_backward summary {RESULTS}")

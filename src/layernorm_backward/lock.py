@@ -1,0 +1,50 @@
+"""The lock that a killed Snakemake leaves behind: taken away where no run is alive that could hold it.
+
+A run killed at once (SIGKILL, power) leaves files in .snakemake/locks, and the next one refuses to start.
+A job of the killed run may live on; it is waited for, so that two processes never write one table.
+"""
+
+import sys
+from pathlib import Path
+
+import psutil
+
+LOCKS = Path(".snakemake/locks")
+
+
+def release_stale(root: Path) -> None:
+    """Remove the lock files below `root` unless a Snakemake runs there, this process apart."""
+    held = list((root / LOCKS).glob("*"))
+    if not held or _running(root, "snakemake"):
+        return
+    for job in _running(root, "layernorm_backward"):
+        print(f"waiting for process {job.pid}, left over from a run that was killed", file=sys.stderr)
+        psutil.wait_procs([job])
+    for path in held:
+        path.unlink(missing_ok=True)
+
+
+def _running(root: Path, program: str) -> list[psutil.Process]:
+    """The processes of `program` at work in `root`, less this one and those that started it."""
+    own = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid not in own and _is(process, program) and _folder(process) == root.resolve()
+    ]
+
+
+def _is(process: psutil.Process, program: str) -> bool:
+    """Whether the command is `program ...` or `python -m program ...`."""
+    try:
+        words = process.cmdline()[:4]
+    except psutil.Error:
+        return False
+    return any(Path(word).name == program for word in words)
+
+
+def _folder(process: psutil.Process) -> Path | None:
+    try:
+        return Path(process.cwd()).resolve()
+    except psutil.Error:
+        return None

@@ -1,0 +1,75 @@
+"""A study: the config files of one folder, and what each of its tables and figures is computed from.
+
+Read by the workflow at each start, so nothing here imports an experiment, a figure or a kernel.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from layernorm_backward import experiments, figures
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.provenance import code_hash, constant
+
+CONFIG = Path("config")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "study": ("paper", "smoke", "full"),
+    "pdf": ("auto", "latex", "typst"),
+}
+TIMED = frozenset({"variance_time", "ceiling_cpu", "timing_cpu", "scaling_points"})
+
+
+def choose(given: dict[str, object]) -> dict[str, str]:
+    """The workflow's options, the first choice of each where none is given; ValueError names a bad one."""
+    for key, value in given.items():
+        if key not in CHOICES:
+            raise ValueError(f"--config {key}={value}: unknown option; allowed: {', '.join(CHOICES)}")
+        if value not in CHOICES[key]:
+            raise ValueError(f"--config {key}={value}: allowed: {', '.join(CHOICES[key])}")
+    return {key: str(given.get(key, choices[0])) for key, choices in CHOICES.items()}
+
+
+def stems(study: str) -> tuple[str, ...]:
+    """The tables that a study measures, one for each file in config/<study>/."""
+    return tuple(sorted(path.stem for path in (CONFIG / study).glob("*.yaml")))
+
+
+def config_path(study: str, stem: str) -> Path:
+    """The config file of one experiment."""
+    return CONFIG / study / f"{stem}.yaml"
+
+
+def needs(stem: str) -> tuple[str, ...]:
+    """The tables that an experiment is computed from."""
+    return constant(experiments.module_name(stem), "NEEDS")
+
+
+def drawn_from(figure: str) -> tuple[str, ...]:
+    """The tables that a figure is drawn from."""
+    return constant(figures.module_name(figure), "TABLES")
+
+
+def experiment_hash(study: str, stem: str) -> str:
+    """Hash of the code behind a table: its experiment, and of the kernels only those its config names."""
+    return code_hash(experiments.module_name(stem), _kernels(config_path(study, stem)))
+
+
+def figure_hash(figure: str) -> str:
+    """Hash of the code behind a figure."""
+    return code_hash(figures.module_name(figure))
+
+
+def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int]:
+    """What Snakemake's `threads` takes: timed experiments run alone, so they ask for all cores."""
+    return all_cores if stem in TIMED else 1
+
+
+def _kernels(path: Path) -> list[str]:
+    """The known kernels that a config names. What is wrong in the file, its experiment tells when it runs."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError:
+        return []
+    named = values.get("kernels") if isinstance(values, dict) else None
+    return [name for name in named if name in KERNELS] if isinstance(named, list) else []

@@ -1,0 +1,48 @@
+# Names and functions that all rules share.
+
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from layernorm_backward import study
+from layernorm_backward.figures import FIGURES as FIGURE_STEMS
+from layernorm_backward.lock import release_stale
+from layernorm_backward.provenance import code_hash
+
+release_stale(Path.cwd())
+shell.prefix(f'PATH="{Path(sys.executable).parent}:$PATH"; ')
+
+try:
+    CHOSEN = study.choose(config)
+except ValueError as error:
+    raise WorkflowError(str(error))
+
+STUDY = CHOSEN["study"]
+RESULTS = f"results/{STUDY}"
+STEMS = study.stems(STUDY)
+
+
+def table(stem):
+    return f"{RESULTS}/tables/{stem}.csv"
+
+
+def meta(stem):
+    return f"{RESULTS}/tables/{stem}.meta.json"
+
+
+def figure(stem, suffix):
+    return f"{RESULTS}/figures/{stem}.{suffix}"
+
+
+def tables_folder(wildcards):
+    return f"{RESULTS}/tables"
+
+
+def all_cores(wildcards):
+    return workflow.cores or 1
+
+
+TABLES = [path(stem) for stem in (*STEMS, "claims") for path in (table, meta)]
+FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "svg", "png")]
+PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in ("md", "tex", "html", "pdf")]

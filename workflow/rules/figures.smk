@@ -1,0 +1,22 @@
+# One rule for each figure.
+
+for stem in FIGURE_STEMS:
+
+    rule:
+        name:
+            f"figure_{stem}"
+        input:
+            [table(name) for name in study.drawn_from(stem)],
+            style="src/layernorm_backward/figures/style.mplstyle",
+        output:
+            pdf=ensure(figure(stem, "pdf"), non_empty=True),
+            svg=ensure(figure(stem, "svg"), non_empty=True),
+            png=ensure(figure(stem, "png"), non_empty=True),
+        log:
+            f"{RESULTS}/logs/figure_{stem}.log",
+        params:
+            stem=stem,
+            tables=tables_folder,
+            code=study.figure_hash(stem),
+        shell:
+            "python -m layernorm_backward figure {params.stem} {params.tables} {output.pdf} 2>&1 | tee {log}"

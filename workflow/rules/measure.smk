@@ -1,0 +1,21 @@
+# One rule for each experiment. Timed ones ask for all cores, so that nothing runs beside them.
+
+for stem in STEMS:
+
+    rule:
+        name:
+            stem
+        input:
+            config=study.config_path(STUDY, stem),
+            tables=[table(need) for need in study.needs(stem)],
+        output:
+            table=ensure(table(stem), non_empty=True),
+            meta=ensure(meta(stem), non_empty=True),
+        log:
+            f"{RESULTS}/logs/{stem}.log",
+        threads: study.threads(stem, all_cores)
+        params:
+            stem=stem,
+            code=study.experiment_hash(STUDY, stem),
+        shell:
+            "python -m layernorm_backward {params.stem} {input.config} {output.table} 2>&1 | tee {log}"
