@@ -100,11 +100,11 @@ def _to_bool(column: pd.Series) -> pd.Series:
 
 
 def _to_float(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.replace("", "nan"), errors="raise").astype("float64")
+    return pd.to_numeric(column.where(column != ""), errors="raise").astype("float64")
 
 
 def _to_int(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.replace("", pd.NA), errors="raise").astype("Int64")
+    return pd.to_numeric(column.where(column != ""), errors="raise").astype("Int64")
 
 
 def _to_str(column: pd.Series) -> pd.Series:

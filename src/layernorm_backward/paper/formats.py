@@ -17,6 +17,7 @@ def three(value: float) -> str:
     """Three significant digits, without an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
+    value = float(f"{value:.2e}")
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{decimals}f}"
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward import tables
 from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
-from layernorm_backward.paper.selection import select
+from layernorm_backward.paper.selection import column_of, select
 
 _REDUCE = {
     "only": lambda column: column.iloc[0],
@@ -96,8 +96,8 @@ def _value(name: str, entry: Number, frames: dict[str, pd.DataFrame], partial: b
     frame = frames[entry.table]
     try:
         rows = select(frame, entry.where)
-        column = rows[entry.column].dropna()
-    except (KeyError, ValueError) as error:
+        column = column_of(rows, entry.column).dropna()
+    except ValueError as error:
         raise NumberError(f"{name}: {entry.table}: {error}") from None
     if column.empty or (entry.reduce == "only" and len(column) != 1):
         if partial:

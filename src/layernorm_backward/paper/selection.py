@@ -11,13 +11,17 @@ def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     Raises ValueError where a column does not exist. Numbers are compared as float64, so that a YAML
     `1e8` (a string there) and `100000000` select the same rows.
     """
-    unknown = [column for column in where if column not in table.columns]
-    if unknown:
-        raise ValueError(f"no column {', '.join(unknown)}; there are: {', '.join(table.columns)}")
-    for column, wanted in where.items():
+    for name, wanted in where.items():
         choices = wanted if isinstance(wanted, list | tuple) else [wanted]
-        table = table[_matches(table[column], choices)]
+        table = table[_matches(column_of(table, name), choices)]
     return table
+
+
+def column_of(table: pd.DataFrame, name: str) -> pd.Series:
+    """A column by its name; ValueError lists the columns there are."""
+    if name not in table.columns:
+        raise ValueError(f"no column {name}; there are: {', '.join(table.columns)}")
+    return table[name]
 
 
 def _matches(column: pd.Series, choices: list[Any] | tuple[Any, ...]) -> pd.Series:

@@ -1,0 +1,103 @@
+"""The numbers of the prose come from the tables, and a wrong entry says what is wrong with it."""
+
+import json
+
+import pandas as pd
+import pytest
+import yaml
+
+from layernorm_backward import tables
+from layernorm_backward.paper import numbers
+
+DERIVATION = pd.DataFrame(
+    {
+        "derivation": ["projection", "projection", "chain_rule"],
+        "shape": ["2x4x8", "4x8x16", "2x4x8"],
+        "gamma_kind": "random",
+        "quantity": "dx",
+        "rel_error": [1e-16, 3e-16, float("nan")],
+        "proved": False,
+        "reason": ["", "", "left out"],
+    }
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Writes the table into a study's folder and evaluates entries over it."""
+
+    def evaluate(entries, study="paper"):
+        folder = tmp_path / study / "tables"
+        tables.write(DERIVATION, folder / "derivation.csv")
+        source = tmp_path / "numbers.yaml"
+        source.write_text(yaml.safe_dump(entries), encoding="utf-8")
+        numbers.write(source, folder, tmp_path / "numbers.json")
+        return json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))
+
+    return evaluate
+
+
+def entry(**changes):
+    projection = {"derivation": "projection"}
+    return {"table": "derivation", "where": projection, "column": "rel_error", "reduce": "max"} | changes
+
+
+def test_a_number_is_the_reduction_of_the_selected_rows(run):
+    got = run({"worst": entry(format="power"), "best": entry(reduce="min", format="power")})
+    assert got["worst"]["value"] == 3e-16
+    assert got["best"]["value"] == 1e-16
+    assert got["worst"]["text"] == r"$3.00 \times 10^{-16}$"
+    assert got["worst"]["table"] == "derivation"
+
+
+def test_only_takes_exactly_one_row(run):
+    one = entry(reduce="only", where={"derivation": "projection", "shape": "2x4x8"}, format="power")
+    assert run({"one": one})["one"]["value"] == 1e-16
+    with pytest.raises(
+        numbers.NumberError, match=r"one: derivation\.rel_error .* 2 rows .* 'only' needs one"
+    ):
+        run({"one": entry(reduce="only")})
+
+
+def test_a_ratio_divides_by_another_number(run):
+    entries = {"worst": entry(), "best": entry(reduce="min"), "ratio": entry(per="best")}
+    assert run(entries)["ratio"]["value"] == pytest.approx(3)
+
+
+def test_rows_without_a_measurement_do_not_count(run):
+    everything = entry(where={}, reduce="count", format="integer")
+    assert run({"rows": everything})["rows"]["text"] == "2"
+    with pytest.raises(numbers.NumberError, match="0 rows hold a measurement, of 1 selected"):
+        run({"rows": entry(where={"derivation": "chain_rule"})})
+
+
+def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
+    missing = entry(where={"shape": "8x16x32"})
+    assert run({"big": missing}, study="smoke")["big"] == {
+        "text": "n/a",
+        "value": None,
+        "table": "derivation",
+    }
+    with pytest.raises(numbers.NumberError, match="big"):
+        run({"big": missing})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"colour": 1}, r"numbers\.yaml: bad\.colour: Extra inputs are not permitted"),
+        ({"reduce": "mean"}, r"bad\.reduce: Input should be 'only', 'min'"),
+        ({"format": "hex"}, r"bad: unknown format 'hex'; allowed: power, "),
+        ({"per": "nothing"}, r"bad: per: there is no number 'nothing'"),
+        ({"where": {"dtype": "float32"}}, r"bad: derivation: no column dtype; there are: derivation, shape"),
+        ({"column": "error"}, r"bad: derivation: no column error; there are: derivation, shape"),
+    ],
+)
+def test_a_wrong_entry_is_told_by_name_and_key(run, wrong, message):
+    with pytest.raises(numbers.NumberError, match=message):
+        run({"bad": entry(**wrong)})
+
+
+def test_a_number_written_as_text_in_yaml_selects_the_same_rows(run):
+    got = run({"exact": entry(where={"rel_error": "3e-16"}, reduce="count", format="integer")})
+    assert got["exact"]["value"] == 1
