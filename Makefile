@@ -17,7 +17,7 @@ help: ## these lines
 
 paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/paper.pdf
 	@$(BIN)/python -m snakemake --no-hooks $(ARGS) --config study=$(STUDY) pdf=$(PDF)
-	@$(BIN)/python -m layernorm_backward summary results/$(STUDY)
+	@$(BIN)/python -m layernorm_backward.summary results/$(STUDY)
 
 smoke: ## the same on tiny inputs, in a minute: results/smoke/paper.pdf
 	@$(MAKE) --no-print-directory paper STUDY=smoke
@@ -27,7 +27,7 @@ full: ## the same on dense grids, in hours: results/full/paper.pdf
 
 test: $(READY) ## run the tests, the smoke study through to its PDF among them
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
-	@$(BIN)/python -m layernorm_backward summary results/test
+	@$(BIN)/python -m layernorm_backward.summary results/test
 
 lint: $(READY) ## check style of the Python code and of the workflow
 	@$(BIN)/python -m ruff check .

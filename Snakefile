@@ -20,4 +20,4 @@ rule all:
 
 
 onsuccess:
-    shell("python -m layernorm_backward summary {RESULTS}")
+    shell("python -m layernorm_backward.summary {RESULTS}")

@@ -59,11 +59,36 @@ def numbers(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
     collect.write(numbers_yaml, tables_dir, out)
 
 
+def render(template: Path, numbers_json: Path, tables_dir: Path, figures_dir: Path, out: Path) -> None:
+    """Fill the paper's template with the numbers of a run; writes OUT as Pandoc's Markdown."""
+    from layernorm_backward.paper import render as fill
+
+    fill.render(template, numbers_json, tables_dir, figures_dir, out)
+
+
+def convert(source: Path, out: Path, pdf: str) -> None:
+    """Make the document OUT (.md, .tex, .html or .pdf) of filled-in Markdown; PDF is auto, latex or typst."""
+    from layernorm_backward.paper import pandoc
+
+    pandoc.convert(source, out, pdf=pdf)
+
+
+def promote(results: Path, machine: str) -> None:
+    """Copy the tables of a study's run into results/archive/MACHINE, with their provenance."""
+    from layernorm_backward import promote as archive
+
+    print(archive.promote(results, machine))
+
+
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "figure": (figure, ("stem", "tables_dir", "out")),
     "claims": (claims, ("claims_yaml", "tables_dir", "table")),
     "numbers": (numbers, ("numbers_yaml", "tables_dir", "out")),
+    "render": (render, ("template", "numbers_json", "tables_dir", "figures_dir", "out")),
+    "convert": (convert, ("source", "out", "pdf")),
+    "promote": (promote, ("results", "machine")),
 }
+_TEXT = frozenset({"stem", "pdf", "machine"})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_arguments(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     for name in names:
-        parser.add_argument(name, type=str if name == "stem" else Path, metavar=name.upper())
+        parser.add_argument(name, type=str if name in _TEXT else Path, metavar=name.upper())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,8 +31,16 @@ def choose(given: dict[str, object]) -> dict[str, str]:
 
 
 def stems(study: str) -> tuple[str, ...]:
-    """The tables that a study measures, one for each file in config/<study>/."""
-    return tuple(sorted(path.stem for path in (CONFIG / study).glob("*.yaml")))
+    """The tables that a study measures, one for each file in config/<study>/.
+
+    Raises ValueError for a file that belongs to no experiment.
+    """
+    found = tuple(sorted(path.stem for path in (CONFIG / study).glob("*.yaml")))
+    for stem in found:
+        if stem not in experiments.EXPERIMENTS:
+            known = ", ".join(experiments.EXPERIMENTS)
+            raise ValueError(f"{config_path(study, stem)}: no experiment has this name; there are: {known}")
+    return found
 
 
 def config_path(study: str, stem: str) -> Path:

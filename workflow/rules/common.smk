@@ -8,6 +8,7 @@ from snakemake.exceptions import WorkflowError
 from layernorm_backward import study
 from layernorm_backward.figures import FIGURES as FIGURE_STEMS
 from layernorm_backward.lock import release_stale
+from layernorm_backward.paper.pandoc import engine
 from layernorm_backward.provenance import code_hash
 
 release_stale(Path.cwd())
@@ -15,12 +16,13 @@ shell.prefix(f'PATH="{Path(sys.executable).parent}:$PATH"; ')
 
 try:
     CHOSEN = study.choose(config)
+    STUDY = CHOSEN["study"]
+    STEMS = study.stems(STUDY)
+    ENGINE = engine(CHOSEN["pdf"], Path("paper"))
 except ValueError as error:
     raise WorkflowError(str(error))
 
-STUDY = CHOSEN["study"]
 RESULTS = f"results/{STUDY}"
-STEMS = study.stems(STUDY)
 
 
 def table(stem):
@@ -39,10 +41,15 @@ def tables_folder(wildcards):
     return f"{RESULTS}/tables"
 
 
+def figures_folder(wildcards):
+    return f"{RESULTS}/figures"
+
+
 def all_cores(wildcards):
     return workflow.cores or 1
 
 
 TABLES = [path(stem) for stem in (*STEMS, "claims") for path in (table, meta)]
 FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "svg", "png")]
+ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/*")))]
 PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in ("md", "tex", "html", "pdf")]

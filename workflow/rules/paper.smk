@@ -1,4 +1,4 @@
-# From tables and figures to the paper: claims judged, numbers collected, documents written.
+# From tables and figures to the paper: claims judged, numbers collected, the template filled in, documents made.
 
 
 rule claims:
@@ -29,4 +29,43 @@ rule numbers:
         tables=tables_folder,
         code=code_hash("layernorm_backward.paper.numbers"),
     shell:
-        "python -m layernorm_backward numbers {params.tables} {output.numbers} 2>&1 | tee {log}"
+        "python -m layernorm_backward numbers {input.numbers} {params.tables} {output.numbers} 2>&1 | tee {log}"
+
+
+rule render:
+    input:
+        TABLES,
+        FIGURES,
+        template="paper/paper.md.j2",
+        numbers=rules.numbers.output.numbers,
+    output:
+        source=ensure(f"{RESULTS}/paper.pandoc.md", non_empty=True),
+    log:
+        f"{RESULTS}/logs/render.log",
+    params:
+        tables=tables_folder,
+        figures=figures_folder,
+        code=code_hash("layernorm_backward.paper.render"),
+    shell:
+        "python -m layernorm_backward render {input.template} {input.numbers} {params.tables} {params.figures}"
+        " {output.source} 2>&1 | tee {log}"
+
+
+for suffix in ("md", "tex", "html", "pdf"):
+
+    rule:
+        name:
+            f"paper_{suffix}"
+        input:
+            FIGURES,
+            ASSETS,
+            source=rules.render.output.source,
+        output:
+            document=ensure(f"{RESULTS}/paper.{suffix}", non_empty=True),
+        log:
+            f"{RESULTS}/logs/paper_{suffix}.log",
+        params:
+            engine=ENGINE if suffix == "pdf" else "auto",
+            code=code_hash("layernorm_backward.paper.pandoc"),
+        shell:
+            "python -m layernorm_backward convert {input.source} {output.document} {params.engine} 2>&1 | tee {log}"

@@ -1,0 +1,90 @@
+"""Promotion: a run's tables become published results, in results/archive/<machine>/, with their provenance.
+
+results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with its own record
+results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
+results/archive/<machine>/timing_cpu.{svg,png}           the figure that the README shows
+"""
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from layernorm_backward import study, tables
+from layernorm_backward.record import commit
+
+ARCHIVE = Path("results/archive")
+FIGURE = "timing_cpu"
+STUDIES = ("paper", "full")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
+
+
+def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple[str, ...] = STUDIES) -> Path:
+    """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
+
+    An earlier promotion of the same name is replaced. Raises ValueError for a bad name, a study that is
+    not to be published, and tables that are missing, edited or from several machines.
+    """
+    if not _NAME.fullmatch(machine):
+        raise ValueError(
+            f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
+        )
+    if results.name not in studies:
+        raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
+    files = _tables(results)
+    figures = [results / "figures" / f"{FIGURE}{suffix}" for suffix in (".svg", ".png")]
+    for path in figures:
+        if not path.exists():
+            raise ValueError(f"{path}: there is no such figure; run make paper first")
+    provenance = _provenance(results.name, machine, files)
+    if provenance["edited"]:
+        print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
+    copies = [*files, *(tables.meta_path(path) for path in files), *figures]
+    return _place(copies, provenance, archive / machine)
+
+
+def _tables(results: Path) -> list[Path]:
+    """The tables of a whole run, each checked against its schema and its hash."""
+    found = [results / "tables" / f"{stem}.csv" for stem in (*study.stems(results.name), "claims")]
+    for path in found:
+        tables.read(path)
+    return found
+
+
+def _provenance(study_name: str, machine: str, files: list[Path]) -> dict[str, Any]:
+    records = {path.stem: tables.read_meta(path) for path in files}
+    processors = sorted({record["machine"]["cpu"] for record in records.values()})
+    if len(processors) > 1:
+        raise ValueError(
+            f"the tables come from several machines: {', '.join(processors)}; measure them on one"
+        )
+    return {
+        "machine": machine,
+        "study": study_name,
+        "promoted": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "edited": any(record["commit"].endswith("+changes") for record in records.values()),
+        "described": max(records.values(), key=lambda record: record["date"])["machine"],
+        "tables": {stem: {key: record[key] for key in _PER_TABLE} for stem, record in records.items()},
+    }
+
+
+def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path:
+    """Fill a folder beside `target`, then let it take the place of `target`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".promote-", dir=target.parent) as name:
+        new, old = Path(name) / "new", Path(name) / "old"
+        new.mkdir()
+        for path in copies:
+            shutil.copyfile(path, new / path.name)
+        text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
+        (new / "provenance.json").write_text(text, encoding="utf-8")
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+    return target
