@@ -1,5 +1,6 @@
 """What the paper's template can name: numbers, claims, rows of tables, provenance, constants."""
 
+import ast
 import difflib
 import json
 import re
@@ -7,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import tables
+from layernorm_backward import figures, tables
+from layernorm_backward.paper import grids
 from layernorm_backward.paper.markdown_table import markdown_table
 
 
@@ -49,12 +51,18 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
     stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
     meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
     latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})
+    drawn = Names("figure", {path.stem: f"figures/{path.stem}" for path in figures_dir.glob("*.pdf")})
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
-        "figures": sorted(path.stem for path in figures_dir.glob("*.pdf")),
+        "grid": Names(
+            "grid", {"listing": partial(grids.listing, tables_dir), "pivot": partial(grids.pivot, tables_dir)}
+        ),
+        "figures": sorted(drawn),
+        "figure": drawn.__getitem__,
+        "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),
         "meta": Names("table", meta),
         "machine": Names("machine property", latest.get("machine", {})),
         "date": latest.get("date", "")[:10],
@@ -83,6 +91,15 @@ def _number(text: str, value: Any, table: str) -> Number:
     number = Number(text)
     number.value, number.table = value, table
     return number
+
+
+def _caption(stem: str) -> str:
+    """The constant CAPTION of a figure's module, read without importing it."""
+    path = Path(figures.__file__).with_name(f"{stem}.py")
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(getattr(it, "id", "") == "CAPTION" for it in node.targets):
+            return " ".join(ast.literal_eval(node.value).split())
+    return ""
 
 
 def _rows(tables_dir: Path, stem: str) -> list[dict[str, Any]]:

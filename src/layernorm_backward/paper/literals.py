@@ -34,14 +34,18 @@ _SKIPPED = (
     r"\[?-?\d*\.?\d+(?:pt|em|ex|mm|cm)\b\]?",
 )
 _SKIP = re.compile("|".join(_SKIPPED), re.DOTALL | re.MULTILINE)
-_MATH = re.compile(r"(?<!\\)\$\$(?P<display>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$\s](?:[^$]*?[^$\s])?)\$(?!\d)", re.DOTALL)
+_MATH = re.compile(
+    r"(?<!\\)\$\$(?P<display>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$\s](?:[^$]*?[^$\s])?)\$(?!\d)", re.DOTALL
+)
 _STRUCTURE = re.compile(
     r"\\[A-Za-z]+|[A-Za-z][A-Za-z]+\d+"
     r"|(?<!10)(?<!10\})[\^_](?:\{(?:[^{}.]|\.(?!\d))*\}|\w)"
 )
 _MATH_NUMBER = re.compile(r"10\s*\}?\s*\^|\d[\d,]*\.\d+|\d{2,}|\.\d+")
 _NAME = re.compile(r"[^\W\d_][\w]*(?:[.-]\w+)*|\b\d+-bit\b")
-_NUMBER = re.compile(r"[-+\u2212]?(?:\d[\w.,\u00a0\u202f]*\w|\d)|[\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be]+")
+_NUMBER = re.compile(
+    r"[-+\u2212]?(?:\d[\w.,\u00a0\u202f]*\w|\d)|[\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be]+"
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def find(source: str, environment: jinja2.Environment) -> list[Literal]:
 def message(literals: list[Literal], name: str) -> str:
     """One line for each literal: file, line, number, and how to mend it."""
     lines = [
-        f'{name}:{it.line}: number typed by hand: {it.text}; print a measured one with << n.name >>, '
+        f"{name}:{it.line}: number typed by hand: {it.text}; print a measured one with << n.name >>, "
         f'mark a true constant with << c("{it.text}") >>'
         for it in literals
     ]
@@ -83,7 +87,7 @@ def _literal(source: str, position: int, text: str) -> Literal:
 
 
 def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match.group())
+    return re.sub(r"[^\n]", "\ue000", match.group())
 
 
 def _constants(tree: nodes.Template) -> Iterator[Literal]:

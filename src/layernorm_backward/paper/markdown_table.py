@@ -8,8 +8,8 @@ def markdown_table(
     rows: Iterable[Mapping[str, Any]],
     columns: Mapping[str, str],
     *,
-    label: str,
-    caption: str,
+    label: str = "",
+    caption: str = "",
     align: str = "",
     widths: Sequence[float] = (),
     small: bool = False,
@@ -18,11 +18,14 @@ def markdown_table(
 
     `align` holds one of l, r, c a column (all l without it); `widths` are shares of the page's width for
     columns that wrap (without them a column is as wide as its longest cell); `small` sets small type.
+    Without a label no caption is written: it then follows in the text, with its label and classes.
     Raises ValueError where align or widths do not fit the columns, and where a row lacks a key.
     """
     align = align or "l" * len(columns)
     if len(align) != len(columns) or set(align) - set("lrc"):
-        raise ValueError(f"table {label}: align {align!r} needs one of l, r, c for each of {len(columns)} columns")
+        raise ValueError(
+            f"table {label}: align {align!r} needs one of l, r, c for each of {len(columns)} columns"
+        )
     if widths and len(widths) != len(columns):
         raise ValueError(f"table {label}: {len(widths)} widths for {len(columns)} columns")
     lines = [_line(columns.values()), _rule(align, widths)]
@@ -31,6 +34,8 @@ def markdown_table(
         if missing:
             raise ValueError(f"table {label}: a row has no {missing}; it has: {', '.join(map(str, row))}")
         lines.append(_line(row[key] for key in columns))
+    if not label:
+        return "\n".join(["", *lines, ""])
     attributes = f"{{#tbl:{label}{' .small' * small}{' .wrap' * bool(widths)}}}"
     return "\n".join(["", *lines, "", f": {caption} {attributes}", ""])
 
