@@ -1,13 +1,16 @@
 """A config file is the keyword arguments of its experiment's `run`, checked against its signature."""
 
 import inspect
+import json
 import typing
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ConfigDict, ValidationError, create_model
+
+from layernorm_backward import yamlfile
+from layernorm_backward.kernels import KERNELS
 
 
 class ConfigError(ValueError):
@@ -17,41 +20,35 @@ class ConfigError(ValueError):
 def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> dict[str, Any]:
     """The keyword arguments in a YAML file for `run`, less the tables in `needs`.
 
-    Raises ConfigError for a file that is missing or no YAML mapping, for unknown or missing keys and
-    for values that do not fit the annotation of their parameter.
+    Raises ConfigError for a file that is missing or no YAML mapping, for unknown or missing keys, for
+    values that do not fit the annotation of their parameter (nothing is converted but int to float and
+    list to tuple), and for names under `kernels` that no kernel has.
     """
     values = _mapping(path)
     hints = typing.get_type_hints(run)
     names = [name for name in inspect.signature(run).parameters if name not in needs]
     fields = {name: (hints[name], ...) for name in names}
-    model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=False), **fields)
+    model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=True), **fields)
     try:
-        checked = model(**values)
+        checked = model.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        raise ConfigError(_explain(path, error, names)) from None
-    return {name: getattr(checked, name) for name in names}
+        raise ConfigError(yamlfile.faults(path, error, names)) from None
+    arguments = {name: getattr(checked, name) for name in names}
+    _check_kernels(path, arguments.get("kernels", ()))
+    return arguments
 
 
 def _mapping(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise ConfigError(f"{path}: there is no such config file")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+        values = yamlfile.load(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must hold keys and values, holds {type(values).__name__}")
     return values
 
 
-def _explain(path: Path, error: ValidationError, names: list[str]) -> str:
-    return "\n".join(_line(path, detail, names) for detail in error.errors())
-
-
-def _line(path: Path, detail: Any, names: list[str]) -> str:
-    key = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"{path}: {key}: unknown key; allowed: {', '.join(names)}"
-    if detail["type"] == "missing":
-        return f"{path}: {key}: the key is missing; needed: {', '.join(names)}"
-    return f"{path}: {key}: {detail['msg']}, found {detail['input']!r}"
+def _check_kernels(path: Path, names: Collection[str]) -> None:
+    unknown = [name for name in names if name not in KERNELS]
+    if unknown:
+        raise ConfigError(f"{path}: kernels: unknown kernel {unknown[0]!r}; allowed: {', '.join(KERNELS)}")

@@ -59,8 +59,12 @@ def imports(module: str) -> frozenset[str]:
 def constant(module: str, name: str) -> tuple[str, ...]:
     """A module's constant tuple of strings (`NEEDS`, `TABLES`), read without importing the module."""
     for node in ast.parse(_path(module).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            return tuple(ast.literal_eval(node.value))
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            value = ast.literal_eval(node.value)
+            if not isinstance(value, tuple):
+                raise ValueError(f"{module}: {name} = {value!r}; allowed: a tuple of strings")
+            return value
     return ()
 
 

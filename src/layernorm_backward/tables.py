@@ -1,5 +1,6 @@
 """Tables: a CSV with the columns of its schema, and beside it what produced it (`<stem>.meta.json`)."""
 
+import csv
 import hashlib
 import json
 from pathlib import Path
@@ -19,7 +20,7 @@ class TableError(ValueError):
 
 def write(table: pd.DataFrame, path: Path, meta: dict[str, Any] | None = None) -> None:
     """Check `table` against the schema of the path's stem, then write CSV and meta, each whole."""
-    table = _checked(table, SCHEMAS[path.stem], path)
+    table = _checked(table, _schema(path), path)
     write_samples(table, path)
     record = dict(meta or {}) | {"table": path.name, "rows": len(table), "sha256": sha256(path)}
     with whole(meta_path(path)) as temporary:
@@ -43,7 +44,7 @@ def read(path: Path, *, verify: bool = True) -> pd.DataFrame:
         raise TableError(f"{path}: there is no such table; make it with: snakemake {path}")
     if verify:
         _verify(path)
-    raw = pd.read_csv(path, dtype=str, keep_default_na=False)
+    raw = _cells(path)
     _check_columns(raw, schema, path)
     typed = {name: _typed(raw[name], kind, path) for name, kind in schema.columns.items()}
     return _checked(pd.DataFrame(typed), schema, path)
@@ -51,7 +52,16 @@ def read(path: Path, *, verify: bool = True) -> pd.DataFrame:
 
 def read_meta(path: Path) -> dict[str, Any]:
     """What produced the table at `path`: machine, versions, date, code hash, config."""
-    return json.loads(meta_path(path).read_text(encoding="utf-8"))
+    meta = meta_path(path)
+    if not meta.exists():
+        raise TableError(f"{path}: {meta.name} is missing beside it; measure the table again")
+    try:
+        record = json.loads(meta.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TableError(f"{meta}: not valid JSON ({error}); measure the table again") from None
+    if not isinstance(record, dict) or "sha256" not in record:
+        raise TableError(f"{meta}: holds no sha256 of its table; measure the table again")
+    return record
 
 
 def meta_path(path: Path) -> Path:
@@ -69,8 +79,6 @@ def _schema(path: Path) -> Schema:
 
 
 def _verify(path: Path) -> None:
-    if not meta_path(path).exists():
-        raise TableError(f"{path}: {meta_path(path).name} is missing beside it; measure the table again")
     if read_meta(path)["sha256"] != sha256(path):
         raise TableError(
             f"{path}: the table was cut or edited after it was measured (its sha256 differs from "
@@ -78,10 +86,24 @@ def _verify(path: Path) -> None:
         )
 
 
+def _cells(path: Path) -> pd.DataFrame:
+    """The CSV's cells as text; TableError for a line with too few or too many of them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file, strict=True)
+        try:
+            header, *lines = rows
+        except (ValueError, csv.Error) as error:
+            raise TableError(f"{path}: line {rows.line_num}: not a table in UTF-8 CSV: {error}") from None
+    for number, line in enumerate(lines, start=2):
+        if len(line) != len(header):
+            raise TableError(f"{path}: line {number} has {len(line)} cells, its header {len(header)}")
+    return pd.DataFrame(lines, columns=header, dtype=str)
+
+
 def _check_columns(table: pd.DataFrame, schema: Schema, path: Path) -> None:
     missing = [name for name in schema.columns if name not in table.columns]
     unknown = [str(name) for name in table.columns if name not in schema.columns]
-    if missing or unknown:
+    if missing or unknown or len(table.columns) != len(schema.columns):
         raise TableError(
             f"{path}: missing columns: {missing or 'none'}, unknown columns: {unknown or 'none'}; "
             f"allowed: {', '.join(schema.columns)}"
@@ -141,8 +163,10 @@ def _check_kind(table: pd.DataFrame, name: str, kind: Kind, path: Path) -> None:
 
 def _check_keys(table: pd.DataFrame, schema: Schema, path: Path) -> None:
     keys = table[list(schema.keys)]
-    if keys.isna().any().any():
-        raise TableError(f"{path}: a key is empty; keys are {', '.join(schema.keys)}")
+    empty = keys.isna() | (keys == "")
+    if empty.any(axis=None):
+        row = int(empty.any(axis=1).idxmax())
+        raise TableError(f"{path}: row {row} has an empty key; keys are {', '.join(schema.keys)}")
     if keys.duplicated().any():
         row = int(keys.duplicated().idxmax())
         raise TableError(f"{path}: row {row} repeats the key {keys.iloc[row].to_dict()}")
