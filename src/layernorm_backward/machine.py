@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -57,16 +58,16 @@ def usable_cores() -> int:
 
 
 def last_level_cache_bytes() -> int:
-    """Bytes of the last-level cache that the first core sees; 0 where the system does not tell."""
+    """Bytes of all last-level caches that the usable cores see; 0 where the system does not tell."""
     return cache_bytes().get("last_level", 0)
 
 
 def cache_bytes() -> dict[str, int]:
-    """Bytes of the first core's caches: l1d, l2 and last_level (the largest level there is)."""
+    """Bytes of l1d and l2 of one core, and of last_level: every cache of the last level, together."""
     if sys.platform == "darwin":
         sizes = {name: int(_sysctl(key) or 0) for name, key in _SYSCTL_CACHES.items()}
         return sizes | {"last_level": sizes["last_level"] or sizes["l2"]}
-    return _linux_caches(_CPU / "cpu0" / "cache")
+    return _linux_caches(_CPU, sorted(os.sched_getaffinity(0)))
 
 
 def cpu_model() -> str:
@@ -76,15 +77,19 @@ def cpu_model() -> str:
     return _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine()
 
 
-def _linux_caches(folder: Path) -> dict[str, int]:
-    levels = {}
-    for index in sorted(folder.glob("index*")):
-        level, kind = (_text(index / name) for name in ("level", "type"))
-        if kind != "Instruction" and level:
-            levels[int(level)] = _bytes(_text(index / "size"))
-    if not levels:
-        return {}
-    return {"l1d": levels.get(1, 0), "l2": levels.get(2, 0), "last_level": levels[max(levels)]}
+def _linux_caches(folder: Path, cores: Sequence[int]) -> dict[str, int]:
+    found = {}  # a cache that several cores share is listed by each of them: level, its cores -> bytes
+    for core in cores:
+        for index in sorted(folder.glob(f"cpu{core}/cache/index*")):
+            level, kind, size, shared = (
+                _text(index / name) for name in ("level", "type", "size", "shared_cpu_list")
+            )
+            if level and kind != "Instruction":
+                found[int(level), shared or str(core)] = _bytes(size)
+    last = max((level for level, _ in found), default=0)
+    one = {level: size for (level, _), size in found.items()}
+    total = sum(size for (level, _), size in found.items() if level == last)
+    return {"l1d": one.get(1, 0), "l2": one.get(2, 0), "last_level": total} if found else {}
 
 
 def _bytes(text: str) -> int:
