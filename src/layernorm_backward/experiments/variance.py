@@ -1,0 +1,139 @@
+"""Relative error of each variance algorithm as the mean grows, apart from what rounding the row has done.
+
+For every row held in a dtype two errors are kept apart: representation_error, the exact variance of the
+rounded row against that of the real row, which no algorithm can undo; and rel_error, computed against exact
+for the rounded row. Over the rows of a cell: median and maximum of rel_error, maximum of representation_error
+and bound, median of kappa, minimum of distinct_values. A cell in which some row came out constant or not
+finite holds nothing to test: it is not representable, and says why. An algorithm that overflows has an
+infinite error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from layernorm_backward import inputs, oracle
+from layernorm_backward.double_double import DoubleDouble, Floats
+from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundoff
+from layernorm_backward.errors import rel_error
+from layernorm_backward.variance import moments
+from layernorm_backward.variance_bounds import BOUNDS
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows (rows, D) in a dtype, the exact variance of the real rows, and where they stand in the sweep."""
+
+    x: NDArray
+    real_variance: DoubleDouble
+    keys: dict[str, Any]
+
+
+def run(
+    *,
+    algorithms: list[str],
+    dtypes: list[DtypeName],
+    ladder_offsets: list[float],
+    gaussian_offsets: list[float],
+    gaussian_hidden: int,
+    hidden_offsets: list[float],
+    hidden_sweep: list[int],
+    rows: int,
+    seed: int,
+) -> pd.DataFrame:
+    """One row per algorithm, accumulator and cell: offsets at one D, then D at few offsets."""
+    grid = [(offset, gaussian_hidden) for offset in gaussian_offsets]
+    grid += [(offset, hidden) for hidden in hidden_sweep for offset in hidden_offsets]
+    records: list[dict[str, Any]] = []
+    for dtype in tqdm(dtypes, desc="variance", mininterval=1):
+        for cell in _ladder_cells(dtype, ladder_offsets):
+            records += _measure(cell, algorithms)
+        for cell in _gaussian_cells(dtype, list(dict.fromkeys(grid)), rows, seed):
+            records += _measure(cell, algorithms)
+    return pd.DataFrame(records)
+
+
+def _ladder_cells(dtype: DtypeName, offsets: list[float]) -> Iterator[Cell]:
+    real = oracle.moments(np.arange(5.0)[None, :]).variance
+    for offset in offsets:
+        keys = {"dtype": dtype, "data": "ladder", "offset": offset, "hidden": 5}
+        yield Cell(inputs.ladder(offset, dtype_of(dtype)), real, keys)
+
+
+def _gaussian_cells(dtype: DtypeName, grid: list[tuple[float, int]], rows: int, seed: int) -> Iterator[Cell]:
+    """The same deviations at every offset: an offset, exactly added, leaves the real variance as it is."""
+    for offset, hidden in grid:
+        deviations = inputs.generator(seed, hidden).standard_normal((rows, hidden))
+        keys = {"dtype": dtype, "data": "gaussian", "offset": offset, "hidden": hidden}
+        x = round_to(offset + deviations, dtype_of(dtype))
+        yield Cell(x, oracle.moments(deviations).variance, keys)
+
+
+def _measure(cell: Cell, algorithms: list[str]) -> list[dict[str, Any]]:
+    x = inputs.values(cell.x)
+    exact = oracle.moments(x)
+    facts = _facts(cell, x, exact)
+    accumulators = ["storage", "float32"] if cell.x.dtype.itemsize == 2 else ["storage"]
+    return [
+        cell.keys
+        | {"algorithm": name, "accumulator": accumulator}
+        | facts
+        | _errors(cell, x, exact, name, accumulator)
+        for accumulator in accumulators
+        for name in algorithms
+    ]
+
+
+def _facts(cell: Cell, x: Floats, exact: oracle.Moments) -> dict[str, Any]:
+    """What holds for the rounded rows, whatever the algorithm."""
+    finite = np.isfinite(x).all(axis=-1)
+    distinct = np.array([len(np.unique(row)) for row in x])
+    shifted_by_rounding = rel_error(exact.variance.hi[:, None], _column(cell.real_variance))
+    return {
+        "representation_error": float(np.max(shifted_by_rounding)) if finite.all() else np.nan,
+        "distinct_values": int(distinct.min()),
+        "kappa": float(np.median(_kappa(exact))) if finite.all() else np.nan,
+        "representable": bool(finite.all() and distinct.min() > 1),
+        "reason": _reason(cell.keys["dtype"], finite, distinct),
+    }
+
+
+def _reason(dtype: str, finite: NDArray[np.bool_], distinct: NDArray[np.int_]) -> str:
+    if not finite.all():
+        return f"{int(np.sum(~finite))} of {len(finite)} rows overflow in {dtype}"
+    if distinct.min() == 1:
+        return f"{int(np.sum(distinct == 1))} of {len(distinct)} rows are constant in {dtype}"
+    return ""
+
+
+def _errors(cell: Cell, x: Floats, exact: oracle.Moments, name: str, accumulator: str) -> dict[str, float]:
+    """The algorithm's error and bound; empty where a row is constant or not finite."""
+    if np.any(~np.isfinite(x)) or np.any(exact.variance.hi == 0):
+        return {"rel_error_median": np.nan, "rel_error_max": np.nan, "bound": np.nan}
+    dtype = cell.x.dtype if accumulator == "storage" else np.dtype(np.float32)
+    computed = moments(name, cell.x, dtype).variance
+    error = rel_error(computed[:, None], _column(exact.variance))
+    first = np.abs(exact.centred.hi[:, 0]) / np.sqrt(exact.variance.hi)
+    bound = BOUNDS[name](_kappa(exact), first, x.shape[-1], unit_roundoff(dtype))
+    return {
+        "rel_error_median": float(np.median(error)),
+        "rel_error_max": float(np.max(error)),
+        "bound": float(np.max(bound)),
+    }
+
+
+def _kappa(exact: oracle.Moments) -> Floats:
+    """sqrt(1 + mean^2/var) of each row; infinite for a constant row."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.abs(exact.mean.hi) / np.sqrt(exact.variance.hi)
+    return np.where(exact.variance.hi == 0, np.inf, np.hypot(1.0, ratio))
+
+
+def _column(rows: DoubleDouble) -> DoubleDouble:
+    """One number a row, as a row of one element: what `rel_error` reads row by row."""
+    return rows.at((..., None))
