@@ -29,10 +29,7 @@ CHUNKS = 256  # at most so many chunks: enough for many cores, and partial sums 
 BLOCK = 2048  # elements of a row that are summed in vector lanes before their total joins the row's sum
 SUMS = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
 ELEMENTS = {"fastmath": {"contract"}, "error_model": "numpy"}
-ROUNDED = {
-    "fastmath": False,
-    "error_model": "numpy",
-}  # g is the same number wherever it is used, so D = 1 gives 0
+ROUNDED = {"fastmath": False, "error_model": "numpy"}  # each operation is rounded by itself
 _HALF = "Numba's CPU target has no float16 or bfloat16 arithmetic"
 UNSUPPORTED = {"float16": _HALF, "bfloat16": _HALF}
 
@@ -53,6 +50,7 @@ def _minus(a, b):
 
 @njit(**ROUNDED)
 def _times(a, b):
+    """The same number wherever it is used: a g fused into g - c1 would leave dx not quite 0 for D = 1."""
     return a * b
 
 

@@ -31,13 +31,13 @@ def forward(
     eps = checks.forward(x, gamma, beta, eps, {})
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide = sum_dtype(x.dtype)
-    mean = x.astype(wide, copy=False).mean(axis=-1, keepdims=True)  # (..., 1)
+    mean = _wide(x, wide).mean(axis=-1, keepdims=True)  # (..., 1)
     z = _recentred(x, mean)  # (..., D)
     var = (z * z).mean(axis=-1, keepdims=True)  # (..., 1)
     rstd = 1 / np.sqrt(var + eps)  # (..., 1)
     z *= rstd
-    z *= gamma.astype(wide, copy=False)
-    np.add(z, beta.astype(wide, copy=False), out=y, casting="unsafe")
+    z *= _wide(gamma, wide)
+    np.add(z, _wide(beta, wide), out=y, casting="unsafe")
     return y, Saved(x, mean, rstd, gamma)
 
 
@@ -50,9 +50,9 @@ def backward(
     checks.backward(dy, x.shape, x.dtype)
     dx, dgamma, dbeta = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
     rows = tuple(range(x.ndim - 1))
-    dy = dy.astype(mean.dtype, copy=False)  # (..., D)
+    dy = _wide(dy, mean.dtype)  # (..., D)
     x_hat = _recentred(x, mean) * rstd  # (..., D)
-    g = gamma.astype(mean.dtype, copy=False) * dy  # (..., D)
+    g = _wide(gamma, mean.dtype) * dy  # (..., D)
     c1 = g.mean(axis=-1, keepdims=True)  # (..., 1)
     c2 = (g * x_hat).mean(axis=-1, keepdims=True)  # (..., 1)
     np.multiply(rstd, g - c1 - x_hat * c2, out=dx, casting="unsafe")
@@ -62,9 +62,13 @@ def backward(
 
 
 def _recentred(x: NDArray, mean: NDArray) -> NDArray:
-    z = x.astype(mean.dtype, copy=False) - mean
-    z -= z.mean(axis=-1, keepdims=True)
+    z = _wide(x, mean.dtype) - mean  # (13)  (..., D)
+    z -= z.mean(axis=-1, keepdims=True)  # (13)  (..., D)
     return z
+
+
+def _wide(array: NDArray, dtype: np.dtype) -> NDArray:
+    return np.asanyarray(array, dtype, order="C")  # NumPy sums in pairs only along a contiguous axis
 
 
 KERNEL = Kernel(

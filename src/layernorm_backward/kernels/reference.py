@@ -94,7 +94,7 @@ def backward(
 
 
 def _wide(array: NDArray) -> NDArray[np.float64]:
-    return array.astype(np.float64, copy=False)
+    return np.asanyarray(array, np.float64, order="C")  # NumPy sums in pairs only along a contiguous axis
 
 
 KERNEL = Kernel(

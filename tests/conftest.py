@@ -1,0 +1,82 @@
+"""Shared data for the tests: a seeded layer-normalization problem, and one run of the smoke study."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numpy.typing import NDArray
+
+from layernorm_backward.dtypes import dtype_of, round_to
+from workspace import ROOT, Workspace
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25, database=None)
+settings.load_profile("repeatable")
+
+
+class Problem(NamedTuple):
+    """x, dy (..., D); gamma, beta (D,)."""
+
+    x: NDArray
+    gamma: NDArray
+    beta: NDArray
+    dy: NDArray
+
+
+def _problem(shape: tuple[int, ...], dtype: str = "float64", gamma_dtype: str | None = None) -> Problem:
+    rng = np.random.default_rng([7, *shape])
+    spread = np.broadcast_to(np.linspace(-1, 2, shape[-1]), shape)  # kappa below 3 for D >= 2
+    gamma = 1 + 0.25 * rng.standard_normal(shape[-1])
+    values = (
+        rng.permuted(spread, axis=-1) + 0.01 * rng.standard_normal(shape),
+        gamma,
+        rng.standard_normal(shape[-1]),
+        1 + rng.standard_normal(shape),
+    )
+    names = (dtype, gamma_dtype or dtype, gamma_dtype or dtype, dtype)
+    return Problem(
+        *(
+            np.ascontiguousarray(round_to(value, dtype_of(name)))
+            for value, name in zip(values, names, strict=True)
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def problem() -> Callable[..., Problem]:
+    """problem(shape, dtype="float64", gamma_dtype=None) -> Problem: rows of kappa < 3, dy from N(1, 1)."""
+    return _problem
+
+
+class Smoke(NamedTuple):
+    """A finished run of the smoke study: its tree, its results, its duration and what it printed."""
+
+    workspace: Workspace
+    results: Path
+    seconds: float
+    output: str
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
+    """One run of `snakemake --config study=smoke` from scratch; its results stay in results/test/."""
+    workspace = Workspace.of_sources(tmp_path_factory.mktemp("smoke") / "tree")
+    started = time.monotonic()
+    done = workspace.snakemake("--cores", "all")
+    seconds = time.monotonic() - started
+    results = workspace.root / "results" / "smoke"
+    assert done.returncode == 0, done.stdout
+    shutil.rmtree(ROOT / "results" / "test", ignore_errors=True)
+    shutil.copytree(results, ROOT / "results" / "test")
+    return Smoke(workspace, results, seconds, done.stdout)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests that use the smoke run go to one worker, so that there is one run."""
+    for item in items:
+        if "smoke" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("smoke"))
