@@ -20,7 +20,9 @@ TOLERANCE_U = {
 
 HOST = [name for name in KERNELS if available(KERNELS[name]) is None and KERNELS[name].device == "cpu"]
 CASES = [(name, dtype) for name in HOST for dtype in KERNELS[name].dtypes]
-each_case = pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=[f"{name}-{dtype}" for name, dtype in CASES])
+each_case = pytest.mark.parametrize(
+    ("kernel", "dtype"), CASES, ids=[f"{name}-{dtype}" for name, dtype in CASES]
+)
 each_kernel = pytest.mark.parametrize("kernel", HOST)
 
 

@@ -1,0 +1,152 @@
+"""Bad input: every kernel refuses it with the value and what is allowed."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import KERNELS, available
+
+HOST = [name for name in KERNELS if available(KERNELS[name]) is None and KERNELS[name].device == "cpu"]
+pytestmark = pytest.mark.parametrize("kernel", HOST)
+
+ONES = np.ones(4)
+FORWARD = {"x": np.ones((3, 4)), "gamma": ONES, "beta": ONES, "eps": 1e-5, "out": None}
+NUMPY_ONLY = "allowed: numpy.ndarray (this kernel runs on the CPU)"
+POSITIVE = "allowed: finite and > 0"
+
+
+class Elsewhere:
+    """Stands for an array on a GPU: named like CuPy's, and no NumPy array."""
+
+    __module__, __qualname__ = "cupy", "ndarray"
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+BAD_FORWARD = [
+    ({"x": [[1.0]]}, TypeError, f"x is a builtins.list of 1; {NUMPY_ONLY}"),
+    ({"x": Elsewhere()}, TypeError, f"x is a cupy.ndarray; {NUMPY_ONLY}"),
+    ({"x": np.ma.ones((3, 4))}, TypeError, f"x is a numpy.ma.MaskedArray; {NUMPY_ONLY}"),
+    ({"x": 1.0}, TypeError, f"x is a builtins.float; {NUMPY_ONLY}"),
+    ({"x": np.array(1.0)}, ValueError, "x has shape (); allowed: (..., D) with D >= 1"),
+    ({"x": np.ones((3, 0))}, ValueError, "x has shape (3, 0); allowed: (..., D) with D >= 1"),
+    ({"x": np.ones((3, 4), int)}, TypeError, "x has dtype int64; allowed: float64"),
+    ({"x": np.ones((3, 4), object)}, TypeError, "x has dtype object; allowed: float64"),
+    ({"x": np.ones((3, 4), np.complex64)}, TypeError, "x has dtype complex64; allowed: float64"),
+    ({"x": np.ones((3, 4), ">f8")}, TypeError, "x has dtype >f8; allowed: float64"),
+    ({"gamma": np.ones(3)}, ValueError, "gamma has shape (3,); allowed: (4,), the last axis of x"),
+    ({"gamma": np.ones((1, 4))}, ValueError, "gamma has shape (1, 4); allowed: (4,), the last axis of x"),
+    ({"beta": np.array(1.0)}, ValueError, "beta has shape (); allowed: (4,), the last axis of x"),
+    ({"beta": 0}, TypeError, f"beta is a builtins.int; {NUMPY_ONLY}"),
+    (
+        {"gamma": np.ones(4, np.float32)},
+        TypeError,
+        "gamma has dtype float32 beside x of float64; allowed: float64",
+    ),
+    (
+        {"x": np.ones((3, 4), np.float32)},
+        TypeError,
+        "gamma has dtype float64 beside x of float32; allowed: float32",
+    ),
+    ({"beta": np.ones(4, np.float32)}, TypeError, "beta has dtype float32; allowed: float64, as gamma"),
+    ({"eps": 0}, ValueError, f"eps is 0; {POSITIVE}"),
+    ({"eps": -1e-5}, ValueError, f"eps is -1e-05; {POSITIVE}"),
+    ({"eps": float("nan")}, ValueError, f"eps is nan; {POSITIVE}"),
+    ({"eps": float("inf")}, ValueError, f"eps is inf; {POSITIVE}"),
+    ({"eps": True}, TypeError, "eps is True, a builtins.bool; allowed: a real number"),
+    ({"eps": np.True_}, TypeError, "eps is np.True_, a numpy.bool; allowed: a real number"),
+    ({"eps": "1e-5"}, TypeError, "eps is '1e-5', a builtins.str; allowed: a real number"),
+    ({"eps": None}, TypeError, "eps is None, a builtins.NoneType; allowed: a real number"),
+    ({"eps": 1e-5j}, TypeError, "eps is 1e-05j, a builtins.complex; allowed: a real number"),
+    ({"out": (1, 2)}, TypeError, f"out is a builtins.tuple of 2; {NUMPY_ONLY}"),
+    ({"out": np.ones((4, 3))}, ValueError, "out has shape (4, 3); allowed: (3, 4)"),
+    ({"out": np.ones((3, 4), np.float32)}, TypeError, "out has dtype float32; allowed: float64"),
+    (
+        {"out": read_only(np.ones((3, 4)))},
+        ValueError,
+        "out is read-only; allowed: an array that can be written",
+    ),
+    (
+        {"out": FORWARD["x"]},
+        ValueError,
+        "out overlaps another array of the call; allowed: memory of its own",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"), BAD_FORWARD, ids=[case[2][:40] for case in BAD_FORWARD]
+)
+def test_forward_refuses(kernel, change, error, message):
+    with pytest.raises(error, match="^" + re.escape(message)):
+        KERNELS[kernel].forward(**(FORWARD | change))
+
+
+DY = np.ones((3, 4))
+BAD_BACKWARD = [
+    ({"dy": None}, TypeError, f"dy is a builtins.NoneType; {NUMPY_ONLY}"),
+    ({"dy": np.ones((4, 3))}, ValueError, "dy has shape (4, 3); allowed: (3, 4), as x in the forward pass"),
+    ({"dy": np.ones(4)}, ValueError, "dy has shape (4,); allowed: (3, 4), as x in the forward pass"),
+    (
+        {"dy": np.ones((3, 4), np.float32)},
+        TypeError,
+        "dy has dtype float32; allowed: float64, as x in the forward pass",
+    ),
+    ({"out": DY.copy()}, TypeError, "out is a numpy.ndarray; allowed: None or the tuple (dx, dgamma, dbeta)"),
+    ({"out": (DY, ONES)}, TypeError, "out is a builtins.tuple of 2; allowed: None or the tuple"),
+    ({"out": (ONES, ONES, ONES)}, ValueError, "out dx has shape (4,); allowed: (3, 4)"),
+    (
+        {"out": (np.ones((3, 4)), np.ones(4), np.ones((1, 4)))},
+        ValueError,
+        "out dbeta has shape (1, 4); allowed: (4,)",
+    ),
+    (
+        {"out": (np.ones((3, 4)), np.ones(4, int), np.ones(4))},
+        TypeError,
+        "out dgamma has dtype int64; allowed: float64",
+    ),
+    ({"out": (DY, np.ones(4), np.ones(4))}, ValueError, "out dx overlaps another array of the call"),
+    ({"out": (np.ones((3, 4)), ONES, np.ones(4))}, ValueError, "out dgamma overlaps another array"),
+    ({"out": (np.ones((3, 4)), *[np.ones(4)] * 2)}, ValueError, "out dbeta overlaps another array"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"), BAD_BACKWARD, ids=[case[2][:40] for case in BAD_BACKWARD]
+)
+def test_backward_refuses(kernel, change, error, message):
+    _, saved = KERNELS[kernel].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
+    with pytest.raises(error, match="^" + re.escape(message)):
+        KERNELS[kernel].backward(**({"dy": DY, "saved": saved, "out": None} | change))
+
+
+def test_forward_refuses_an_eps_that_vanishes_or_overflows_in_the_dtype_of_the_sums(kernel):
+    x, ones = np.ones((3, 4), np.float32), np.ones(4, np.float32)
+    for eps, kept in ((1e-60, "0.0"), (1e60, "inf")):
+        message = (
+            f"eps is {eps!r}, which is {kept} in float32, the dtype of the sums; allowed: finite and > 0"
+        )
+        with pytest.raises(ValueError, match="^" + re.escape(message)):
+            KERNELS[kernel].forward(x, ones, ones, eps)
+
+
+def test_forward_names_the_reason_for_a_dtype_that_the_kernel_lacks(kernel):
+    for name, reason in KERNELS[kernel].unsupported.items():
+        x, ones = np.ones((3, 4), dtype_of(name)), np.ones(4, dtype_of(name))
+        allowed = ", ".join(KERNELS[kernel].dtypes)
+        with pytest.raises(TypeError, match=re.escape(f"x has dtype {name}; allowed: {allowed} ({reason})")):
+            KERNELS[kernel].forward(x, ones, ones, 1e-5)
+
+
+@pytest.mark.parametrize("eps", [np.float32(2**-10), np.float64(2**-10), Fraction(1, 1024)], ids=repr)
+def test_eps_may_be_any_real_number(kernel, eps):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    ones = np.ones(4, np.float32)
+    y, _ = KERNELS[kernel].forward(x, ones, ones, eps)
+    assert np.array_equal(y, KERNELS[kernel].forward(x, ones, ones, 2.0**-10)[0])

@@ -1,0 +1,56 @@
+"""What each kernel keeps for the backward pass, and how many bytes that is."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
+
+N, D = 33, 129
+
+# Bytes kept for N rows of D elements of s bytes with sums of w bytes (gamma and beta of s bytes as well).
+KEPT = {
+    "reference": (lambda s, w: 8 * (N * D + N + D), lambda s, w: 8 * (N * D + N)),
+    "compact": (lambda s, w: s * (N * D + D) + w * N, lambda s, w: s * N * D + w * N),
+    "overcached": (
+        lambda s, w: s * (3 * N * D + 2 * D) + w * 3 * N,
+        lambda s, w: s * (2 * N * D + D) + w * 3 * N,
+    ),
+    "recentred": (lambda s, w: s * (N * D + D) + w * 2 * N, lambda s, w: w * 2 * N),
+    "numba_fused": (lambda s, w: s * (N * D + D) + w * 2 * N, lambda s, w: w * 2 * N),
+}
+
+
+@pytest.mark.parametrize("kernel", list(KEPT))
+def test_bytes_kept(kernel, problem):
+    for dtype in KERNELS[kernel].dtypes:
+        x, gamma, beta, _ = problem((3, 11, D), dtype)
+        _, saved = KERNELS[kernel].forward(x, gamma, beta, 1e-5)
+        size, wide = dtype_of(dtype).itemsize, 8 if dtype == "float64" else 4
+        every, extra = KEPT[kernel]
+        assert saved_bytes(saved) == every(size, wide)
+        assert saved_extra_bytes(saved) == extra(size, wide)
+
+
+def test_every_kernel_here_is_in_the_table_of_bytes():
+    assert {name for name in KERNELS if KERNELS[name].device == "cpu"} <= set(KEPT)
+
+
+@pytest.mark.parametrize("kernel", ["reference", "compact"])
+def test_a_kernel_that_does_not_save_x_shares_no_memory_with_it(kernel, problem):
+    x, gamma, beta, dy = problem((N, D))
+    _, saved = KERNELS[kernel].forward(x, gamma, beta, 1e-5)
+    right = KERNELS[kernel].backward(dy, saved)
+    assert "x" not in saved._fields
+    x[...] = np.nan
+    for result, wanted in zip(KERNELS[kernel].backward(dy, saved), right, strict=True):
+        assert np.array_equal(result, wanted)
+
+
+def test_memory_that_two_fields_share_counts_once(problem):
+    x, gamma, beta, _ = problem((N, D))
+    _, saved = KERNELS["overcached"].forward(x, gamma, beta, 1e-5)
+    shared = saved._replace(x_centered=x.reshape(3, 11, D), beta=gamma)
+    assert saved_bytes(saved) - saved_bytes(shared) == x.nbytes + beta.nbytes
+    assert saved_extra_bytes(saved) - saved_extra_bytes(shared) == x.nbytes + beta.nbytes

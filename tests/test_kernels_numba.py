@@ -1,0 +1,96 @@
+"""numba_fused: the same bits for any number of threads; errors that grow neither with kappa nor N."""
+
+import numba
+import numpy as np
+import pytest
+
+from layernorm_backward import inputs, oracle
+from layernorm_backward.errors import error_u
+from layernorm_backward.kernels import KERNELS, numba_fused
+
+EPS = 1e-5
+
+
+def run(kernel, x, gamma, beta, dy):
+    y, saved = KERNELS[kernel].forward(x, gamma, beta, EPS)
+    return y, *KERNELS[kernel].backward(dy, saved)
+
+
+def worst_errors_u(kernel, kappa, dtype, rows=64, hidden=1024):
+    """Of y, dx, dgamma, dbeta, against the exact results for the rounded rows; dy from N(1, 1)."""
+    rng = inputs.generator(11, rows, hidden)
+    x = inputs.rows(rng, rows, hidden, dtype, mean=inputs.mean_of_kappa(kappa))
+    gamma, beta = inputs.gamma(rng, "random", hidden, dtype), inputs.beta(rng, hidden, dtype)
+    dy = inputs.upstream(rng, "shifted", x)
+    exact = oracle.results(*(inputs.values(array) for array in (x, gamma, beta, dy)), EPS)
+    found = run(kernel, x, gamma, beta, dy)
+    return [float(error_u(one, right).max()) for one, right in zip(found, exact, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(1000, 129), (200, 4097), (63, 5), (1000, 1)], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(dtype, shape, problem):
+    data = problem(shape, dtype)
+    threads = numba.get_num_threads()
+    found = {}
+    try:
+        for count in range(1, numba.config.NUMBA_NUM_THREADS + 1):
+            numba.set_num_threads(count)
+            found[count] = run("numba_fused", *data)
+    finally:
+        numba.set_num_threads(threads)
+    for count, results in found.items():
+        for result, first in zip(results, found[1], strict=True):
+            assert np.array_equal(result, first), count
+
+
+@pytest.mark.parametrize("kernel", ["numba_fused", "recentred"])
+@pytest.mark.parametrize("kappa", [1, 1e2, 1e4, 1e6])
+def test_float32_errors_stay_below_4_u_at_any_kappa(kernel, kappa):
+    assert max(worst_errors_u(kernel, kappa, np.float32)) < 4
+
+
+@pytest.mark.parametrize("kappa", [1e8, 1e14])
+def test_float64_errors_stay_below_4_u_at_any_kappa(kappa):
+    assert max(worst_errors_u("numba_fused", kappa, np.float64)) < 4
+
+
+def test_without_recentring_the_error_of_dx_grows_with_kappa():
+    _, dx, dgamma, dbeta = worst_errors_u("compact", 1e6, np.float32)
+    assert min(dx, dgamma) > 1e4
+    assert dbeta < 4
+
+
+@pytest.mark.parametrize("hidden", [1, 8])
+def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(hidden):
+    rng = inputs.generator(12, hidden)
+    x = inputs.rows(rng, 200_000, hidden, np.float32)
+    ones = np.ones(hidden, np.float32)
+    dy = inputs.upstream(rng, "shifted", x)
+    _, dgamma, dbeta = run("numba_fused", x, ones, ones, dy)[1:]
+    right = dy.astype(np.float64).sum(axis=0)
+    in_pairs = np.ascontiguousarray(dy.T).sum(axis=-1)
+    error, allowed = np.abs(dbeta - right) / right, np.abs(in_pairs - right) / right
+    assert (error <= np.maximum(allowed, 2 * 2.0**-24)).all()
+    assert np.isfinite(dgamma).all()
+
+
+def test_chunks_depend_on_the_rows_only_and_keep_partial_sums_small():
+    for rows in (0, 1, 63, 64, 127, 128, 4096, 10**6):
+        chunks = numba_fused.chunks(rows)
+        assert 1 <= chunks <= max(1, min(rows / 64, 256))
+    assert numba_fused.chunks(10**6) == 256
+
+
+def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
+    x = np.array([[1e8], [0.1], [-3e30]], np.float32).repeat(4097, axis=1)
+    ones = np.ones(4097, np.float32)
+    _, saved = KERNELS["numba_fused"].forward(x, ones, ones, EPS)
+    assert np.array_equal(saved.mean, x[:, :1])
+    assert np.array_equal(saved.rstd, np.full((3, 1), 1 / np.sqrt(np.float32(EPS))))
+
+
+def test_no_compiler_flag_assumes_that_there_is_no_nan_or_infinity():
+    for flags in (numba_fused.SUMS, numba_fused.ELEMENTS, numba_fused.ROUNDED):
+        assert not {"nnan", "ninf", "fast"} & set(flags["fastmath"] or ())
+        assert flags["fastmath"] is not True
