@@ -42,8 +42,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "variance": _schema(
         "algorithm dtype accumulator data offset:float hidden:int",
-        "rel_error_median:float rel_error_max:float representation_error:float distinct_values:int "
-        "kappa:float bound:float representable:bool reason",
+        "computed:float rel_error_median:float rel_error_max:float representation_error:float "
+        "distinct_values:int kappa:float bound:float representable:bool reason",
     ),
     "variance_time": _schema(
         "algorithm dtype accumulator rows:int hidden:int",
@@ -73,9 +73,7 @@ SCHEMAS: dict[str, Schema] = {
         "counted_accesses_per_element:float reductions:int modelled_bytes:float measured_bytes:float "
         "minimum_bytes:float method reason",
     ),
-    "traffic_steps": _schema(
-        "kernel direction step:int", "name reads:float writes:float operations:float"
-    ),
+    "traffic_steps": _schema("kernel direction step:int", "name reads:float writes:float operations:float"),
     "scaling_points": _schema(
         "kernel direction axis rows:int hidden:int dtype", f"{_TIMES} peak_bytes:float reason"
     ),

@@ -2,10 +2,10 @@
 
 For every row held in a dtype two errors are kept apart: representation_error, the exact variance of the
 rounded row against that of the real row, which no algorithm can undo; and rel_error, computed against exact
-for the rounded row. Over the rows of a cell: median and maximum of rel_error, maximum of representation_error
-and bound, median of kappa, minimum of distinct_values. A cell in which some row came out constant or not
-finite holds nothing to test: it is not representable, and says why. An algorithm that overflows has an
-infinite error.
+for the rounded row. `computed` is the first row's computed variance. Over the rows of a cell: median and
+maximum of rel_error, maximum of representation_error and bound, median of kappa, minimum of distinct_values.
+A cell in which some row came out constant or not finite holds nothing to test: it is not representable, and
+says why. An algorithm that overflows has an infinite error.
 """
 
 from collections.abc import Iterator
@@ -39,6 +39,7 @@ def run(
     algorithms: list[str],
     dtypes: list[DtypeName],
     ladder_offsets: list[float],
+    long_ladder_repeats: int,
     gaussian_offsets: list[float],
     gaussian_hidden: int,
     hidden_offsets: list[float],
@@ -51,18 +52,20 @@ def run(
     grid += [(offset, hidden) for hidden in hidden_sweep for offset in hidden_offsets]
     records: list[dict[str, Any]] = []
     for dtype in tqdm(dtypes, desc="variance", mininterval=1):
-        for cell in _ladder_cells(dtype, ladder_offsets):
+        for cell in _ladder_cells(dtype, ladder_offsets, long_ladder_repeats):
             records += _measure(cell, algorithms)
         for cell in _gaussian_cells(dtype, list(dict.fromkeys(grid)), rows, seed):
             records += _measure(cell, algorithms)
     return pd.DataFrame(records)
 
 
-def _ladder_cells(dtype: DtypeName, offsets: list[float]) -> Iterator[Cell]:
+def _ladder_cells(dtype: DtypeName, offsets: list[float], repeats: int) -> Iterator[Cell]:
+    """offset + [0, 1, 2, 3, 4], and the same five elements many times over: both have variance 2."""
     real = oracle.moments(np.arange(5.0)[None, :]).variance
-    for offset in offsets:
-        keys = {"dtype": dtype, "data": "ladder", "offset": offset, "hidden": 5}
-        yield Cell(inputs.ladder(offset, dtype_of(dtype)), real, keys)
+    for data, times in (("ladder", 1), ("long_ladder", repeats)):
+        for offset in offsets:
+            keys = {"dtype": dtype, "data": data, "offset": offset, "hidden": 5 * times}
+            yield Cell(np.tile(inputs.ladder(offset, dtype_of(dtype)), times), real, keys)
 
 
 def _gaussian_cells(dtype: DtypeName, grid: list[tuple[float, int]], rows: int, seed: int) -> Iterator[Cell]:
@@ -114,13 +117,14 @@ def _reason(dtype: str, finite: NDArray[np.bool_], distinct: NDArray[np.int_]) -
 def _errors(cell: Cell, x: Floats, exact: oracle.Moments, name: str, accumulator: str) -> dict[str, float]:
     """The algorithm's error and bound; empty where a row is constant or not finite."""
     if np.any(~np.isfinite(x)) or np.any(exact.variance.hi == 0):
-        return {"rel_error_median": np.nan, "rel_error_max": np.nan, "bound": np.nan}
+        return {"computed": np.nan, "rel_error_median": np.nan, "rel_error_max": np.nan, "bound": np.nan}
     dtype = cell.x.dtype if accumulator == "storage" else np.dtype(np.float32)
     computed = moments(name, cell.x, dtype).variance
     error = rel_error(computed[:, None], _column(exact.variance))
     first = np.abs(exact.centred.hi[:, 0]) / np.sqrt(exact.variance.hi)
     bound = BOUNDS[name](_kappa(exact), first, x.shape[-1], unit_roundoff(dtype))
     return {
+        "computed": float(computed[0]),
         "rel_error_median": float(np.median(error)),
         "rel_error_max": float(np.max(error)),
         "bound": float(np.max(bound)),
