@@ -51,15 +51,14 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
     stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
     meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
     latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})
+    grid = {"listing": partial(grids.listing, tables_dir), "pivot": partial(grids.pivot, tables_dir)}
     drawn = Names("figure", {path.stem: f"figures/{path.stem}" for path in figures_dir.glob("*.pdf")})
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
-        "grid": Names(
-            "grid", {"listing": partial(grids.listing, tables_dir), "pivot": partial(grids.pivot, tables_dir)}
-        ),
+        "grid": Names("grid", grid),
         "figures": sorted(drawn),
         "figure": drawn.__getitem__,
         "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),

@@ -1,7 +1,7 @@
 """Finds numbers typed by hand in the paper's template: a number is measured, or marked as a constant.
 
 What counts as typed by hand, in prose, headings, captions, tables and the front matter: every run of digits
-that does not belong to a name. Names begin with a letter (float32, Qwen3.6-27B) or are a width (16-bit).
+that does not belong to a name. Names begin with a letter (float32, Qwen3.6-27B), or are like 16-bit, 2-norm.
 In math, structure is free: integers below 10 (small factors), and every integer in an exponent or index,
 but for a power of ten. Refused there are larger integers, decimals and powers of ten, which are scientific
 notation: 1024, 5.04, 10^{-11}.
@@ -35,16 +35,19 @@ _SKIPPED = (
 )
 _SKIP = re.compile("|".join(_SKIPPED), re.DOTALL | re.MULTILINE)
 _MATH = re.compile(
-    r"(?<!\\)\$\$(?P<display>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$\s](?:[^$]*?[^$\s])?)\$(?!\d)", re.DOTALL
+    r"(?<!\\)\$\$(?P<display>.+?)\$\$"
+    r"|(?<![\\$])\$(?P<inline>[^$\s](?:[^$]*?[^$\s])?)\$(?!\d)",
+    re.DOTALL,
 )
 _STRUCTURE = re.compile(
-    r"\\[A-Za-z]+|[A-Za-z][A-Za-z]+\d+"
+    r"\\[dt]?frac\s*\d\d|\\[A-Za-z]+|[A-Za-z][A-Za-z]+\d+"
     r"|(?<!10)(?<!10\})[\^_](?:\{(?:[^{}.]|\.(?!\d))*\}|\w)"
 )
 _MATH_NUMBER = re.compile(r"10\s*\}?\s*\^|\d[\d,]*\.\d+|\d{2,}|\.\d+")
-_NAME = re.compile(r"[^\W\d_][\w]*(?:[.-]\w+)*|\b\d+-bit\b")
+_NAME = re.compile(r"[^\W\d_][\w]*(?:[.-]\w+)*|\b\d+-(?:bit|norm)\b")
 _NUMBER = re.compile(
-    r"[-+\u2212]?(?:\d[\w.,\u00a0\u202f]*\w|\d)|[\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be]+"
+    r"[-+\u2212]?(?:\d[\w.,\u00a0\u202f]*\w|\d)"
+    r"|[\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be]+"
 )
 
 

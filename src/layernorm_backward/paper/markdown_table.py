@@ -24,7 +24,7 @@ def markdown_table(
     align = align or "l" * len(columns)
     if len(align) != len(columns) or set(align) - set("lrc"):
         raise ValueError(
-            f"table {label}: align {align!r} needs one of l, r, c for each of {len(columns)} columns"
+            f"table {label}: align {align!r} needs one of l, r, c for each column of {len(columns)}"
         )
     if widths and len(widths) != len(columns):
         raise ValueError(f"table {label}: {len(widths)} widths for {len(columns)} columns")

@@ -18,11 +18,8 @@ from layernorm_backward.files import whole
 Engine = Literal["auto", "latex", "typst"]
 _PACKAGES = re.compile(r"\\usepackage(?:\[[^]]*\])?\{([^}]*)\}")
 _COMMON = (
-    "--from=markdown",
-    "--standalone",
-    "--fail-if-warnings",
-    "--syntax-highlighting=none",
-    "--wrap=preserve",
+    *("--from=markdown", "--standalone", "--wrap=preserve"),
+    *("--fail-if-warnings", "--syntax-highlighting=none"),
 )
 _FORMATS = {
     ".md": ("--to=gfm", "--shift-heading-level-by=1", "--default-image-extension=png"),
@@ -64,9 +61,7 @@ def engine(pdf: Engine, assets: Path) -> Literal["latex", "typst"]:
         return "typst"
     missing = missing_tex(assets)
     if pdf == "latex" and missing:
-        raise PaperError(
-            f"pdf=latex needs {', '.join(missing)}; install TeX with `make tex`, or take pdf=typst"
-        )
+        raise PaperError(f"pdf=latex lacks {', '.join(missing)}; run `make tex`, or take pdf=typst")
     return "typst" if missing else "latex"
 
 
@@ -91,6 +86,7 @@ def _pandoc(source: Path, out: Path, assets: Path) -> None:
         f"--lua-filter={assets / 'filters' / 'number.lua'}",
         "--citeproc",
         f"--bibliography={assets / 'refs.bib'}",
+        f"--lua-filter={assets / 'filters' / 'unread.lua'}",
         "--metadata=link-citations:true",
     ]
     _run([pypandoc.get_pandoc_path(), *options, f"--output={out.resolve()}", source.name], source.parent)
@@ -131,8 +127,6 @@ def _typst(source: Path, out: Path, assets: Path) -> None:
 def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr + done.stdout).split("stack traceback:")[0]
-        lines = [
-            line for line in said.splitlines() if line.strip() and not line.startswith("Error running filter")
-        ]
+        said = (done.stderr + done.stdout).split("stack traceback:")[0].splitlines()
+        lines = [line for line in said if line.strip() and not line.startswith("Error running filter")]
         raise PaperError("\n".join(lines[-20:]))
