@@ -6,7 +6,7 @@ import pytest
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_fused
+from layernorm_backward.kernels import KERNELS, numba_fused, numba_rows
 
 EPS = 1e-5
 
@@ -91,6 +91,6 @@ def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
 
 
 def test_no_compiler_flag_assumes_that_there_is_no_nan_or_infinity():
-    for flags in (numba_fused.SUMS, numba_fused.ELEMENTS, numba_fused.ROUNDED):
+    for flags in (numba_rows.SUMS, numba_rows.ELEMENTS, numba_rows.ROUNDED):
         assert not {"nnan", "ninf", "fast"} & set(flags["fastmath"] or ())
         assert flags["fastmath"] is not True
