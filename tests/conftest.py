@@ -75,6 +75,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
     return Smoke(workspace, results, seconds, done.stdout)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests that use the smoke run go to one worker, so that there is one run."""
     for item in items:

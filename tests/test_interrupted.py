@@ -1,0 +1,115 @@
+"""Runs that were killed: the next one takes the lock away, makes half-written files again and goes on."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from layernorm_backward import tables
+from layernorm_backward.lock import LOCKS, release_stale
+from workspace import Workspace
+
+TABLE = "results/smoke/tables/timing_cpu.csv"
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Return as soon as the condition holds; fail where it does not within the time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def measuring(run: subprocess.Popen[bytes]) -> bool:
+    """Whether a run has come so far that it measures."""
+    children = psutil.Process(run.pid).children(recursive=True)
+    return any("layernorm_backward" in child.cmdline() for child in children)
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    """A folder with the lock files of a run that is gone."""
+    (tmp_path / LOCKS).mkdir(parents=True)
+    (tmp_path / LOCKS / "0.output.lock").write_text("results/paper/tables/eps.csv\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Starts a program of any name in the test's folder, which sleeps until the test ends."""
+    started = []
+
+    def start(name: str, seconds: float = 60) -> subprocess.Popen[bytes]:
+        script = tmp_path / name
+        script.write_text(f"import time\ntime.sleep({seconds})\n", encoding="utf-8")
+        started.append(subprocess.Popen([sys.executable, str(script)], cwd=tmp_path))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_killed_run_resumes(smoke, tmp_path):
+    shutil.copytree(smoke.workspace.root, tmp_path / "tree")
+    workspace = Workspace(tmp_path / "tree")
+    (workspace.root / TABLE).unlink()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", TABLE, "--config", "study=smoke"],
+        cwd=workspace.root,
+        env=workspace.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_for(lambda: measuring(run))
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    assert list((workspace.root / LOCKS).glob("*")), "the killed run left no lock: it was not killed at work"
+    assert not (workspace.root / TABLE).exists()
+    (workspace.root / TABLE).write_text("kernel,direction\ncompact,", encoding="utf-8")
+
+    done = workspace.snakemake(TABLE)
+    assert done.returncode == 0, done.stdout
+    assert "rule timing_cpu" in done.stdout
+    assert len(tables.read(workspace.root / TABLE))
+    assert workspace.planned(TABLE) == set()
+
+
+def test_a_fault_in_a_config_is_told_and_leaves_no_table(smoke, tmp_path):
+    shutil.copytree(smoke.workspace.root, tmp_path / "tree")
+    workspace = Workspace(tmp_path / "tree")
+    with (workspace.root / "config/smoke/eps.yaml").open("a", encoding="utf-8") as config:
+        config.write("sed: 1\n")
+    done = workspace.snakemake("results/smoke/tables/eps.csv")
+    assert done.returncode != 0
+    assert "config/smoke/eps.yaml: sed: unknown key; allowed: " in done.stdout
+    assert not (workspace.root / "results/smoke/tables/eps.csv").exists()
+
+
+def test_the_lock_of_a_dead_run_is_taken_away(locked):
+    release_stale(locked)
+    assert list((locked / LOCKS).glob("*")) == []
+
+
+def test_the_lock_of_a_living_run_stays(locked, sleeper):
+    sleeper("snakemake")
+    release_stale(locked)
+    assert len(list((locked / LOCKS).glob("*"))) == 1
+
+
+def test_a_job_left_over_is_waited_for(locked, sleeper, capsys):
+    job = sleeper("layernorm_backward", seconds=1)
+    release_stale(locked)
+    assert job.poll() is not None
+    assert f"waiting for process {job.pid}" in capsys.readouterr().err
+    assert list((locked / LOCKS).glob("*")) == []

@@ -1,0 +1,183 @@
+"""The set-up: a fault is told in one line with its remedy. Programs are replaced by fakes on PATH."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from workspace import ROOT
+
+TOOLS = ("sh", "dirname", "cat", "rm", "grep", "mkdir", "chmod", "id")
+GOOD = """
+case "$*" in
+    --version) echo "Python 3.12.1" ;;
+    "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+    "-m pip install"*) echo "$*" >>pip.calls; {pip} ;;
+esac
+"""
+OLD = 'case "$*" in --version) echo "Python 3.9.2" ;; *) exit 1 ;; esac'
+NO_VENV = 'case "$*" in "-c import ensurepip"*) exit 1 ;; *) exit 0 ;; esac'
+
+
+class Sandbox:
+    """A folder with the set-up script and a PATH on which only fakes and basic tools stand."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.bin = root / "tree", root / "bin"
+        for folder in (self.root / "workflow", self.bin):
+            folder.mkdir(parents=True)
+        for script in ("set-up.sh", "tex.sh"):
+            shutil.copy(ROOT / "workflow" / script, self.root / "workflow")
+        for tool in (*TOOLS, "cp"):
+            (self.bin / tool).symlink_to(shutil.which(tool))
+
+    def fake(self, name: str, script: str) -> None:
+        (self.bin / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (self.bin / name).chmod(0o755)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", *command],
+            cwd=self.root,
+            env={"PATH": str(self.bin)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def fault(self, *command: str) -> str:
+        """The one line that a failing command prints on standard error."""
+        done = self.run(*command)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        return line
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return Sandbox(tmp_path)
+
+
+def test_without_python(sandbox):
+    line = sandbox.fault("workflow/set-up.sh")
+    assert line.startswith("set-up: python3 was not found: install Python 3.11 or newer")
+
+
+def test_with_an_old_python(sandbox):
+    sandbox.fake("python3", OLD)
+    line = sandbox.fault("workflow/set-up.sh")
+    assert line.startswith("set-up: Python 3.11 or newer is needed, but python3 is Python 3.9.2")
+
+
+def test_a_newer_python_beside_an_old_one_is_found(sandbox):
+    sandbox.fake("python3", OLD)
+    sandbox.fake("python3.12", GOOD.format(pip="exit 0"))
+    assert sandbox.run("workflow/set-up.sh").returncode == 0
+
+
+def test_an_old_python_by_name(sandbox):
+    sandbox.fake("python3", GOOD.format(pip="exit 0"))
+    sandbox.fake("mine", OLD)
+    assert "but mine is Python 3.9.2" in sandbox.fault("workflow/set-up.sh", "mine")
+
+
+def test_without_the_venv_module(sandbox):
+    sandbox.fake("python3", NO_VENV)
+    line = sandbox.fault("workflow/set-up.sh")
+    assert line.startswith(
+        "set-up: python3 lacks its venv module: install it (Debian: apt-get install python3-venv)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("NewConnectionError: Temporary failure in name resolution", "check network and proxy"),
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "clear pip's cache"),
+        ("ERROR: Could not build wheels", "try another, as in make PYTHON=python3.12"),
+    ],
+)
+def test_when_pip_fails(sandbox, said, told):
+    sandbox.fake("python3", GOOD.format(pip=f'echo "{said}" >&2; exit 1'))
+    assert told in sandbox.fault("workflow/set-up.sh")
+    assert not (sandbox.root / ".venv" / ".ready").exists()
+
+
+def test_packages_come_from_the_lock_with_hashes(sandbox):
+    sandbox.fake("python3", GOOD.format(pip="exit 0"))
+    assert sandbox.run("workflow/set-up.sh").returncode == 0
+    locked, package = (sandbox.root / "pip.calls").read_text(encoding="utf-8").splitlines()
+    assert "--require-hashes -r requirements.lock" in locked
+    assert "--no-deps" in package
+    assert (sandbox.root / ".venv" / ".ready").read_text(encoding="utf-8").strip() == str(
+        sandbox.root.resolve()
+    )
+
+
+def test_an_interrupted_set_up_goes_on_with_its_environment(sandbox):
+    sandbox.fake("python3", GOOD.format(pip="exit 1"))
+    assert sandbox.run("workflow/set-up.sh").returncode == 1
+    (sandbox.root / ".venv" / "kept").touch()
+    sandbox.fake("python3", GOOD.format(pip="exit 0"))
+    shutil.copy(sandbox.bin / "python3", sandbox.root / ".venv" / "bin" / "python")
+    assert sandbox.run("workflow/set-up.sh").returncode == 0
+    assert (sandbox.root / ".venv" / "kept").exists()
+
+
+def test_an_environment_that_was_moved_is_made_anew(sandbox):
+    sandbox.fake("python3", GOOD.format(pip="exit 0"))
+    assert sandbox.run("workflow/set-up.sh").returncode == 0
+    (sandbox.root / ".venv" / "old").touch()
+    moved = sandbox.root.rename(sandbox.root.with_name("moved"))
+    sandbox.root = moved
+    assert sandbox.run("workflow/set-up.sh").returncode == 0
+    assert not (moved / ".venv" / "old").exists()
+
+
+def test_tex_where_there_is_no_apt_get(sandbox):
+    line = sandbox.fault("workflow/tex.sh", "latexmk", "lmodern")
+    assert line.startswith("tex: install a TeX distribution with latexmk")
+    assert line.endswith("latexmk lmodern")
+
+
+def test_tex_where_apt_get_fails(sandbox):
+    for name in ("apt-get", "sudo"):
+        sandbox.fake(name, "exit 100")
+    assert sandbox.fault("workflow/tex.sh", "latexmk").startswith(
+        "tex: apt-get failed: check network and rights"
+    )
+
+
+def test_tex_without_the_rights_of_root_uses_sudo(sandbox):
+    sandbox.fake("apt-get", "exit 0")
+    (sandbox.bin / "id").unlink()
+    sandbox.fake("id", "echo 1000")
+    sandbox.fake("sudo", 'echo "$*" >>sudo.calls')
+    assert sandbox.run("workflow/tex.sh", "latexmk").returncode == 0
+    calls = (sandbox.root / "sudo.calls").read_text(encoding="utf-8")
+    assert calls.splitlines()[-1] == "apt-get install -q -y --no-install-recommends latexmk"
+
+
+def test_make_lists_its_targets():
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    targets = [line.split()[1] for line in done.stdout.splitlines()]
+    assert {"paper", "test", "lint", "smoke", "tex", "promote", "clean"} <= set(targets)
+
+
+def test_make_lock_without_uv(tmp_path):
+    (tmp_path / "sh").symlink_to(shutil.which("sh"))
+    (tmp_path / "cat").symlink_to(shutil.which("cat"))
+    make = shutil.which("make")
+    done = subprocess.run(
+        [make, "lock"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.startswith("make lock needs uv: install it")

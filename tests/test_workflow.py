@@ -1,0 +1,157 @@
+"""The workflow: what each study plans, one smoke run through to its PDF, and what an edit runs again."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from layernorm_backward import study, tables
+from layernorm_backward.experiments import EXPERIMENTS
+from layernorm_backward.figures import FIGURES
+from workspace import ROOT
+
+DOCUMENTS = {"render", *(f"paper_{suffix}" for suffix in ("md", "tex", "html", "pdf"))}
+JUDGED = {"claims", "numbers", *DOCUMENTS}
+DRAWN = {f"figure_{figure}" for figure in FIGURES}
+SMOKE_SECONDS = 120  # a minute on two quiet cores; twice that where other tests run beside it
+IDLE_SECONDS = 10  # 5 s on a quiet machine, likewise
+
+
+def drawn_from(stems: set[str]) -> set[str]:
+    """The rules of the figures that show one of these tables."""
+    return {f"figure_{figure}" for figure in FIGURES if stems & set(study.drawn_from(figure))}
+
+
+def computed_from(stems: set[str]) -> set[str]:
+    """These experiments and those computed from their tables."""
+    return stems | {stem for stem in EXPERIMENTS if stems & set(study.needs(stem))}
+
+
+@contextmanager
+def edited(path: Path, line: str) -> Iterator[None]:
+    """A file with one line more, its old contents put back afterwards."""
+    before = path.read_text(encoding="utf-8")
+    path.write_text(f"{before}{line}\n", encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", study.CHOICES["study"])
+def test_each_study_has_a_config_for_each_experiment(name):
+    assert study.stems(name) == EXPERIMENTS
+
+
+@pytest.mark.parametrize("name", study.CHOICES["study"])
+def test_configs_of_the_studies_have_the_same_keys(name):
+    for stem in EXPERIMENTS:
+        here, paper = (
+            yaml.safe_load((ROOT / study.config_path(which, stem)).read_text("utf-8"))
+            for which in (name, "paper")
+        )
+        assert set(here) == set(paper), stem
+
+
+def test_timed_experiments_exist():
+    assert set(EXPERIMENTS) > study.TIMED
+
+
+@pytest.mark.parametrize("name", study.CHOICES["study"])
+def test_a_study_plans_every_experiment_figure_and_document(smoke, name):
+    planned = smoke.workspace.planned("--forceall", study=name)
+    assert planned == set(EXPERIMENTS) | DRAWN | JUDGED
+
+
+def test_an_unknown_study_is_told_what_is_allowed(smoke):
+    done = smoke.workspace.snakemake("--dry-run", study="smok")
+    assert done.returncode != 0
+    assert "--config study=smok: allowed: paper, smoke, full" in done.stdout
+
+
+def test_smoke_run_makes_every_file_in_time(smoke, capsys):
+    with capsys.disabled():
+        print(f" smoke study: {smoke.seconds:.0f} s ", end="")
+    for stem in (*EXPERIMENTS, "claims"):
+        assert len(tables.read(smoke.results / "tables" / f"{stem}.csv")), stem
+    files = [f"figures/{figure}.{suffix}" for figure in FIGURES for suffix in ("pdf", "svg", "png")]
+    files += ["numbers.json", *(f"paper.{suffix}" for suffix in ("md", "tex", "html", "pdf"))]
+    assert [name for name in files if not (smoke.results / name).stat().st_size] == []
+    assert smoke.seconds < SMOKE_SECONDS
+
+
+def test_a_run_ends_with_the_paper_and_the_verdicts(smoke):
+    assert "paper: results/smoke/paper.pdf" in smoke.output
+    claims = tables.read(smoke.results / "tables" / "claims.csv")
+    confirmed = int((claims["verdict"] == "confirmed").sum())
+    assert f"claims: {confirmed} confirmed, " in smoke.output
+
+
+def test_a_second_run_says_that_nothing_is_to_be_done(smoke):
+    started = time.monotonic()
+    done = smoke.workspace.run("make", "smoke")
+    seconds = time.monotonic() - started
+    assert done.returncode == 0, done.stdout
+    assert "Nothing to be done" in done.stdout
+    assert done.stdout.count("paper: results/smoke/paper.pdf") == 1
+    assert seconds < IDLE_SECONDS
+
+
+def test_an_edited_config_runs_what_depends_on_it(smoke):
+    with edited(smoke.workspace.root / "config/smoke/variance.yaml", "# edited"):
+        planned = smoke.workspace.planned()
+    changed = computed_from({"variance"})
+    assert planned == changed | drawn_from(changed | {"claims"}) | JUDGED
+
+
+def test_an_edited_figure_module_draws_that_figure_again(smoke):
+    with edited(smoke.workspace.root / "src/layernorm_backward/figures/variance.py", "# edited"):
+        assert smoke.workspace.planned() == {"figure_variance"} | DOCUMENTS
+
+
+def test_an_edited_kernel_runs_the_experiments_that_name_it(smoke):
+    configs = {
+        path.stem: yaml.safe_load(path.read_text("utf-8")) for path in ROOT.glob("config/smoke/*.yaml")
+    }
+    naming = {stem for stem, values in configs.items() if "recentred" in values.get("kernels", ())}
+    assert {"timing_cpu", "backward_error"} <= naming
+    with edited(smoke.workspace.root / "src/layernorm_backward/kernels/recentred.py", "# edited"):
+        planned = smoke.workspace.planned()
+    changed = computed_from(naming)
+    assert planned & set(EXPERIMENTS) == changed
+    assert planned - set(EXPERIMENTS) == drawn_from(changed | {"claims"}) | JUDGED
+
+
+def test_touched_files_and_an_edited_readme_run_nothing(smoke):
+    for name in (
+        "config/smoke/variance.yaml",
+        "src/layernorm_backward/kernels/published.py",
+        "paper/refs.bib",
+    ):
+        os.utime(smoke.workspace.root / name)
+    with edited(smoke.workspace.root / "README.md", "edited"):
+        assert smoke.workspace.planned() == set()
+
+
+def test_a_missing_table_is_made_again(smoke):
+    table = smoke.results / "tables" / "eps.csv"
+    kept = table.rename(table.with_suffix(".kept"))
+    try:
+        assert "eps" in smoke.workspace.planned()
+    finally:
+        kept.rename(table)
+
+
+def test_workflow_needs_no_package_that_is_imported_for_measuring():
+    heavy = {"numba", "scipy", "sympy", "matplotlib", "pandas"}
+    code = "import sys, layernorm_backward.study, layernorm_backward.lock, layernorm_backward.paper.pandoc"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert heavy & set(done.stdout.split()) == set()

@@ -1,0 +1,58 @@
+"""A copy of the source tree, in which tests run and edit the workflow without touching the real one."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_LEFT_OUT = {".git", ".venv", ".snakemake", ".ruff_cache", ".pytest_cache", ".hypothesis", "results"}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A source tree at `root`; its package is the one that is imported there."""
+
+    root: Path
+
+    @classmethod
+    def of_sources(cls, root: Path) -> "Workspace":
+        """A copy without results. Compiled code is copied too: it is valid for files of the same time."""
+        shutil.copytree(ROOT, root, ignore=lambda folder, _: _LEFT_OUT if Path(folder) == ROOT else ())
+        python = root / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+        python.chmod(0o755)
+        (root / ".venv" / ".ready").write_text(f"{root.resolve()}\n", encoding="utf-8")
+        return cls(root)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self.root / "src")}
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the tree; standard output and error come back together."""
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def snakemake(self, *arguments: str, study: str = "smoke") -> subprocess.CompletedProcess[str]:
+        """Run Snakemake on a study."""
+        return self.run(sys.executable, "-m", "snakemake", *arguments, "--config", f"study={study}")
+
+    def planned(self, *arguments: str, study: str = "smoke") -> set[str]:
+        """The rules that a dry run would carry out, `all` apart."""
+        done = self.snakemake("--dry-run", *arguments, study=study)
+        assert done.returncode == 0, done.stdout
+        stats = done.stdout.partition("Job stats:")[2].partition("\ntotal ")[0]
+        return set(re.findall(r"^(\w+) +\d+$", stats, flags=re.MULTILINE)) - {"all"}
