@@ -86,7 +86,7 @@ def _pandoc(source: Path, out: Path, assets: Path) -> None:
         f"--lua-filter={assets / 'filters' / 'number.lua'}",
         "--citeproc",
         f"--bibliography={assets / 'refs.bib'}",
-        f"--lua-filter={assets / 'filters' / 'unread.lua'}",
+        f"--lua-filter={assets / 'filters' / 'references.lua'}",
         "--metadata=link-citations:true",
     ]
     _run([pypandoc.get_pandoc_path(), *options, f"--output={out.resolve()}", source.name], source.parent)
