@@ -1,0 +1,51 @@
+"""The import graph: data flows one way, and so do imports."""
+
+import graphlib
+
+import pytest
+
+from layernorm_backward.provenance import PACKAGE, ROOT, imports, modules_used
+
+
+def modules() -> list[str]:
+    """Every module of the package, by its dotted name; a package by the name of its folder."""
+    paths = (path.relative_to(ROOT.parent).with_suffix("") for path in ROOT.rglob("*.py"))
+    return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+
+
+def below(part: str) -> list[str]:
+    """The modules of one part of the package."""
+    return [name for name in modules() if name.startswith(f"{PACKAGE}.{part}")]
+
+
+MAY_NOT_USE = {
+    "kernels": ("experiments", "figures", "paper", "tables"),
+    "experiments": ("figures", "paper"),
+    "figures": ("kernels", "experiments", "paper"),
+    "paper": ("kernels", "experiments"),
+}
+
+
+@pytest.mark.parametrize("part", MAY_NOT_USE)
+def test_imports_flow_one_way(part):
+    assert len(below(part)) > 1
+    wrong = {
+        (module, used)
+        for module in below(part)
+        for used in modules_used(module)
+        for other in MAY_NOT_USE[part]
+        if used.startswith(f"{PACKAGE}.{other}")
+    }
+    assert wrong == set()
+
+
+def test_no_module_imports_itself_on_a_detour():
+    graph = {name: imports(name) - {name, PACKAGE} for name in modules()}
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+    assert set(modules()) - {PACKAGE} <= set(order)
+
+
+@pytest.mark.parametrize("stem", ["study", "lock", "summary"])
+def test_what_the_workflow_imports_at_each_start_runs_no_measurement(stem):
+    used = modules_used(f"{PACKAGE}.{stem}")
+    assert not used & set(below("experiments.") + below("figures.") + below("kernels."))

@@ -1,0 +1,73 @@
+"""README, CONTRIBUTING and CITATION say what is there."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+import layernorm_backward
+from layernorm_backward import study
+from layernorm_backward.figures import FIGURES
+from workspace import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+_ROW = re.compile(r"^\| `(\w+)`( ⏱)? \|[^|]+\|([^|]*)\|([^|]+)\|$", flags=re.MULTILINE)
+ROWS = {
+    stem: (bool(clock), set(re.findall(r"`(\w+)`", figures)), section.strip())
+    for stem, clock, figures, section in _ROW.findall(README)
+}
+
+
+def test_every_experiment_has_its_row():
+    assert set(ROWS) == {*study.stems("paper"), "claims"}
+
+
+def test_every_figure_stands_beside_a_table_it_is_drawn_from():
+    for stem, (_, named, _) in ROWS.items():
+        assert named == {figure for figure in FIGURES if stem in study.drawn_from(figure)}, stem
+
+
+def test_a_clock_marks_the_experiments_that_run_alone():
+    assert {stem for stem, (clock, _, _) in ROWS.items() if clock} == study.TIMED
+
+
+def test_the_sections_named_are_sections_of_the_paper():
+    template = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    titles = set(re.findall(r"^#+ (.+?) \{#", template, flags=re.MULTILINE))
+    assert {section for _, _, section in ROWS.values()} <= titles
+
+
+def test_links_lead_to_files():
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README + CONTRIBUTING)
+    assert len(links) >= 4
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_paths_named_in_contributing_exist():
+    source = ROOT / "src" / "layernorm_backward"
+    named = [
+        path
+        for path in re.findall(r"`([\w/.]+\.[\w.]+)`", CONTRIBUTING)
+        if "/" in path or path.endswith(".py")
+    ]
+    assert len(named) > 8
+    assert [path for path in named if not any((base / path).exists() for base in (ROOT, source))] == []
+
+
+def test_targets_named_are_targets_of_the_makefile():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = set(re.findall(r"^    make (\w+)|`make (\w+)", README + CONTRIBUTING, flags=re.MULTILINE))
+    assert {first or second for first, second in named} <= targets
+
+
+def test_contributing_is_short():
+    assert len(CONTRIBUTING.splitlines()) <= 45
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load(Path(ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"] == layernorm_backward.__version__
+    assert project["license"] == " AND ".join(citation["license"])
