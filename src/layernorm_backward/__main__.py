@@ -36,6 +36,8 @@ def figure(stem: str, tables_dir: Path, out: Path) -> None:
     module = importlib.import_module(figures.module_name(stem))
     with style.context():
         drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
+        drawing.draw_without_rendering()  # laid out once, not for each file
+        drawing.set_layout_engine("none")
         for suffix in (".pdf", ".svg", ".png"):
             with files.whole(out.with_suffix(suffix)) as temporary:
                 drawing.savefig(temporary, metadata=style.metadata(suffix))
