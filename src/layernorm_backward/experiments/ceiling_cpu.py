@@ -1,0 +1,113 @@
+"""The roofs of this machine: bandwidth of copy and triad, and the peak of multiply-add.
+
+`bytes` is what an operation touches in all: two arrays for copy, three for triad, none for multiply_add,
+which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
+the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
+working set that fits a cache is run once untimed before each sample, so that it lies there.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import machine, roofs, stopwatch
+from layernorm_backward.experiments._timed import (
+    ThreadCount,
+    labelled,
+    table,
+    thread_counts,
+    times,
+    too_many,
+)
+
+BEYOND = 4
+UNKNOWN_CACHE = 64 << 20  # bytes taken for the last-level cache where the system does not tell
+
+
+def run(
+    *,
+    dtypes: list[Literal["float64", "float32"]],
+    working_sets: list[int | Literal["beyond_cache"]],
+    threads: list[ThreadCount],
+    multiply_add_rounds: int,
+    memory_limit_bytes: int,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row an operation, dtype, working set and thread count; `budget_s` is for one cell."""
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    rows, samples = [], []
+    cells = [(dtype, count) for dtype in dtypes for count in thread_counts(threads)]
+    for dtype, count in tqdm(cells, desc="ceiling_cpu", mininterval=1):
+        if too_many(count):
+            rows += _unmeasured(dtype, working_sets, count, memory_limit_bytes)
+            continue
+        for wanted in working_sets:
+            size, reason = _working_set(wanted, memory_limit_bytes)
+            found = _streams(dtype, size, count, how)
+            rows += [row | {"reason": row.get("reason") or reason} for row in found[0]]
+            samples.append(found[1])
+        found = _peak(dtype, multiply_add_rounds, count, how)
+        rows.append(found[0])
+        samples.append(found[1])
+    return table(rows, "ceiling_cpu"), pd.concat(samples, ignore_index=True)
+
+
+def _streams(
+    dtype: str, size: int, count: int, how: dict[str, Any]
+) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    cell = {"dtype": dtype, "bytes": size, "threads": count}
+    buffers, itemsize = _buffers(dtype, size), np.dtype(dtype).itemsize
+    possible = [name for name in roofs.STREAMS if not roofs.missing(name)]
+    elements = {name: size // roofs.ACCESSES[name] // itemsize for name in possible}
+    calls = {name: roofs.stream(name, *(b[: elements[name]] for b in buffers)) for name in possible}
+    with stopwatch.threads(count):
+        samples = stopwatch.compare(calls, lead=int(size <= machine.last_level_cache_bytes()), **how)
+    rows = [cell | {"operation": name, "reason": roofs.missing(name)} for name in roofs.STREAMS]
+    for name in possible:
+        row = rows[roofs.STREAMS.index(name)]
+        row |= times(samples, name)
+        row["gb_per_s"] = roofs.ACCESSES[name] * elements[name] * itemsize / row["median_s"] / 1e9
+    return rows, labelled(samples, **cell)
+
+
+def _peak(dtype: str, rounds: int, count: int, how: dict[str, Any]) -> tuple[dict[str, Any], pd.DataFrame]:
+    cell = {"dtype": dtype, "bytes": 0, "threads": count}
+    with stopwatch.threads(count):
+        samples = stopwatch.compare({"multiply_add": roofs.multiply_adds(dtype, rounds)}, **how)
+    row = cell | {"operation": "multiply_add"} | times(samples, "multiply_add")
+    row["gflop_per_s"] = roofs.operations(dtype, rounds, count) / row["median_s"] / 1e9
+    return row, labelled(samples, **cell)
+
+
+def _buffers(dtype: str, size: int) -> list[np.ndarray]:
+    """Three arrays of random numbers, each half of `size`: the longest that any stream needs."""
+    rng = np.random.default_rng(0)
+    buffers = [roofs.aligned_empty(size // 2 // np.dtype(dtype).itemsize, dtype) for _ in range(3)]
+    for buffer in buffers:
+        rng.random(out=buffer, dtype=buffer.dtype)
+    return buffers
+
+
+def _working_set(wanted: int | str, limit: int) -> tuple[int, str]:
+    """Bytes of a working set and "", or what fits the limit and why it had to be less."""
+    size = (
+        BEYOND * (machine.last_level_cache_bytes() or UNKNOWN_CACHE) if wanted == "beyond_cache" else wanted
+    )
+    if size < 1 << 12:
+        raise ValueError(f"a working set is {size} bytes; allowed: at least 4096, or beyond_cache")
+    most = limit * 2 // 3  # the buffers are three arrays of half a working set
+    if size <= most:
+        return size, ""
+    return most, f"{size} bytes were wanted; memory_limit_bytes allows {most}"
+
+
+def _unmeasured(dtype: str, wanted: list[Any], count: int, limit: int) -> list[dict[str, Any]]:
+    sizes = [_working_set(size, limit)[0] for size in wanted]
+    keys = [(name, size) for size in sizes for name in roofs.STREAMS] + [("multiply_add", 0)]
+    common = {"dtype": dtype, "threads": count, "reason": too_many(count)}
+    return [common | {"operation": name, "bytes": size} for name, size in keys]
