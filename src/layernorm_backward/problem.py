@@ -1,0 +1,46 @@
+"""One layer-normalization problem, and a kernel run on it forward and backward."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward import inputs
+from layernorm_backward.double_double import Floats
+from layernorm_backward.kernels import Kernel
+
+
+class Problem(NamedTuple):
+    """x, dy (..., D) and gamma, beta (D,), rounded to their dtypes."""
+
+    x: NDArray
+    gamma: NDArray
+    beta: NDArray
+    dy: NDArray
+
+    def values(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """The same numbers in float64, in the order that the oracle takes them."""
+        return tuple(inputs.values(array) for array in self)
+
+
+class Results(NamedTuple):
+    """What a kernel returns: y, dx (..., D) and dgamma, dbeta (D,)."""
+
+    y: NDArray
+    dx: NDArray
+    dgamma: NDArray
+    dbeta: NDArray
+
+
+def draw(rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str) -> Problem:
+    """The problem of rows x (..., D) with gamma, beta and dy drawn for it, all in x's dtype."""
+    hidden = x.shape[-1]
+    gamma = inputs.gamma(rng, gamma_kind, hidden, x.dtype)
+    beta = inputs.beta(rng, hidden, x.dtype)
+    return Problem(x, gamma, beta, inputs.upstream(rng, upstream, x))
+
+
+def run_kernel(kernel: Kernel, problem: Problem, eps: float) -> Results:
+    """Forward, then backward."""
+    y, saved = kernel.forward(problem.x, problem.gamma, problem.beta, eps)
+    return Results(y, *kernel.backward(problem.dy, saved))
