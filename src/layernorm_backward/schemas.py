@@ -53,6 +53,14 @@ SCHEMAS: dict[str, Schema] = {
         "kernel dtype kappa:float upstream hidden:int quantity",
         "kappa_g:float error_u_median:float error_u_max:float bound_u:float reason",
     ),
+    "cancellation": _schema(
+        "kernel dtype spread:float hidden:int",
+        "kappa_g:float error_u_median:float error_u_max:float absolute_error_u_max:float reason",
+    ),
+    "division_order": _schema(
+        "division upstream std:float share:float hidden:int",
+        "rows:int representable_rows:int finite_rows:int reason",
+    ),
     "eps": _schema(
         "kernel dtype eps:float row_kind quantity",
         "error_u_max:float finite:bool eps_in_dtype:float reason",
@@ -81,5 +89,5 @@ SCHEMAS: dict[str, Schema] = {
         "kernel direction axis quantity",
         "exponent:float exponent_low:float exponent_high:float points:int reason",
     ),
-    "claims": _schema("claim", "origin source says value condition verdict reason"),
+    "claims": _schema("claim", "origin source says value condition verdict reason scope section strict:bool"),
 }

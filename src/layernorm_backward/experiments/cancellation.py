@@ -1,0 +1,64 @@
+"""What is left of dx where the upstream gradient lies nearly along 1 and x_hat, which dx projects away.
+
+dy = 1 + x_hat + spread*N(0,1), gamma = 1, rows N(0,1): dx keeps a share 1/kappa_g of g, with
+kappa_g = r*rms(g)/rms(dx). error_u is relative to dx, in units of u, median and maximum over the rows;
+absolute_error_u_max is the same error relative to r*g, which does not shrink.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward import inputs, oracle
+from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.errors import error_u
+from layernorm_backward.kernels import KERNELS, Kernel
+from layernorm_backward.problem import Problem, run_kernel
+
+
+def run(
+    *,
+    kernels: list[str],
+    dtypes: list[DtypeName],
+    spreads: list[float],
+    hidden: int,
+    rows: int,
+    eps: float,
+    seed: int,
+) -> pd.DataFrame:
+    """One row per kernel, dtype and spread."""
+    chosen = [KERNELS[name] for name in kernels]
+    records: list[dict[str, Any]] = []
+    for dtype in dtypes:
+        for spread in spreads:
+            rng = inputs.generator(seed, hidden)
+            problem = _problem(rng, dtype, spread, rows, hidden)
+            cell = {"dtype": dtype, "spread": spread, "hidden": hidden}
+            records += [cell | _measure(kernel, problem, eps) for kernel in chosen]
+    return pd.DataFrame(records)
+
+
+def _problem(rng: np.random.Generator, dtype: DtypeName, spread: float, rows: int, hidden: int) -> Problem:
+    x = inputs.rows(rng, rows, hidden, dtype_of(dtype))
+    gamma = inputs.gamma(rng, "uniform", hidden, x.dtype)
+    return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, spread))
+
+
+def _measure(kernel: Kernel, problem: Problem, eps: float) -> dict[str, Any]:
+    x, gamma, _, dy = problem.values()
+    if problem.x.dtype.name not in kernel.dtypes:
+        empty = dict.fromkeys(("kappa_g", "error_u_median", "error_u_max", "absolute_error_u_max"), np.nan)
+        return empty | {"kernel": kernel.name, "reason": kernel.unsupported[problem.x.dtype.name]}
+    exact = oracle.backward(x, gamma, dy, eps).dx
+    rstd = oracle.normalize(x, eps).rstd.hi
+    kappa_g = rstd * np.linalg.norm(gamma * dy, axis=-1) / np.linalg.norm(exact.hi, axis=-1)
+    error = error_u(run_kernel(kernel, problem, eps).dx, exact)
+    return {
+        "kernel": kernel.name,
+        "kappa_g": float(np.median(kappa_g)),
+        "error_u_median": float(np.median(error)),
+        "error_u_max": float(np.max(error)),
+        "absolute_error_u_max": float(np.max(error / kappa_g)),
+        "reason": "",
+    }
