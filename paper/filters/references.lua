@@ -1,5 +1,5 @@
 --[[ Marks, in the reference list that citeproc made, the works with the keyword "unread" in refs.bib.
-In Markdown it also drops the spans and divisions that only HTML needs. ]]
+In Markdown it also drops the spans, divisions and inner links that only HTML needs. ]]
 
 local mark = "\u{2020}"
 local legend = mark .. " Not read in full; cited from its abstract or from secondary sources."
@@ -14,6 +14,10 @@ end
 
 local function unwrapped(element) return element.content end
 
+local function unlinked(link)
+  if link.target:match("^#") then return link.content end
+end
+
 function Pandoc(doc)
   local ids, any = unread_ids(doc), false
   local function mark_entry(div)
@@ -26,6 +30,6 @@ function Pandoc(doc)
     if div.identifier == "refs" and any then return { div, pandoc.Para(legend) } end
   end
   doc = doc:walk({ Div = mark_entry }):walk({ Div = add_legend })
-  if FORMAT:match("gfm") then doc = doc:walk({ Span = unwrapped, Div = unwrapped }) end
+  if FORMAT:match("gfm") then doc = doc:walk({ Span = unwrapped, Div = unwrapped, Link = unlinked }) end
   return doc
 end

@@ -73,6 +73,8 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
 
 def constant(text: str) -> Number:
     """A true constant, typed by hand on purpose; 1e-5 and 5.04e-11 are printed as powers of ten."""
+    if not isinstance(text, str):
+        raise TypeError(f'c({text!r}): a constant is written as text: c("{text}")')
     power = re.fullmatch(r"(-?[\d.]+)e([-+]?\d+)", text)
     if power is None:
         return _number(text, text, "")

@@ -43,11 +43,11 @@ _STRUCTURE = re.compile(
     r"\\[dt]?frac\s*\d\d|\\[A-Za-z]+|[A-Za-z][A-Za-z]+\d+"
     r"|(?<!10)(?<!10\})[\^_](?:\{(?:[^{}.]|\.(?!\d))*\}|\w)"
 )
-_MATH_NUMBER = re.compile(r"10\s*\}?\s*\^|\d[\d,]*\.\d+|\d{2,}|\.\d+")
-_NAME = re.compile(r"[^\W\d_][\w]*(?:[.-]\w+)*|\b\d+-(?:bit|norm)\b")
+_MATH_NUMBER = re.compile(r"10\s*\}?\s*\^\s*(?:\{[^{}]*\}|\w)|\d[\d,]*\.\d+|\d{2,}|\.\d+")
+_RAISED = r"\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be"  # superscripts, subscripts, fractions
+_NAME = re.compile(rf"(?<!\w)(?![{_RAISED}])[^\W\d_]\w*(?:[.-]\w+)*|\b\d+-(?:bit|norm)\b")
 _NUMBER = re.compile(
-    r"[-+\u2212]?(?:\d[\w.,\u00a0\u202f]*\w|\d)"
-    r"|[\u2070-\u2089\u00b2\u00b3\u00b9\u00bc-\u00be]+"
+    r"[-+\u2212]?(?:\d[\d.,\u00a0\u202f]*e[-+]?\d+|\d[\w.,\u00a0\u202f]*\w|\d)" rf"|[{_RAISED}]+"
 )
 
 

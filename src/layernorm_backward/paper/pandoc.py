@@ -27,7 +27,7 @@ _FORMATS = {
     ".typ": ("--to=typst", "--default-image-extension=pdf"),
     ".html": (
         *("--to=html5", "--shift-heading-level-by=1", "--default-image-extension=svg"),
-        *("--mathml", "--embed-resources", "--toc", "--toc-depth=2"),
+        *("--mathml", "--embed-resources", "--toc", "--toc-depth=3"),
     ),
 }
 _TEMPLATES = {".md": "paper.gfm", ".tex": "paper.latex", ".typ": "paper.typst", ".html": "paper.html"}

@@ -32,12 +32,12 @@ def markdown(template: Path, names: dict[str, Any]) -> str:
     template's syntax is wrong.
     """
     source = template.read_text(encoding="utf-8")
-    environment = _environment(template.parent)
+    jinja = environment(template.parent)
     try:
-        typed = literals.find(source, environment)
+        typed = literals.find(source, jinja)
         if typed:
             raise TemplateError(literals.message(typed, str(template)))
-        return environment.get_template(template.name).render(names)
+        return jinja.get_template(template.name).render(names)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(f"{template}:{error.lineno}: {error.message}") from None
     except (jinja2.UndefinedError, TypeError, LookupError, ValueError) as error:
@@ -46,7 +46,8 @@ def markdown(template: Path, names: dict[str, Any]) -> str:
         raise TemplateError(f"{template}:{_line(error, template)}: {error}") from None
 
 
-def _environment(folder: Path) -> jinja2.Environment:
+def environment(folder: Path) -> jinja2.Environment:
+    """Jinja with the paper's delimiters; templates are found in `folder`."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,

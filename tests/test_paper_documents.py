@@ -1,0 +1,242 @@
+"""The documents: numbers read back from PDF and HTML agree; every fault stops the build and is told."""
+
+import html
+import re
+import shutil
+from pathlib import Path
+
+import pypdf
+import pytest
+
+from layernorm_backward.paper import pandoc
+
+ASSETS = Path(__file__).parents[1] / "paper"
+PAPER = r"""---
+title: A short paper
+author: The layernorm-backward authors
+date: 2026-11-21
+abstract: |
+  We refer to @fig:second here.
+---
+
+# Start {#sec:start}
+
+The mean comes first, in
+$$ \mu = \frac{1}{D} \sum_i x_i $$ {#eq:mean}
+and then the rest, κ ≤ 2 [@higham2002; @chan1983].
+
+$$
+\begin{aligned}
+z &= x - \mu \\
+y &= \gamma z + \beta
+\end{aligned}
+$$ {#eq:rest}
+
+![First, after @eq:rest](figures/plot){#fig:first width=40%}
+
+## Deeper {#sec:deeper}
+
+$$ a = b $$ {#eq:last}
+
+![Second](figures/plot){#fig:second width=40%}
+
+| kernel | value |
+|--------|------:|
+| `backward_error` | 2 |
+
+: A table [@ba2016]. {#tbl:only .small}
+
+Uses @eq:last, [@eq:mean; @eq:rest], [-@eq:rest], @fig:first,
+[@fig:first; @fig:second], @tbl:only, @tbl:long and more.
+Parts are @sec:start, @sec:deeper, @sec:more and @sec:detail.
+
+# References {.unnumbered}
+
+::: {#refs}
+:::
+
+# More {#sec:more .appendix}
+
+## Detail {#sec:detail}
+
+LONG
+
+: A long table. {#tbl:long .small .wrap}
+"""
+ROWS = "\n".join(["| Claim | Says |", f"|{'-' * 60}|{'-' * 140}|", *(["| item | it says a lot |"] * 90)])
+REFERENCES = [
+    *("Equation (3)", "Equations (1) and (2)", "(2)"),
+    *("Figure 1", "Figures 1 and 2", "Table 1", "Table 2"),
+]
+
+
+@pytest.fixture(scope="module")
+def plots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder figures with one plot, in the three formats that the documents embed."""
+    from matplotlib.figure import Figure
+
+    folder = tmp_path_factory.mktemp("plots") / "figures"
+    folder.mkdir()
+    drawing = Figure(figsize=(2, 1))
+    drawing.subplots().set_xticks([]).clear()
+    for suffix in ("pdf", "svg", "png"):
+        drawing.savefig(folder / f"plot.{suffix}")
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path: Path, plots: Path) -> Path:
+    shutil.copytree(plots, tmp_path / "figures")
+    path = tmp_path / "filled.md"
+    path.write_text(PAPER.replace("LONG", ROWS), encoding="utf-8")
+    return path
+
+
+def needs_tex(function: object) -> object:
+    missing = ", ".join(pandoc.missing_tex(ASSETS))
+    return pytest.mark.skipif(bool(missing), reason=f"TeX is not installed: {missing}")(function)
+
+
+def read(path: Path) -> str:
+    """The visible text of a document, its white space and ligatures made plain."""
+    if path.suffix == ".pdf":
+        text = "\n".join(page.extract_text() for page in pypdf.PdfReader(path).pages)
+    elif path.suffix == ".html":
+        body = path.read_text(encoding="utf-8").partition("<main>")[2]
+        text = html.unescape(re.sub(r"<annotation.*?</annotation>|<[^>]+>", " ", body, flags=re.DOTALL))
+    else:
+        text = re.sub(r"<img[^>]*>", "", path.read_text(encoding="utf-8"))
+        text = re.sub(r"\\tag\{(\d+)\}", r" (\1)", text)
+    return re.sub(r"\s+", " ", text.replace("ﬁ", "fi").replace("- ", "-"))
+
+
+def check_numbers(text: str) -> None:
+    """Equations, figures and tables count from 1 in their order; references say the same numbers."""
+    before_references = re.sub(r"(Equations?|and) \(\d\)|, \(\d\),", "", text.partition("Uses Equation")[0])
+    assert re.findall(r"\((\d)\)", before_references) == ["1", "2", "3"]
+    assert sorted(re.findall(r"Figure (\d)\.", text)) == ["1", "2"]
+    assert re.findall(r"Table (\d)\.", text) == ["1", "2"]
+    flat = re.sub(r"\s", "", text)
+    assert re.sub(r"\s", "", f"Uses{','.join(REFERENCES)}andmore.") in flat
+    assert re.sub(r"\s", "", "PartsareSection 1,Section 1.1,AppendixAandAppendixA.1.") in flat
+    for heading in ("1Start", "1.1Deeper", "AMore", "A.1Detail"):
+        assert heading in flat
+    assert "(Higham2002;Chanetal.1983)" in flat
+    assert "†Notreadinfull" in flat
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html", ".pdf"])
+def test_numbers_and_references_are_equal_in_every_document(source: Path, suffix: str) -> None:
+    out = source.with_name(f"paper{suffix}")
+    pandoc.convert(source, out, ASSETS, "typst")
+    check_numbers(read(out))
+
+
+@needs_tex
+def test_numbers_and_references_are_equal_in_the_pdf_from_latex(source: Path) -> None:
+    out = source.with_name("paper.pdf")
+    pandoc.convert(source, out, ASSETS, "latex")
+    check_numbers(read(out))
+    assert pypdf.PdfReader(out).metadata.title == "A short paper"
+
+
+def test_the_page_stands_alone(source: Path) -> None:
+    out = source.with_name("paper.html")
+    pandoc.convert(source, out, ASSETS)
+    text = out.read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="(?!#|data:|https://(?:doi\.org|arxiv\.org)/)[^"]*"', text)
+    assert text.count("<math") == 3
+    assert '<a href="#eq:last"' in text
+    assert 'id="eq:last"' in text
+
+
+def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
+    out = source.with_name("paper.pdf")
+    pandoc.convert(source, out, ASSETS, "typst")
+    pages = [page.extract_text() for page in pypdf.PdfReader(out).pages]
+    with_rows = [page for page in pages if "it says a lot" in page]
+    assert len(with_rows) > 1
+    assert all(re.search(r"Claim\s+Says", page) for page in with_rows)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@tbl:only,", "@tbl:onyl,", "filled.md:37: there is no tbl:onyl; labels are: sec:start, eq:mean"),
+        ("{#eq:rest}", "{#eq:mean}", "the label eq:mean is given twice"),
+        ("[@fig:first; @fig:second]", "none", None),
+        ("@fig:first,\n[@fig:first; @fig:second]", "none", "filled.md:22: fig:first is never referred to"),
+        ("@tbl:only,", "", "filled.md:34: tbl:only is never referred to; say @tbl:only in the text"),
+        (
+            "![Second](figures/plot)",
+            "![Second](figures/plop)",
+            "filled.md:28: there is no file figures/plop.svg",
+        ),
+        (
+            "{#fig:second width=40%}",
+            "{width=40%}",
+            "filled.md:28: a figure needs a label {#fig:name}: Second",
+        ),
+        (
+            ": A table [@ba2016]. {#tbl:only .small}",
+            ": A table.",
+            "a table needs a label {#tbl:name}: A table.",
+        ),
+        ("[@higham2002; @chan1983]", "[@higham2003]", "Citeproc: citation higham2003 not found"),
+        ("[@higham2002; @chan1983]", "[@higham2002; @eq:mean]", "a citation and a reference in one bracket"),
+        ("$$ a = b $$", r"$$ a = \nonsense{b} $$", "Could not convert TeX math"),
+    ],
+)
+def test_a_fault_in_the_text_is_told_and_stops_the_build(
+    old: str, new: str, message: str | None, source: Path
+) -> None:
+    text = source.read_text(encoding="utf-8")
+    assert old in text
+    source.write_text(text.replace(old, new), encoding="utf-8")
+    out = source.with_name("paper.html")
+    out.write_text("the last good one", encoding="utf-8")
+    if message is None:
+        pandoc.convert(source, out, ASSETS)
+        return
+    with pytest.raises(pandoc.PaperError, match=re.escape(message)):
+        pandoc.convert(source, out, ASSETS)
+    assert out.read_text(encoding="utf-8") == "the last good one"
+    assert {path.name for path in source.parent.iterdir()} == {"figures", "filled.md", "paper.html"}
+
+
+@needs_tex
+def test_an_error_of_latex_is_told_with_its_line(source: Path) -> None:
+    text = source.read_text(encoding="utf-8").replace("κ ≤ 2", "☃")
+    source.write_text(text, encoding="utf-8")
+    with pytest.raises(pandoc.PaperError, match=r"paper.tex:\d+: LaTeX Error: Unicode character ☃"):
+        pandoc.convert(source, source.with_name("paper.pdf"), ASSETS, "latex")
+
+
+def test_an_error_of_typst_is_told(source: Path) -> None:
+    (source.parent / "figures" / "plot.pdf").write_bytes(b"no PDF")
+    with pytest.raises(pandoc.PaperError, match="Typst: "):
+        pandoc.convert(source, source.with_name("paper.pdf"), ASSETS, "typst")
+    assert {path.name for path in source.parent.iterdir()} == {"figures", "filled.md"}
+
+
+def test_without_tex_the_pdf_falls_back_to_typst_and_latex_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert pandoc.engine("auto", ASSETS) == "typst"
+    with pytest.raises(pandoc.PaperError, match=r"pdf=latex lacks latexmk, .*; run `make tex`, or take"):
+        pandoc.engine("latex", ASSETS)
+
+
+@pytest.mark.parametrize(
+    ("out", "engine", "message"),
+    [
+        ("paper.docx", "auto", "unknown format, allowed: .md, .tex, .typ, .html, .pdf"),
+        ("paper.pdf", "word", "pdf: 'word', allowed: auto, latex, typst"),
+    ],
+)
+def test_an_unknown_format_or_engine_says_what_is_allowed(
+    out: str, engine: pandoc.Engine, message: str, source: Path
+) -> None:
+    with pytest.raises(pandoc.PaperError, match=re.escape(message)):
+        pandoc.convert(source, source.with_name(out), ASSETS, engine)

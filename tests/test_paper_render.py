@@ -1,0 +1,155 @@
+"""The template is filled with a run's numbers; an unknown name stops with file, line and near names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from layernorm_backward import tables
+from layernorm_backward.paper.context import Names, constant, context
+from layernorm_backward.paper.markdown_table import markdown_table
+from layernorm_backward.paper.render import TemplateError, markdown, render
+from layernorm_backward.schemas import SCHEMAS
+
+CLAIM = {"claim": "slope", "origin": "ours", "says": "a|b", "value": "2"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> dict[str, Path]:
+    """A run with one number, one table and one figure."""
+    folder = tmp_path / "results" / "smoke"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "figures" / "variance.pdf").touch()
+    record = {"date": "2026-11-21T10:00:00+00:00", "commit": "abc", "machine": {"cpu": "one processor"}}
+    empty = {"str": "", "int": 1, "float": 1.0, "bool": True}
+    row = {name: empty[kind] for name, kind in SCHEMAS["claims"].columns.items()}
+    claims = pd.DataFrame([row | CLAIM | {"verdict": "confirmed"}])
+    tables.write(claims, folder / "tables" / "claims.csv", record)
+    numbers = {"naive_slope": {"text": "$2.0 \\times 10^{3}$", "value": 2000.0, "table": "variance"}}
+    (folder / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
+    return {
+        "numbers": folder / "numbers.json",
+        "tables_dir": folder / "tables",
+        "figures_dir": folder / "figures",
+    }
+
+
+def filled(text: str, run: dict[str, Path], tmp_path: Path) -> str:
+    template = tmp_path / "paper.md.j2"
+    template.write_text(text, encoding="utf-8")
+    return markdown(template, context(**run))
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("<< n.naive_slope >>", r"$2.0 \times 10^{3}$"),
+        ("$x = << n.naive_slope.tex >>$", r"$x = 2.0 \times 10^{3}$"),
+        ("<% if n.naive_slope.value > 5 %>steep<% endif %>", "steep"),
+        ("<< n.naive_slope.table >>", "variance"),
+        ('<< c("16") >> and << c("1e-5") >>', "16 and $10^{-5}$"),
+        ("<% for claim in claims %><< claim.verdict >><% endfor %>", "confirmed"),
+        ("<< rows('claims')[0].claim >>", "slope"),
+        ("<< study >> << date >> << commit >>", "smoke 2026-11-21 abc"),
+        ("<< machine.cpu >>, << meta.claims.commit >>", "one processor, abc"),
+        ('<< figure("variance") >>', "figures/variance"),
+    ],
+)
+def test_names_are_filled_in(text: str, result: str, run: dict[str, Path], tmp_path: Path) -> None:
+    assert filled(text, run, tmp_path) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n<< n.naive_slop >>", "paper.md.j2:3: there is no number 'naive_slop'; near: naive_slope"),
+        ("\n<< nothing >>", "paper.md.j2:2: 'nothing' is undefined"),
+        ("<< meta.claim.date >>", "paper.md.j2:1: there is no table 'claim'; near: claims"),
+        ('<< figure("variants") >>', "paper.md.j2:1: there is no figure 'variants'; near: variance"),
+        ("\n<% if %>", "paper.md.j2:2: Expected an expression, got 'end of statement block'"),
+        ("\nabout 17", "paper.md.j2:2: number typed by hand: 17; print a measured one"),
+        ("<< c(17) >>", 'paper.md.j2:1: c(17): a constant is written as text: c("17")'),
+        ("<< rows('variance') >>", "paper.md.j2:1: "),
+    ],
+)
+def test_an_error_names_file_and_line(text: str, message: str, run: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(TemplateError) as caught:
+        filled(text, run, tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}/{message}")
+
+
+def test_nothing_is_written_where_the_template_is_wrong(run: dict[str, Path], tmp_path: Path) -> None:
+    template, out = tmp_path / "paper.md.j2", tmp_path / "out" / "paper.md"
+    template.write_text("<< n.naive_slope >>", encoding="utf-8")
+    render(template, *run.values(), out)
+    template.write_text("<< n.none >>", encoding="utf-8")
+    with pytest.raises(TemplateError):
+        render(template, *run.values(), out)
+    assert out.read_text(encoding="utf-8") == r"$2.0 \times 10^{3}$"
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    ("typed", "printed"),
+    [
+        ("1e-5", "$10^{-5}$"),
+        ("5.04e-11", r"$5.04 \times 10^{-11}$"),
+        ("-1e+08", "$-10^{8}$"),
+        ("65504", "65504"),
+        ("4x8x16", "4x8x16"),
+    ],
+)
+def test_a_constant_is_printed_as_a_power_of_ten_where_it_is_one(typed: str, printed: str) -> None:
+    assert constant(typed) == printed
+
+
+def test_names_without_a_near_one_tell_some() -> None:
+    with pytest.raises(ValueError, match="there is no number 'zzz'; near: a, b, c"):
+        Names("number", dict.fromkeys("abcd"))["zzz"]
+
+
+def table(**options: Any) -> list[str]:
+    rows = [CLAIM, CLAIM | {"value": float("nan"), "says": "two\nlines"}]
+    return markdown_table(rows, {"says": "Says", "value": "Value"}, **options).split("\n")
+
+
+def test_a_table_escapes_bars_and_line_ends_and_leaves_empty_cells() -> None:
+    assert table(label="x", caption="Caption.", align="lr")[1:] == [
+        "| Says | Value |",
+        "|:----|----:|",
+        r"| a\|b | 2 |",
+        "| two lines |  |",
+        "",
+        ": Caption. {#tbl:x}",
+        "",
+    ]
+
+
+def test_widths_stand_in_the_rule_of_a_table_that_wraps() -> None:
+    lines = table(label="x", caption="Caption.", widths=[3, 1], small=True)
+    left, right = lines[2].strip("|").split("|")
+    assert len(left) / len(right) == pytest.approx(3, rel=0.05)
+    assert lines[6] == ": Caption. {#tbl:x .small .wrap}"
+
+
+def test_a_table_without_label_leaves_its_caption_to_the_text() -> None:
+    assert not any(line.startswith(":") for line in table())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"align": "l"}, "table x: align 'l' needs one of l, r, c for each column of 2"),
+        ({"widths": [1]}, "table x: 1 widths for 2 columns"),
+    ],
+)
+def test_a_table_whose_layout_does_not_fit_says_so(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        table(label="x", **options)
+
+
+def test_a_row_without_the_key_of_a_column_says_what_it_has() -> None:
+    with pytest.raises(ValueError, match=r"table x: a row has no \['b'\]; it has: a"):
+        markdown_table([{"a": 1}], {"a": "A", "b": "B"}, label="x")
