@@ -14,26 +14,24 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle
+from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
 SCALES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
+NAN_ROW = 3
 
 
-class Bench(NamedTuple):
-    """Where a case is tried: kernel, dtype, a seeded generator, eps and the limit in units of u."""
+class Trial(NamedTuple):
+    """A kernel, a problem with its exact results, eps, and the largest error that passes."""
 
     kernel: Kernel
-    dtype: DtypeName
-    rng: np.random.Generator
+    problem: Problem
+    exact: oracle.Results
     eps: float
     limit_u: float
-
-    def problem(self, values: NDArray[np.float64]) -> Problem:
-        """The problem of the rows `values`, rounded to the dtype."""
-        return draw(self.rng, round_to(values, dtype_of(self.dtype)), "shifted", "random")
 
 
 class Outcome(NamedTuple):
@@ -44,123 +42,110 @@ class Outcome(NamedTuple):
     reason: str
 
 
+class Case(NamedTuple):
+    """What it is in words, its rows (N, D) from normal deviates, and how a trial is judged."""
+
+    what: str
+    shape: tuple[int, int]
+    rows: Callable[[Floats, float], Floats]
+    judge: Callable[[Trial], Outcome]
+
+
 def run(
     *, kernels: list[str], dtypes: list[DtypeName], eps: float, limit_u: float, seed: int
 ) -> pd.DataFrame:
     """One row per kernel, case and dtype."""
+    chosen = [KERNELS[name] for name in kernels]
     records: list[dict[str, Any]] = []
-    for name in tqdm(kernels, desc="edge_cases", mininterval=1):
-        for dtype in dtypes:
-            for number, (case, judge) in enumerate(CASES.items()):
-                rng = inputs.generator(seed, DTYPE_NAMES.index(dtype), number)
-                outcome = _outcome(judge, Bench(KERNELS[name], dtype, rng, eps, limit_u))
-                passed = pd.NA if outcome.passed is None else outcome.passed
-                keys = {"kernel": name, "case": case, "dtype": dtype}
-                records.append(keys | outcome._asdict() | {"passed": passed})
+    for dtype in tqdm(dtypes, desc="edge_cases", mininterval=1):
+        for number, (name, case) in enumerate(CASES.items()):
+            rng = inputs.generator(seed, DTYPE_NAMES.index(dtype), number)
+            problem = _problem(case, rng, dtype)
+            exact = oracle.results(*problem.values(), eps)
+            for kernel in chosen:
+                outcome = _outcome(case, dtype, Trial(kernel, problem, exact, eps, limit_u))
+                records.append({"kernel": kernel.name, "case": name, "dtype": dtype} | outcome._asdict())
     table = pd.DataFrame(records)
     return table.assign(passed=table["passed"].astype("boolean"))
 
 
-def _outcome(judge: Callable[[Bench], Outcome], bench: Bench) -> Outcome:
-    if bench.dtype not in bench.kernel.dtypes:
-        return Outcome(None, np.nan, bench.kernel.unsupported[bench.dtype])
-    return judge(bench)
+def _problem(case: Case, rng: np.random.Generator, dtype: DtypeName) -> Problem:
+    u = unit_roundoff(dtype_of(dtype))
+    x = round_to(case.rows(rng.standard_normal(case.shape), u), dtype_of(dtype))
+    return draw(rng, x, "shifted", "random")
 
 
-def _judged(bench: Bench, values: NDArray[np.float64], what: str) -> Outcome:
-    """Run the kernel on the rows `values` and compare all results with the exact ones."""
-    problem = bench.problem(values)
-    if not np.isfinite(inputs.values(problem.x)).all():
-        return Outcome(None, np.nan, f"{what}: overflows in {bench.dtype}")
-    return _compared(bench, run_kernel(bench.kernel, problem, bench.eps), problem, what)
+def _outcome(case: Case, dtype: DtypeName, trial: Trial) -> Outcome:
+    if dtype not in trial.kernel.dtypes:
+        return Outcome(None, np.nan, trial.kernel.unsupported[dtype])
+    if np.isinf(inputs.values(trial.problem.x)).any():
+        return Outcome(None, np.nan, f"{case.what}: overflows in {dtype}")
+    outcome = case.judge(trial)
+    return outcome._replace(reason=f"{case.what}: {outcome.reason}")
 
 
-def _compared(bench: Bench, computed: Results, problem: Problem, what: str) -> Outcome:
-    worst = _worst(computed, oracle.results(*problem.values(), bench.eps))
-    return Outcome(worst <= bench.limit_u, worst, f"{what}: all results within {bench.limit_u:g} u")
+def as_given(trial: Trial) -> Outcome:
+    """The kernel on the arrays as they are."""
+    return _compared(trial, run_kernel(trial.kernel, trial.problem, trial.eps))
 
 
-def _worst(computed: Results, exact: oracle.Results) -> float:
-    return max(float(np.max(error_u(*pair), initial=0.0)) for pair in zip(computed, exact, strict=True))
+def strided(trial: Trial) -> Outcome:
+    """Each array is every other column of an array twice as wide, in Fortran order."""
+    problem = Problem(*(_strided(array) for array in trial.problem))
+    return _compared(trial, run_kernel(trial.kernel, problem, trial.eps))
 
 
-def zero_input(bench: Bench) -> Outcome:
-    return _judged(bench, np.zeros((4, 64)), "x = 0")
+def read_only(trial: Trial) -> Outcome:
+    """Arrays that NumPy refuses to write to."""
+    problem = Problem(*(array.copy() for array in trial.problem))
+    for array in problem:
+        array.flags.writeable = False
+    return _compared(trial, run_kernel(trial.kernel, problem, trial.eps))
 
 
-def tiny_variance(bench: Bench) -> Outcome:
-    std = 32 * unit_roundoff(dtype_of(bench.dtype))
-    return _judged(bench, 1 + std * bench.rng.standard_normal((64, 256)), f"mean 1, std 32u = {std:.2g}")
-
-
-def offset_1e8(bench: Bench) -> Outcome:
-    return _judged(bench, 1e8 + bench.rng.standard_normal((64, 256)), "mean 1e8, std 1, rounded to the dtype")
-
-
-def width_1(bench: Bench) -> Outcome:
-    return _judged(bench, bench.rng.standard_normal((5, 1)), "D = 1, so dx and dgamma are exactly 0")
-
-
-def width_1024(bench: Bench) -> Outcome:
-    return _judged(bench, bench.rng.standard_normal((64, 1024)), "D = 1024")
-
-
-def one_row(bench: Bench) -> Outcome:
-    return _judged(bench, bench.rng.standard_normal((1, 64)), "one row")
-
-
-def no_rows(bench: Bench) -> Outcome:
-    return _judged(bench, np.empty((0, 64)), "no rows: dx is empty, dgamma and dbeta exactly 0")
-
-
-def constant_rows(bench: Bench) -> Outcome:
-    values = np.repeat(bench.rng.standard_normal((64, 1)), 1000, axis=1)
-    return _judged(bench, values, "constant rows, D = 1000, dgamma exactly 0")
-
-
-def nan_row(bench: Bench) -> Outcome:
-    """The NaN row's dx must be NaN; every other row of y and dx is judged as usual."""
-    values = bench.rng.standard_normal((8, 64))
-    values[3, 7] = np.nan
-    problem = bench.problem(values)
-    computed = run_kernel(bench.kernel, problem, bench.eps)
-    exact, others = oracle.results(*problem.values(), bench.eps), np.arange(8) != 3
-    pairs = ((computed.y, exact.y), (computed.dx, exact.dx))
-    worst = max(float(np.max(error_u(found[others], truth.at(others)))) for found, truth in pairs)
-    spoiled = bool(np.isnan(inputs.values(computed.dx)[3]).all())
-    what = f"a NaN in one row: its dx is NaN, y and dx of the others within {bench.limit_u:g} u"
-    return Outcome(spoiled and worst <= bench.limit_u, worst, what)
-
-
-def x_deleted(bench: Bench) -> Outcome:
+def x_deleted(trial: Trial) -> Outcome:
     """x is overwritten with NaN after the forward pass, unless `saved` holds x itself."""
-    problem = bench.problem(bench.rng.standard_normal((8, 64)))
-    x = problem.x.copy()
-    y, saved = bench.kernel.forward(x, problem.gamma, problem.beta, bench.eps)
+    problem, x = trial.problem, trial.problem.x.copy()
+    y, saved = trial.kernel.forward(x, problem.gamma, problem.beta, trial.eps)
     keeps = any(np.may_share_memory(x, part) for part in saved if isinstance(part, np.ndarray))
     if not keeps:
         x.fill(np.nan)
     del x
-    computed = Results(y, *bench.kernel.backward(problem.dy, saved))
-    what = (
-        "x is saved: the caller's name deleted" if keeps else "x not saved: overwritten with NaN and deleted"
-    )
-    return _compared(bench, computed, problem, f"{what} before the backward pass")
+    outcome = _compared(trial, Results(y, *trial.kernel.backward(problem.dy, saved)))
+    how = "x is saved, only the caller's name went" if keeps else "x is not saved, was overwritten with NaN"
+    return outcome._replace(reason=f"{how}; {outcome.reason}")
 
 
-def non_contiguous(bench: Bench) -> Outcome:
-    """Each array is every other column of an array twice as wide, in Fortran order."""
-    problem = bench.problem(bench.rng.standard_normal((8, 64)))
-    strided = Problem(*(_strided(array) for array in problem))
-    return _compared(bench, run_kernel(bench.kernel, strided, bench.eps), problem, "strided arrays")
+def nan_row(trial: Trial) -> Outcome:
+    """The NaN row's dx must be NaN; every other row of y and dx is judged as usual."""
+    computed = run_kernel(trial.kernel, trial.problem, trial.eps)
+    others = np.arange(len(computed.dx)) != NAN_ROW
+    pairs = ((computed.y, trial.exact.y), (computed.dx, trial.exact.dx))
+    worst = max(float(np.max(error_u(found[others], truth.at(others)))) for found, truth in pairs)
+    spoiled = bool(np.isnan(inputs.values(computed.dx)[NAN_ROW]).all())
+    reason = f"that row's dx is NaN, y and dx of the others within {trial.limit_u:g} u"
+    return Outcome(spoiled and worst <= trial.limit_u, worst, reason)
 
 
-def read_only(bench: Bench) -> Outcome:
-    problem = bench.problem(bench.rng.standard_normal((8, 64)))
-    locked = Problem(*(array.copy() for array in problem))
-    for array in locked:
-        array.flags.writeable = False
-    return _compared(bench, run_kernel(bench.kernel, locked, bench.eps), problem, "read-only arrays")
+def norm_at_scale(scale: float) -> Callable[[Trial], Outcome]:
+    """Judged as usual; the value is norm(dx)*scale over norm(dx) of the row scaled back, which eps lowers."""
+
+    def judge(trial: Trial) -> Outcome:
+        unscaled = round_to(inputs.values(trial.problem.x) / scale, trial.problem.x.dtype)
+        computed = run_kernel(trial.kernel, trial.problem, trial.eps)
+        base = run_kernel(trial.kernel, trial.problem._replace(x=unscaled), trial.eps)
+        outcome = _compared(trial, computed)
+        norm, base_norm = (float(np.linalg.norm(inputs.values(found.dx))) for found in (computed, base))
+        reason = f"{outcome.reason}; value is norm(dx)*scale over norm(dx) at scale 1"
+        return Outcome(outcome.passed, norm * scale / base_norm, reason)
+
+    return judge
+
+
+def _compared(trial: Trial, computed: Results) -> Outcome:
+    pairs = zip(computed, trial.exact, strict=True)
+    worst = max(float(np.max(error_u(*pair), initial=0.0)) for pair in pairs)
+    return Outcome(worst <= trial.limit_u, worst, f"all results within {trial.limit_u:g} u")
 
 
 def _strided(array: NDArray) -> NDArray:
@@ -169,39 +154,36 @@ def _strided(array: NDArray) -> NDArray:
     return wide[..., ::2]
 
 
-def _scaled(scale: float) -> Callable[[Bench], Outcome]:
-    def judge(bench: Bench) -> Outcome:
-        """Judged as usual; value is norm(dx)*scale over norm(dx) at scale 1, which eps keeps from 1."""
-        deviations = bench.rng.standard_normal((64, 256))
-        state = bench.rng.bit_generator.state
-        outcome = _judged(bench, scale * deviations, f"x scaled by {scale:g}")
-        if outcome.passed is None:
-            return outcome
-        norms = []
-        for factor in (scale, 1.0):
-            bench.rng.bit_generator.state = state
-            computed = run_kernel(bench.kernel, bench.problem(factor * deviations), bench.eps)
-            norms.append(factor * float(np.linalg.norm(inputs.values(computed.dx))))
-        what = f"{outcome.reason}; value is norm(dx)*scale over norm(dx) at scale 1"
-        return Outcome(outcome.passed, norms[0] / norms[1], what)
-
-    return judge
+def _normal(deviates: Floats, u: float) -> Floats:
+    return deviates
 
 
-CASES: dict[str, Callable[[Bench], Outcome]] = {
-    case.__name__: case
-    for case in (
-        zero_input,
-        tiny_variance,
-        offset_1e8,
-        width_1,
-        width_1024,
-        one_row,
-        no_rows,
-        constant_rows,
-        nan_row,
-        x_deleted,
-        non_contiguous,
-        read_only,
-    )
+def _with_nan(deviates: Floats, u: float) -> Floats:
+    deviates[NAN_ROW, 7] = np.nan
+    return deviates
+
+
+def _scaled(scale: float) -> Case:
+    what = f"x = {scale:g}*N(0,1)"
+    return Case(what, (16, 128), lambda deviates, u: scale * deviates, norm_at_scale(scale))
+
+
+CASES: dict[str, Case] = {
+    "zero_input": Case("x = 0", (4, 64), lambda deviates, u: 0 * deviates, as_given),
+    "tiny_variance": Case("mean 1, std 32u", (16, 128), lambda deviates, u: 1 + 32 * u * deviates, as_given),
+    "offset_1e8": Case("mean 1e8, std 1", (16, 128), lambda deviates, u: 1e8 + deviates, as_given),
+    "width_1": Case("D = 1, dx and dgamma are 0", (5, 1), _normal, as_given),
+    "width_1024": Case("D = 1024", (16, 1024), _normal, as_given),
+    "one_row": Case("one row", (1, 64), _normal, as_given),
+    "no_rows": Case("no rows, dgamma and dbeta are 0", (0, 64), _normal, as_given),
+    "constant_rows": Case(
+        "constant rows, D = 1000, dgamma is 0",
+        (16, 1000),
+        lambda deviates, u: np.repeat(deviates[:, :1], 1000, axis=1),
+        as_given,
+    ),
+    "nan_row": Case("a NaN in one row", (8, 64), _with_nan, nan_row),
+    "x_deleted": Case("backward after x is deleted", (8, 64), _normal, x_deleted),
+    "non_contiguous": Case("strided arrays", (8, 64), _normal, strided),
+    "read_only": Case("read-only arrays", (8, 64), _normal, read_only),
 } | {f"scale_{scale:g}": _scaled(scale) for scale in SCALES}
