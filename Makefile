@@ -8,7 +8,7 @@ ARGS =
 MACHINE =
 BIN = .venv/bin
 READY = .venv/.ready
-TEX = latexmk lmodern texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended
+TEX = latexmk lmodern texlive-latex-recommended
 
 .PHONY: help paper smoke full test lint tex promote lock clean
 
