@@ -30,7 +30,14 @@ def moments(algorithm: str, x: NDArray, accumulator: DTypeLike) -> Moments:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown variance algorithm {algorithm!r}; allowed: {', '.join(ALGORITHMS)}")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return ALGORITHMS[algorithm](x.astype(accumulator))
+        return ALGORITHMS[algorithm](x.astype(accumulator, copy=False))
+
+
+def accumulators(dtype: DTypeLike) -> dict[str, np.dtype]:
+    """The accumulators measured for a storage dtype: the dtype itself, and float32 for 16-bit storage."""
+    storage = np.dtype(dtype)
+    wider = {"float32": np.dtype(np.float32)} if storage.itemsize == 2 else {}
+    return {"storage": storage} | wider
 
 
 def naive(x: NDArray) -> Moments:

@@ -21,7 +21,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import rel_error
-from layernorm_backward.variance import moments
+from layernorm_backward.variance import accumulators, moments
 from layernorm_backward.variance_bounds import BOUNDS
 
 
@@ -81,13 +81,12 @@ def _measure(cell: Cell, algorithms: list[str]) -> list[dict[str, Any]]:
     x = inputs.values(cell.x)
     exact = oracle.moments(x)
     facts = _facts(cell, x, exact)
-    accumulators = ["storage", "float32"] if cell.x.dtype.itemsize == 2 else ["storage"]
     return [
         cell.keys
         | {"algorithm": name, "accumulator": accumulator}
         | facts
         | _errors(cell, x, exact, name, accumulator)
-        for accumulator in accumulators
+        for accumulator in accumulators(cell.x.dtype)
         for name in algorithms
     ]
 
@@ -118,7 +117,7 @@ def _errors(cell: Cell, x: Floats, exact: oracle.Moments, name: str, accumulator
     """The algorithm's error and bound; empty where a row is constant or not finite."""
     if np.any(~np.isfinite(x)) or np.any(exact.variance.hi == 0):
         return {"computed": np.nan, "rel_error_median": np.nan, "rel_error_max": np.nan, "bound": np.nan}
-    dtype = cell.x.dtype if accumulator == "storage" else np.dtype(np.float32)
+    dtype = accumulators(cell.x.dtype)[accumulator]
     computed = moments(name, cell.x, dtype).variance
     error = rel_error(computed[:, None], _column(exact.variance))
     first = np.abs(exact.centred.hi[:, 0]) / np.sqrt(exact.variance.hi)

@@ -1,0 +1,70 @@
+"""Time of each variance algorithm in NumPy, paired with the two-pass one and interleaved with all others.
+
+Rows are N(0,1) in the storage dtype; the cast to the accumulator is part of the time. These are array
+programs: welford and naive_compensated take D steps over all rows at once, the others log2(D) steps, so the
+ratios hold for NumPy at these shapes and say little about compiled loops. One thread.
+"""
+
+from typing import Any
+
+import pandas as pd
+from numpy.typing import DTypeLike, NDArray
+from tqdm import tqdm
+
+from layernorm_backward import inputs, stopwatch
+from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._timed import labelled, table, times, together
+from layernorm_backward.variance import accumulators, moments
+
+PARTNER = "two_pass"
+
+
+def run(
+    *,
+    algorithms: list[str],
+    dtypes: list[DtypeName],
+    shapes: list[tuple[int, int]],
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row per algorithm, dtype, accumulator and (rows, D); a cell of samples ends after `budget_s`."""
+    if PARTNER not in algorithms:
+        raise ValueError(f"algorithms: {algorithms}; {PARTNER} must be among them, for the ratios")
+    records: list[dict[str, Any]] = []
+    samples: list[pd.DataFrame] = []
+    for dtype, accumulator, shape in tqdm(_cells(dtypes, shapes), desc="variance_time", mininterval=1):
+        x = inputs.rows(inputs.generator(seed, *shape), *shape, dtype_of(dtype))
+        calls = {name: _call(name, x, accumulators(x.dtype)[accumulator]) for name in algorithms}
+        with stopwatch.threads(1):
+            found = stopwatch.compare(calls, repeats=repeats, at_least=at_least, budget_s=budget_s, seed=seed)
+        keys = {"dtype": dtype, "accumulator": accumulator, "rows": shape[0], "hidden": shape[1]}
+        records += [_row(keys, name, found, seed) for name in algorithms]
+        samples.append(labelled(found, **keys))
+    return table(records, "variance_time"), together(samples)
+
+
+def _cells(
+    dtypes: list[DtypeName], shapes: list[tuple[int, int]]
+) -> list[tuple[DtypeName, str, tuple[int, int]]]:
+    return [
+        (dtype, accumulator, shape)
+        for dtype in dtypes
+        for accumulator in accumulators(dtype_of(dtype))
+        for shape in shapes
+    ]
+
+
+def _call(name: str, x: NDArray, sums: DTypeLike) -> stopwatch.Call:
+    return lambda: moments(name, x, sums)
+
+
+def _row(keys: dict[str, Any], name: str, samples: pd.DataFrame, seed: int) -> dict[str, Any]:
+    found = stopwatch.ratio(samples, name, PARTNER, seed)
+    ratios = {
+        "two_pass_ratio": found.median,
+        "two_pass_ratio_low": found.low,
+        "two_pass_ratio_high": found.high,
+    }
+    return keys | {"algorithm": name} | times(samples, name) | ratios
