@@ -38,7 +38,8 @@ SCHEMAS: dict[str, Schema] = {
     "derivation": _schema("derivation shape gamma_kind quantity", "rel_error:float proved:bool reason"),
     "gradient_check": _schema(
         "kernel method step:float shape quantity scope seed:int",
-        "rel_error:float max_element_error:float max_abs_error:float evaluations:int reason",
+        "rel_error:float max_element_error:float max_norm_error:float max_abs_error:float tolerance:float "
+        "evaluations:int reason",
     ),
     "variance": _schema(
         "algorithm dtype accumulator data offset:float hidden:int",
@@ -73,7 +74,8 @@ SCHEMAS: dict[str, Schema] = {
         "kernel direction dtype gamma_dtype shape threads:int",
         f"rows:int hidden:int {_TIMES} useful_gb_per_s:float roof_operation roof_fraction:float "
         "roof_fraction_low:float roof_fraction_high:float compact_ratio:float compact_ratio_low:float "
-        "compact_ratio_high:float residency saved_bytes:int saved_extra_bytes:int error_u_max:float reason",
+        "compact_ratio_high:float residency saved_bytes:int saved_extra_bytes:int saved_arrays:int "
+        "saved_scalars:int error_u_max:float reason",
     ),
     "traffic_cpu": _schema(
         "kernel direction dtype rows:int hidden:int",
@@ -81,7 +83,10 @@ SCHEMAS: dict[str, Schema] = {
         "counted_accesses_per_element:float reductions:int modelled_bytes:float measured_bytes:float "
         "minimum_bytes:float method reason",
     ),
-    "traffic_steps": _schema("kernel direction step:int", "name reads:float writes:float operations:float"),
+    "traffic_steps": _schema(
+        "kernel direction step:int",
+        "name reads:float cached:float writes:float operations:float row_sums:int",
+    ),
     "scaling_points": _schema(
         "kernel direction axis rows:int hidden:int dtype", f"{_TIMES} peak_bytes:float reason"
     ),

@@ -28,6 +28,12 @@ def saved_extra_bytes(saved: NamedTuple) -> int:
     return saved_bytes(saved, exclude=ALIVE_ANYWAY)
 
 
+def saved_items(saved: NamedTuple) -> tuple[int, int]:
+    """How many arrays and how many scalars are saved."""
+    arrays = sum(bool(hasattr(value, "nbytes") and value.ndim) for value in saved)
+    return arrays, len(saved) - arrays
+
+
 def _place(array: Any) -> tuple[int, int]:
     interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
     return interface["data"][0], array.nbytes
