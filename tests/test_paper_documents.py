@@ -162,7 +162,7 @@ def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("@tbl:only,", "@tbl:onyl,", "filled.md:37: there is no tbl:onyl; labels are: sec:start, eq:mean"),
+        ("@tbl:only,", "@tbl:onyl,", "filled.md:37: there is no tbl:onyl; labels are: tbl:only, tbl:long"),
         ("{#eq:rest}", "{#eq:mean}", "the label eq:mean is given twice"),
         ("[@fig:first; @fig:second]", "none", None),
         ("@fig:first,\n[@fig:first; @fig:second]", "none", "filled.md:22: fig:first is never referred to"),

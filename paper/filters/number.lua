@@ -130,7 +130,7 @@ local function number_equation(div)
   local label, number = div.identifier, count("eq", div.identifier, formula.text)
   if latex then
     local body = formula.text:gsub("^%s+", ""):gsub("%s+$", "")
-    return pandoc.RawBlock("latex", "\\begin{equation}\\tag{" .. number:sub(2, -2) .. "}\\label{" .. label
+    return pandoc.RawBlock("latex", "\\noindent\\begin{equation}\\tag{" .. number:sub(2, -2) .. "}\\label{" .. label
       .. "}\n" .. body .. "\n\\end{equation}")
   elseif typst then
     local body = pandoc.write(pandoc.Pandoc({ pandoc.Plain({ formula }) }), "typst"):gsub("%s+$", "")
@@ -183,21 +183,43 @@ local function number_table(tbl)
   return tbl
 end
 
+local function rows_of(tbl)
+  local rows = pandoc.List({})
+  rows:extend(tbl.head.rows)
+  for _, body in ipairs(tbl.bodies) do rows:extend(body.body) end
+  return rows
+end
+
+-- The characters of a table's widest row, were no cell wrapped.
+local function natural_width(tbl)
+  local widest, total = {}, 0
+  for _, row in ipairs(rows_of(tbl)) do
+    for index, cell in ipairs(row.cells) do
+      local width = utf8.len(pandoc.utils.stringify(cell.contents)) + 2
+      widest[index] = math.max(widest[index] or 0, width)
+    end
+  end
+  for _, width in ipairs(widest) do total = total + width end
+  return total
+end
+
 local function finish_table(tbl)
-  local small = tbl.classes:includes("small")
-  if not tbl.classes:includes("wrap") then
-    for _, column in ipairs(tbl.colspecs) do column[2] = nil end
-    tbl.colspecs = tbl.colspecs
+  local name = tbl.classes:includes("small") and "smalltable" or "plaintable"
+  local rows = #rows_of(tbl)
+  if not tbl.classes:includes("wrap") and natural_width(tbl) <= 100 then
+    tbl.colspecs = tbl.colspecs:map(function(column) return { column[1], nil } end)
   end
   if plain_markdown then
     local caption = tbl.caption.long:map(function(block) return pandoc.Para(block.content) end)
     tbl.caption.long = {}
     caption:insert(tbl)
     return caption
-  elseif latex and small then
-    return { pandoc.RawBlock("latex", "\\begin{smalltable}"), tbl, pandoc.RawBlock("latex", "\\end{smalltable}") }
-  elseif typst and small then
-    return { pandoc.RawBlock("typst", "#smalltable["), tbl, pandoc.RawBlock("typst", "]") }
+  elseif latex then
+    local start = pandoc.RawBlock("latex", "\\begin{" .. name .. "}{" .. math.min(rows, 20) .. "}")
+    return { start, tbl, pandoc.RawBlock("latex", "\\end{" .. name .. "}") }
+  elseif typst then
+    local start = pandoc.RawBlock("typst", "#" .. name .. "(" .. rows .. ")[")
+    return { start, tbl, pandoc.RawBlock("typst", "]") }
   elseif FORMAT:match("html") then
     return pandoc.Div({ tbl }, pandoc.Attr("", { "table" }))
   end
@@ -211,11 +233,17 @@ local function link(label, text)
   return pandoc.Link(text, "#" .. label)
 end
 
+local function labels_like(id)
+  local kind = id:match("^%a+:")
+  local known = pandoc.List(order):filter(function(label) return label:sub(1, #kind) == kind end)
+  return table.concat(known, ", ")
+end
+
 local function resolve(citation, with_word)
   used[citation.id] = true
   local target = labels[citation.id]
   if not target then
-    problem("@" .. citation.id, "there is no " .. citation.id .. "; labels are: " .. table.concat(order, ", "))
+    problem("@" .. citation.id, "there is no " .. citation.id .. "; labels are: " .. labels_like(citation.id))
     return pandoc.Str("?")
   end
   local bare = not with_word or citation.mode == "SuppressAuthor"
