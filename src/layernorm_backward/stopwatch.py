@@ -5,24 +5,26 @@ repetition, where it cancels. Every repetition is kept. Calls that are too short
 within a sample; the garbage collector is off. On Linux each sample also holds how long the threads of this
 process stood in the run queue, ready but without a core (/proc/self/task/*/schedstat); `waited` marks the
 samples where that is more than WAITED of the sample. Repetitions with a marked sample stay in the table of
-samples, and are left out of medians and ratios unless fewer than half of all would remain.
+samples, and are left out of medians and ratios unless fewer than half of all, or than FEWEST, would remain.
 """
 
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
 Call = Callable[[], object]
 WAITED = 0.05
+FEWEST = 5
 _TASKS = Path("/proc/self/task")
 
 
@@ -53,18 +55,21 @@ def compare(
     warmup: int = 1,
     lead: int = 0,
     minimum_s: float = 2e-4,
+    known_s: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
 
     Each call runs `warmup` times untimed, then in each of `repeats` repetitions; after `at_least`
     repetitions (default: all) it ends when `budget_s` seconds have passed. `lead` untimed runs precede each
     sample, so that it meets its own arrays in the cache. A sample lasts at least `minimum_s` seconds and
-    holds `calls` runs; `seconds` is for one run.
+    holds `calls` runs; `seconds` is for one run. How many runs that takes is found by trying, but for calls
+    that are known to last far longer (`known_s`, seconds).
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
     with _collector_off():
-        loops = {name: _loops(call, warmup, minimum_s) for name, call in calls.items()}
+        long = {name for name, seconds in (known_s or {}).items() if seconds > 10 * minimum_s}
+        loops = {name: 1 if name in long else _loops(calls[name], warmup, minimum_s) for name in calls}
         started, samples = perf_counter(), []
         for repeat in range(repeats):
             if repeat >= at_least and perf_counter() - started > budget_s:
@@ -78,7 +83,7 @@ def compare(
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:
     """Median and quantiles of one call."""
-    seconds = _usable(samples, [name])[name]
+    (seconds,) = _usable(samples, name)
     p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
     return Summary(float(median), float(p20), float(p80), len(seconds))
 
@@ -89,11 +94,11 @@ def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) ->
     Percentile bootstrap of 2000 resamples: the acceleration of the BCa method is found by a jackknife,
     which is not consistent for a median (Efron 1979). One repetition has no interval (NaN).
     """
-    seconds = _usable(samples, [numerator, denominator])
-    ratios = (seconds[numerator] / seconds[denominator]).to_numpy()
-    if len(ratios) < 2 or numerator == denominator:
-        low = high = float("nan") if len(ratios) < 2 else 1.0
-        return Ratio(float(np.median(ratios)), low, high)
+    ratios = np.divide(*_usable(samples, numerator, denominator))
+    if len(ratios) < 2:
+        return Ratio(float(np.median(ratios)), np.nan, np.nan)
+    if np.ptp(ratios) == 0:  # a call against itself
+        return Ratio(*[float(ratios[0])] * 3)
     found = stats.bootstrap(
         (ratios,), np.median, n_resamples=2000, method="percentile", rng=np.random.default_rng(seed)
     )
@@ -118,15 +123,16 @@ def threads(count: int) -> Iterator[None]:
                 numba.set_num_threads(before)
 
 
-def _usable(samples: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Seconds by repetition (rows) and name (columns), without repetitions in which one of them waited."""
-    chosen = samples[samples["name"].isin(names)]
-    missing = sorted(set(names) - set(chosen["name"]))
+def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
+    """Seconds of each name, one per repetition, without the repetitions in which one of them waited."""
+    name, seconds, waited = (samples[column].to_numpy() for column in ("name", "seconds", "waited"))
+    missing = sorted(set(names) - set(name))
     if missing:
-        raise ValueError(f"no samples of {missing}; there are: {sorted(set(samples['name']))}")
-    seconds = chosen.pivot(index="repeat", columns="name", values="seconds")
-    clean = seconds[~chosen.groupby("repeat")["waited"].any()]
-    return clean if 2 * len(clean) >= len(seconds) else seconds
+        raise ValueError(f"no samples of {missing}; there are: {sorted(set(name))}")
+    clean = ~np.any([waited[name == wanted] for wanted in names], axis=0)
+    if clean.sum() < max(FEWEST, len(clean) / 2):
+        clean[:] = True
+    return [seconds[name == wanted][clean] for wanted in names]
 
 
 def _loops(call: Call, warmup: int, minimum_s: float) -> int:
@@ -158,14 +164,16 @@ def _run_queue_s() -> float:
     """Seconds that this process's threads have stood in the run queue; NaN where the system is not Linux."""
     if not _TASKS.exists():
         return float("nan")
-    delays = (int((task / "schedstat").read_text().split()[1]) for task in _TASKS.iterdir())
-    return sum(delays) / 1e9
+    total = 0
+    for task in _TASKS.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
+            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+    return total / 1e9
 
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -1,14 +1,12 @@
-"""What the timed experiments share: thread counts, columns of times, tables of results and of samples."""
+"""What the timed experiments share: thread counts, columns of times, samples with their keys."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 from numba import config as numba_config
 
 from layernorm_backward import machine
-from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.stopwatch import summary
 
 ThreadCount = int | Literal["all"]
@@ -46,12 +44,6 @@ def labelled(samples: pd.DataFrame, **cell: object) -> pd.DataFrame:
     return named
 
 
-def table(rows: Iterable[dict[str, Any]], stem: str) -> pd.DataFrame:
-    """Rows as the table of `stem`: what a row leaves out is empty, its reason is "" where it has none."""
-    columns = SCHEMAS[stem].columns
-    empty = {"str": "", "int": pd.NA, "float": np.nan, "bool": pd.NA}
-    filled = [{name: row.get(name, empty[kind]) for name, kind in columns.items()} for row in rows]
-    kinds = {"str": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
-    return pd.DataFrame(filled, columns=list(columns)).astype(
-        {name: kinds[kind] for name, kind in columns.items()}
-    )
+def together(samples: list[pd.DataFrame]) -> pd.DataFrame:
+    """The samples of all cells; an empty table where nothing could be timed."""
+    return pd.concat(samples, ignore_index=True) if samples else pd.DataFrame(columns=["name", "repeat"])

@@ -13,12 +13,13 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import machine, roofs, stopwatch
+from layernorm_backward.experiments._table import table
 from layernorm_backward.experiments._timed import (
     ThreadCount,
     labelled,
-    table,
     thread_counts,
     times,
+    together,
     too_many,
 )
 
@@ -54,7 +55,7 @@ def run(
         found = _peak(dtype, multiply_add_rounds, count, how)
         rows.append(found[0])
         samples.append(found[1])
-    return table(rows, "ceiling_cpu"), pd.concat(samples, ignore_index=True)
+    return table(rows, "ceiling_cpu"), together(samples)
 
 
 def _streams(

@@ -1,0 +1,43 @@
+"""How time and memory grow with N and with D: exponents p of size**p, fitted to `scaling_points`.
+
+The slope of log(time) against log(size) is Theil and Sen's, the median over all pairs of points, with the
+95 % interval of Sen (1968): one point that a busy machine spoilt does not move it. Only the upper
+`decades` of sizes are fitted: below, a call costs as much as its work, and time hardly grows.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from layernorm_backward.experiments._table import table
+
+NEEDS = ("scaling_points",)
+QUANTITIES = {"time": "median_s", "memory": "peak_bytes"}
+FEWEST = 3  # points for a slope with an interval
+
+
+def run(*, decades: float, scaling_points: pd.DataFrame) -> pd.DataFrame:
+    """One row a kernel, direction, axis and quantity; `decades` counts down from the largest size."""
+    if decades <= 0:
+        raise ValueError(f"decades is {decades}; allowed: more than 0")
+    rows = []
+    for (kernel, direction, axis), points in scaling_points.groupby(
+        ["kernel", "direction", "axis"], sort=False
+    ):
+        fitted = _upper(points[points["reason"] == ""], axis, decades)
+        for quantity, column in QUANTITIES.items():
+            key = {"kernel": kernel, "direction": direction, "axis": axis, "quantity": quantity}
+            rows.append(key | _exponent(fitted[axis], fitted[column]))
+    return table(rows, "scaling")
+
+
+def _upper(points: pd.DataFrame, axis: str, decades: float) -> pd.DataFrame:
+    return points[points[axis] * 10**decades >= points[axis].max()]
+
+
+def _exponent(sizes: pd.Series, values: pd.Series) -> dict[str, object]:
+    if len(sizes) < FEWEST:
+        return {"points": len(sizes), "reason": f"{len(sizes)} points; a fit needs {FEWEST}"}
+    logarithms = (np.log(column.to_numpy(float)) for column in (values, sizes))
+    slope, _, low, high = stats.theilslopes(*logarithms, alpha=0.95)
+    return {"exponent": slope, "exponent_low": low, "exponent_high": high, "points": len(sizes)}
