@@ -34,9 +34,11 @@ class Buffers(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A kernel's call, what its forward pass saves, and its error on the arrays to be timed."""
+    """A kernel's call and how long its first run took, what its forward pass saves, and its error on the
+    arrays to be timed."""
 
     call: Callable[[], object]
+    first_s: float
     saved_bytes: int
     saved_extra_bytes: int
     saved_arrays: int
@@ -79,9 +81,10 @@ def prepare(
 def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows: int) -> Prepared:
     x, dy, out, gamma, beta, dgamma, dbeta = arrays
     eps = kernel.default_eps
+    _compile(kernel, x.dtype)
     started = perf_counter()
     _, saved = kernel.forward(x, gamma, beta, eps, out=out)
-    kept = saved_bytes(saved), saved_extra_bytes(saved)
+    kept = saved_bytes(saved), saved_extra_bytes(saved), *saved_items(saved)
 
     def forward() -> None:
         kernel.forward(x, gamma, beta, eps, out=out)
@@ -97,6 +100,13 @@ def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows:
     first_s = perf_counter() - started
     error = _error_u_max(direction, arrays, error_rows, eps)
     return Prepared(backward if direction == "backward" else forward, first_s, *kept, error)
+
+
+def _compile(kernel: Kernel, dtype: np.dtype) -> None:
+    """Run a kernel on one small row: what a first call compiles or loads is no part of a first run's time."""
+    row, vector = np.ones((1, 4), dtype), np.ones(4, dtype)
+    _, saved = kernel.forward(row, vector, vector, kernel.default_eps)
+    kernel.backward(row, saved)
 
 
 def _error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:
