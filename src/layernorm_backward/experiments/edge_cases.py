@@ -17,6 +17,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._table import table
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
@@ -65,8 +66,7 @@ def run(
             for kernel in chosen:
                 outcome = _outcome(case, dtype, Trial(kernel, problem, exact, eps, limit_u))
                 records.append({"kernel": kernel.name, "case": name, "dtype": dtype} | outcome._asdict())
-    table = pd.DataFrame(records)
-    return table.assign(passed=table["passed"].astype("boolean"))
+    return table(records, "edge_cases")
 
 
 def _problem(case: Case, rng: np.random.Generator, dtype: DtypeName) -> Problem:

@@ -19,6 +19,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import error_u, max_abs_error
+from layernorm_backward.experiments._table import table
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
@@ -39,8 +40,7 @@ def run(
                 problem = draw(rng, x, "shifted", "random")
                 keys = {"dtype": dtype, "eps": value, "row_kind": row_kind}
                 records += _cell(chosen, problem, keys)
-    table = pd.DataFrame(records)
-    return table.assign(finite=table["finite"].astype("boolean"))
+    return table(records, "eps")
 
 
 def _rows(
@@ -63,7 +63,7 @@ def _cell(kernels: list[Kernel], problem: Problem, keys: dict[str, Any]) -> list
             found = (
                 _measured(getattr(computed, quantity), getattr(exact, quantity))
                 if supported
-                else {"error_u_max": np.nan, "finite": pd.NA, "reason": kernel.unsupported[dtype]}
+                else {"reason": kernel.unsupported[dtype]}
             )
             records.append(keys | {"kernel": kernel.name, "quantity": quantity} | found)
     return records

@@ -1,0 +1,87 @@
+"""Edge cases: which kernels pass, and that a wrong kernel would not."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from layernorm_backward.experiments import edge_cases
+from layernorm_backward.kernels import KERNELS, Kernel
+
+SETTINGS = {"dtypes": ["float64", "float16"], "eps": 1e-5, "limit_u": 32.0, "seed": 5}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return edge_cases.run(kernels=["compact", "recentred", "numba_fused"], **SETTINGS)
+
+
+def outcomes(table, kernel, dtype="float64"):
+    return table[(table["kernel"] == kernel) & (table["dtype"] == dtype)].set_index("case")
+
+
+@pytest.mark.parametrize("kernel", ["recentred", "numba_fused"])
+def test_a_re_centred_kernel_passes_every_case(table, kernel):
+    found = outcomes(table, kernel)
+    assert set(found.index) == set(edge_cases.CASES)
+    assert found["passed"].all(), found[~found["passed"]]
+
+
+def test_a_plain_mean_fails_where_the_mean_is_large_and_nowhere_else(table):
+    failed = outcomes(table, "compact").query("~passed").index
+    assert set(failed) == {"tiny_variance", "offset_1e8", "constant_rows"}
+
+
+def test_a_gradient_norm_is_inverse_to_the_scale_until_eps_counts(table):
+    values = outcomes(table, "recentred")["value"]
+    assert values[[f"scale_{scale:g}" for scale in (1e1, 1e3, 1e6)]].to_numpy() == pytest.approx(1, abs=1e-4)
+    assert values["scale_0.001"] == pytest.approx(1e-3 / np.sqrt(1e-6 + 1e-5), rel=0.05)
+
+
+def test_x_is_really_gone_before_the_backward_pass(table):
+    assert "overwritten with NaN" in outcomes(table, "compact").loc["x_deleted", "reason"]
+    assert "x is saved" in outcomes(table, "recentred").loc["x_deleted", "reason"]
+
+
+def test_a_case_that_overflows_is_not_judged(table):
+    case = outcomes(table, "recentred", "float16").loc["offset_1e8"]
+    assert pd.isna(case["passed"])
+    assert case["reason"] == "mean 1e8, std 1: overflows in float16"
+
+
+def test_a_missing_dtype_is_not_judged(table):
+    found = outcomes(table, "numba_fused", "float16")
+    assert found["passed"].isna().all()
+    assert set(found["reason"]) == {KERNELS["numba_fused"].unsupported["float16"]}
+
+
+class Faulty:
+    """The recentred kernel with one fault in its backward pass."""
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def backward(self, dy, saved, out=None):
+        dx, dgamma, dbeta = KERNELS["recentred"].backward(dy, saved, out)
+        return self.fault(dx, saved), dgamma, dbeta
+
+    def kernel(self) -> Kernel:
+        return dataclasses.replace(KERNELS["recentred"], name="faulty", backward=self.backward)
+
+
+@pytest.mark.parametrize(
+    ("fault", "caught"),
+    [
+        (lambda dx, saved: dx * (1 + 1e-13), "width_1024"),
+        (lambda dx, saved: dx + 1e-30, "width_1"),
+        (lambda dx, saved: dx + 0 * dx.sum(), "nan_row"),
+        (lambda dx, saved: dx if saved.x.flags.writeable else -dx, "read_only"),
+        (lambda dx, saved: dx if saved.x.flags.c_contiguous else -dx, "non_contiguous"),
+    ],
+)
+def test_a_faulty_kernel_is_caught(monkeypatch, fault, caught):
+    monkeypatch.setattr(edge_cases, "KERNELS", {"faulty": Faulty(fault).kernel()})
+    found = outcomes(edge_cases.run(kernels=["faulty"], **(SETTINGS | {"dtypes": ["float64"]})), "faulty")
+    assert not found.loc[caught, "passed"]
+    assert found["passed"].any()

@@ -1,0 +1,62 @@
+"""eps over dtypes and kinds of rows."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward.experiments import eps
+
+
+@pytest.fixture(scope="module")
+def table():
+    kernels = ["compact", "recentred", "numba_fused"]
+    dtypes = ["float64", "float32", "float16"]
+    return eps.run(kernels=kernels, dtypes=dtypes, eps=[1e-12, 1e-8, 1e-5], rows=8, hidden=1000, seed=2)
+
+
+def select(table, **wanted):
+    for column, value in wanted.items():
+        table = table[table[column] == value]
+    assert len(table), wanted
+    return table
+
+
+@pytest.mark.parametrize("row_kind", ["usual", "constant", "nearly_constant"])
+def test_a_re_centred_kernel_is_right_at_every_eps(table, row_kind):
+    rows = select(table, row_kind=row_kind, reason="")
+    rows = rows[rows["kernel"].isin(["recentred", "numba_fused"]) & (rows["dtype"] != "float16")]
+    assert rows["finite"].all()
+    assert rows["error_u_max"].max() < 16
+
+
+def test_a_small_eps_magnifies_the_rounded_mean_of_constant_rows(table):
+    rows = select(table, kernel="compact", dtype="float32", row_kind="constant", quantity="y")
+    errors = rows.set_index("eps")["error_u_max"]
+    assert errors[1e-12] > 100 * errors[1e-8] / 2
+    assert errors[1e-5] > 100
+
+
+def test_float16_overflows_in_dx_of_constant_rows_at_small_eps(table):
+    rows = select(table, dtype="float16", row_kind="constant", quantity="dx", kernel="recentred")
+    finite = rows.set_index("eps")["finite"]
+    assert not finite[1e-12]
+    assert finite[1e-5]
+    assert rows.set_index("eps")["error_u_max"][1e-12] == np.inf
+
+
+def test_float16_holds_no_eps_below_its_smallest_subnormal(table):
+    held = select(table, dtype="float16").groupby("eps")["eps_in_dtype"].first()
+    assert held[1e-8] == 0
+    assert held[1e-5] == pytest.approx(1e-5, rel=0.01)
+
+
+def test_a_zero_exact_result_has_no_relative_error_but_says_what_was_computed(table):
+    rows = select(table, row_kind="constant", quantity="dgamma", dtype="float64").set_index("kernel")
+    assert rows["error_u_max"].isna().all()
+    assert set(rows.loc["recentred", "reason"]) == {"exact result is 0; largest computed 0"}
+    assert rows.loc["compact", "reason"].str.match(r"exact result is 0; largest computed [1-9]").all()
+
+
+def test_a_dtype_that_a_kernel_lacks_has_a_reason_and_no_truth_value(table):
+    rows = select(table, kernel="numba_fused", dtype="float16")
+    assert rows["finite"].isna().all()
+    assert (rows["reason"] != "").all()
