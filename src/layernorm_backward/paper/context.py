@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import figures, tables
-from layernorm_backward.paper import grids
+from layernorm_backward.paper import grids, listings
 from layernorm_backward.paper.markdown_table import markdown_table
 
 
@@ -56,6 +56,9 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
+        "claim_rows": partial(listings.claim_rows, _rows(tables_dir, "claims") if "claims" in stems else []),
+        "experiment_rows": listings.experiment_rows(meta),
+        "machine_rows": listings.machine_rows(latest.get("machine", {})),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),
