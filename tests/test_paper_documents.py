@@ -150,6 +150,16 @@ def test_the_page_stands_alone(source: Path) -> None:
     assert 'id="eq:last"' in text
 
 
+def test_a_short_table_stays_in_one_piece_and_a_long_one_breaks(source: Path) -> None:
+    out = source.with_name("paper.tex")
+    pandoc.convert(source, out, ASSETS)
+    text = out.read_text(encoding="utf-8")
+    assert text.count(r"\begin{table}") == text.count(r"\begin{longtable}") == 1
+    assert (
+        r"\texttt{backward\_error} & 2 \\" in text.partition(r"\begin{table}")[2].partition(r"\end{table}")[0]
+    )
+
+
 def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
     out = source.with_name("paper.pdf")
     pandoc.convert(source, out, ASSETS, "typst")

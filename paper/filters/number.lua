@@ -183,49 +183,6 @@ local function number_table(tbl)
   return tbl
 end
 
-local function rows_of(tbl)
-  local rows = pandoc.List({})
-  rows:extend(tbl.head.rows)
-  for _, body in ipairs(tbl.bodies) do rows:extend(body.body) end
-  return rows
-end
-
--- The characters of a table's widest row, were no cell wrapped.
-local function natural_width(tbl)
-  local widest, total = {}, 0
-  for _, row in ipairs(rows_of(tbl)) do
-    for index, cell in ipairs(row.cells) do
-      local width = utf8.len(pandoc.utils.stringify(cell.contents)) + 2
-      widest[index] = math.max(widest[index] or 0, width)
-    end
-  end
-  for _, width in ipairs(widest) do total = total + width end
-  return total
-end
-
-local function finish_table(tbl)
-  local name = tbl.classes:includes("small") and "smalltable" or "plaintable"
-  local rows = #rows_of(tbl)
-  if not tbl.classes:includes("wrap") and natural_width(tbl) <= 100 then
-    tbl.colspecs = tbl.colspecs:map(function(column) return { column[1], nil } end)
-  end
-  if plain_markdown then
-    local caption = tbl.caption.long:map(function(block) return pandoc.Para(block.content) end)
-    tbl.caption.long = {}
-    caption:insert(tbl)
-    return caption
-  elseif latex then
-    local start = pandoc.RawBlock("latex", "\\begin{" .. name .. "}{" .. math.min(rows, 20) .. "}")
-    return { start, tbl, pandoc.RawBlock("latex", "\\end{" .. name .. "}") }
-  elseif typst then
-    local start = pandoc.RawBlock("typst", "#" .. name .. "(" .. rows .. ")[")
-    return { start, tbl, pandoc.RawBlock("typst", "]") }
-  elseif FORMAT:match("html") then
-    return pandoc.Div({ tbl }, pandoc.Attr("", { "table" }))
-  end
-  return tbl
-end
-
 -- References
 
 local function link(label, text)
@@ -289,7 +246,7 @@ function Pandoc(doc)
     traverse = "topdown", Header = number_header, Div = number_equation, Figure = number_figure, Table = number_table,
   })
   doc = doc:walk({ Cite = refer })
-  doc = doc:walk({ Figure = finish_figure, Table = finish_table })
+  doc = doc:walk({ Figure = finish_figure })
   for _, label in ipairs(order) do
     if label:match("^fig:") or label:match("^tbl:") then
       if not used[label] then problem("#" .. label, label .. " is never referred to; say @" .. label .. " in the text") end

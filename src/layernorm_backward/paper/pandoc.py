@@ -87,6 +87,7 @@ def _pandoc(source: Path, out: Path, assets: Path) -> None:
         "--citeproc",
         f"--bibliography={assets / 'refs.bib'}",
         f"--lua-filter={assets / 'filters' / 'references.lua'}",
+        f"--lua-filter={assets / 'filters' / 'tables.lua'}",
         "--metadata=link-citations:true",
     ]
     _run([pypandoc.get_pandoc_path(), *options, f"--output={out.resolve()}", source.name], source.parent)
