@@ -1,0 +1,69 @@
+"""The table of roofs: its rows, its units, and what happens where something cannot be had."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward import machine, roofs
+from layernorm_backward.experiments import ceiling_cpu
+
+ARGUMENTS = {
+    "dtypes": ["float64"],
+    "working_sets": [49152],
+    "threads": [1],
+    "multiply_add_rounds": 100,
+    "memory_limit_bytes": 1 << 22,
+    "repeats": 2,
+    "at_least": 2,
+    "budget_s": 0.0,
+    "seed": 1,
+}
+
+
+def test_bandwidth_is_the_working_set_over_the_time():
+    found, samples = ceiling_cpu.run(**ARGUMENTS)
+    streams = found[found["operation"].isin(roofs.STREAMS)]
+    np.testing.assert_allclose(streams["gb_per_s"], 49152 / streams["median_s"] / 1e9, rtol=1e-3)
+    assert set(samples["name"]) == set(found["operation"])
+    assert (samples.groupby("name")["repeat"].nunique() == 2).all()
+
+
+def test_the_peak_is_operations_over_time_and_moves_no_bytes():
+    found, _ = ceiling_cpu.run(**ARGUMENTS)
+    peak = found[found["operation"] == "multiply_add"].iloc[0]
+    assert peak["bytes"] == 0
+    assert peak["gflop_per_s"] == roofs.operations("float64", 100, 1) / peak["median_s"] / 1e9
+
+
+def test_beyond_the_cache_is_four_times_the_last_level_and_a_limit_on_memory_is_told(monkeypatch):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 20_000)
+    found, _ = ceiling_cpu.run(**ARGUMENTS | {"working_sets": ["beyond_cache"]})
+    assert set(found["bytes"]) == {80_000, 0}
+    assert set(found["reason"]) == {""}
+    found, _ = ceiling_cpu.run(**ARGUMENTS | {"working_sets": ["beyond_cache"], "memory_limit_bytes": 90_000})
+    streams = found[found["bytes"] == 60_000]
+    assert set(streams["reason"]) == {"80000 bytes were wanted; memory_limit_bytes allows 60000"}
+    assert streams["gb_per_s"].notna().all()
+
+
+def test_more_threads_than_cores_leave_rows_with_a_reason():
+    found, _ = ceiling_cpu.run(**ARGUMENTS | {"threads": [1, 10_000]})
+    missing = found[found["threads"] == 10_000]
+    assert len(missing) == len(roofs.STREAMS) + 1
+    assert missing["reason"].str.contains("cores are usable here, not 10000").all()
+    assert missing["median_s"].isna().all()
+
+
+def test_a_missing_store_leaves_a_row_with_its_reason(monkeypatch):
+    reasons = {"copy_nt": "no such store", "triad_nt": "no such store"}
+    monkeypatch.setattr(roofs, "missing", lambda name: reasons.get(name, ""))
+    found, _ = ceiling_cpu.run(**ARGUMENTS)
+    missing = found[found["operation"].isin(reasons)]
+    assert set(missing["reason"]) == {"no such store"}
+    assert missing["gb_per_s"].isna().all()
+    assert found[found["operation"] == "copy"]["gb_per_s"].notna().all()
+
+
+@pytest.mark.parametrize("changed, message", [({"threads": [0]}, "threads"), ({"working_sets": [8]}, "4096")])
+def test_bad_values_are_refused_with_what_is_allowed(changed, message):
+    with pytest.raises(ValueError, match=message):
+        ceiling_cpu.run(**ARGUMENTS | changed)

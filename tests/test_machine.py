@@ -1,0 +1,48 @@
+"""The provenance record: what it holds, and how caches are counted."""
+
+import platform
+from importlib.metadata import version
+
+from layernorm_backward import machine
+
+
+def test_the_record_names_processor_memory_versions_and_load():
+    record = machine.describe()
+    assert record["cpu"] and record["os"]
+    assert record["cores_usable"] >= 1
+    assert record["memory_bytes"] > 1 << 28
+    assert record["python"] == platform.python_version()
+    assert record["numpy"] == version("numpy")
+    assert record["load_1min"] >= 0
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
+    monkeypatch.setattr(machine, "PACKAGES", ("no-such-package-here",))
+    assert machine.describe()["no-such-package-here"] == ""
+
+
+def _cache(folder, core, index, **files):
+    here = folder / f"cpu{core}" / "cache" / f"index{index}"
+    here.mkdir(parents=True)
+    for name, text in files.items():
+        (here / name).write_text(f"{text}\n")
+
+
+def _two_pairs_of_cores(folder):
+    for core in range(4):
+        pair = "0-1" if core < 2 else "2-3"
+        _cache(folder, core, 0, level=1, type="Data", size="32K", shared_cpu_list=core)
+        _cache(folder, core, 1, level=1, type="Instruction", size="64K", shared_cpu_list=core)
+        _cache(folder, core, 2, level=2, type="Unified", size="1M", shared_cpu_list=core)
+        _cache(folder, core, 3, level=3, type="Unified", size="8M", shared_cpu_list=pair)
+
+
+def test_a_shared_cache_is_counted_once_and_every_last_level_cache_is_added(tmp_path):
+    _two_pairs_of_cores(tmp_path)
+    sizes = {"l1d": 32 << 10, "l2": 1 << 20}
+    assert machine._linux_caches(tmp_path, range(4)) == sizes | {"last_level": 16 << 20}
+    assert machine._linux_caches(tmp_path, [1]) == sizes | {"last_level": 8 << 20}
+
+
+def test_a_system_that_tells_nothing_about_caches_gives_none(tmp_path):
+    assert machine._linux_caches(tmp_path, [0]) == {}

@@ -1,0 +1,101 @@
+"""The roofs compute what they say, with the instructions that they say."""
+
+import platform
+
+import numpy as np
+import pytest
+from numba import config, get_num_threads, njit
+
+from layernorm_backward import roofs, stopwatch, streams
+from layernorm_backward.roofs import STREAMS, aligned_empty, stream
+
+SIZES = [0, 1, 15, 16, 17, 1000, 4099]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("operation", STREAMS)
+def test_streams_write_every_element_and_no_other(operation, dtype):
+    rng = np.random.default_rng(3)
+    for size in SIZES:
+        whole = aligned_empty(size + 64, dtype)
+        whole[:] = -7
+        b, c = (rng.standard_normal(size).astype(dtype) for _ in range(2))
+        stream(operation, whole[:size], b, c)()
+        expected = b if operation.startswith("copy") else b + np.dtype(dtype).type(roofs.SCALE) * c
+        np.testing.assert_allclose(whole[:size], expected, rtol=4 * np.finfo(dtype).eps)
+        assert (whole[size:] == -7).all()
+
+
+@pytest.mark.parametrize("operation", STREAMS)
+def test_one_thread_and_two_write_the_same(operation):
+    b, c = np.random.default_rng(4).standard_normal((2, 1003))
+    results = []
+    for count in (1, min(2, config.NUMBA_NUM_THREADS)):
+        a = aligned_empty(1003, "float64")
+        with stopwatch.threads(count):
+            stream(operation, a, b, c)()
+        results.append(a)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
+def test_non_temporal_streams_store_past_the_cache_and_the_ordinary_ones_do_not():
+    a, b = aligned_empty(64, "float64"), np.ones(64)
+    assembly = {}
+    for function in (roofs._copy_nt, roofs._copy):
+        fresh = njit(function.py_func)  # what comes from Numba's cache keeps no assembly
+        fresh(a, b)
+        assembly[function] = "".join(fresh.inspect_asm().values())
+    assert "movnt" in assembly[roofs._copy_nt] and "sfence" in assembly[roofs._copy_nt]
+    assert "movnt" not in assembly[roofs._copy]
+    assert "memcpy" not in assembly[roofs._copy]  # it may store past the caches by itself
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_multiply_add_runs_the_chains_it_counts(dtype):
+    assert roofs.multiply_adds(dtype, 0)() % (streams.CHAINS * 0.5) == 0
+    fixed_point = streams.CHAINS * get_num_threads()  # v = v/2 + 1/2 -> 1
+    assert roofs.multiply_adds(dtype, 100)() == fixed_point
+    lanes = streams.vector_bytes() // np.dtype(dtype).itemsize
+    assert roofs.operations(dtype, 3, threads=2) == 2 * lanes * streams.CHAINS * 3 * 2
+
+
+@pytest.mark.parametrize("shape", [(3, 5), 7, (1, 1)])
+def test_aligned_arrays_are_contiguous_and_aligned(shape):
+    for align in (64, 4096):
+        array = aligned_empty(shape, "float32", align)
+        assert array.shape == np.empty(shape).shape
+        assert array.ctypes.data % align == 0
+        assert array.flags.c_contiguous and array.flags.writeable
+
+
+def test_an_unaligned_target_is_refused_by_non_temporal_stores_only():
+    a = aligned_empty(65, "float64")[1:]
+    with pytest.raises(ValueError, match="a lies at 8 modulo 64; allowed: 0"):
+        stream("copy_nt", a, np.ones(64))
+    stream("copy", a, np.ones(64))()
+    assert (a == 1).all()
+
+
+def test_a_triad_without_its_second_source_is_refused():
+    with pytest.raises(ValueError, match="triad reads two arrays, c is None"):
+        stream("triad", np.ones(4), np.ones(4))
+
+
+def test_an_unknown_operation_is_refused_with_those_there_are():
+    with pytest.raises(
+        ValueError, match="unknown operation 'scale'; allowed: copy, copy_nt, triad, triad_nt"
+    ):
+        stream("scale", np.ones(4), np.ones(4))
+
+
+def test_where_non_temporal_stores_are_missing_the_reason_is_told(monkeypatch):
+    monkeypatch.setattr(streams.platform, "machine", lambda: "riscv64")
+    streams.non_temporal_missing.cache_clear()
+    try:
+        assert "riscv64" in roofs.missing("copy_nt")
+        assert roofs.missing("copy") == ""
+        with pytest.raises(ValueError, match="riscv64"):
+            stream("triad_nt", aligned_empty(4, "float64"), np.ones(4), np.ones(4))
+    finally:
+        streams.non_temporal_missing.cache_clear()

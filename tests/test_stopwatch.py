@@ -1,0 +1,129 @@
+"""The stopwatch: every call in every repetition, pairs, waiting marked, threads given back."""
+
+import gc
+import time
+
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+
+from layernorm_backward import stopwatch
+from layernorm_backward.stopwatch import compare, ratio, summary, threads
+
+
+def samples_of(waited=(), **seconds):
+    rows = [
+        {"name": name, "repeat": repeat, "seconds": value, "waited": repeat in waited}
+        for name, values in seconds.items()
+        for repeat, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_every_repetition_holds_every_call_once_in_changing_order():
+    samples = compare({name: int for name in "abc"}, repeats=12, seed=1, minimum_s=0)
+    orders = samples.groupby("repeat")["name"].agg("".join)
+    assert {"".join(sorted(order)) for order in orders} == {"abc"}
+    assert len(orders) == 12
+    assert orders.nunique() > 1
+
+
+def test_a_sample_of_a_short_call_holds_many_runs_and_its_seconds_are_for_one():
+    samples = compare({"sleep": lambda: time.sleep(1e-4)}, repeats=9, seed=0, minimum_s=2e-3)
+    assert (samples["calls"] >= 2).all()
+    assert (samples["seconds"] * samples["calls"]).median() > 1e-3
+    assert samples["seconds"].min() >= 1e-4
+
+
+def test_a_call_known_to_be_long_is_not_run_to_find_that_out():
+    runs = []
+    compare({"long": lambda: runs.append(1)}, repeats=3, seed=0, warmup=0, known_s={"long": 1.0})
+    assert len(runs) == 3
+
+
+def test_untimed_runs_precede_each_sample():
+    runs = []
+    call = {"long": lambda: runs.append(1)}
+    compare(call, repeats=3, seed=0, warmup=2, lead=1, minimum_s=0, known_s={"long": 1.0})
+    assert len(runs) == 3 * 2
+
+
+def test_the_budget_ends_a_cell_after_the_fewest_repetitions():
+    samples = compare({"a": int}, repeats=1000, at_least=4, budget_s=0, seed=0, minimum_s=0)
+    assert len(samples) == 4
+
+
+def test_the_garbage_collector_is_off_while_timing_and_on_after():
+    seen = []
+    compare({"a": lambda: seen.append(gc.isenabled())}, repeats=1, seed=0, minimum_s=0)
+    assert set(seen) == {False}
+    assert gc.isenabled()
+
+
+def test_the_garbage_collector_is_on_again_after_a_call_that_raises():
+    with pytest.raises(ZeroDivisionError):
+        compare({"a": lambda: 1 / 0}, repeats=1, seed=0)
+    assert gc.isenabled()
+
+
+def test_the_ratio_is_paired_within_repetitions():
+    spell = np.array([1, 2, 4, 8, 16, 32.0])
+    found = ratio(samples_of(a=3 * spell, b=spell), "a", "b", seed=0)
+    assert found == (3, 3, 3)
+
+
+def test_the_interval_of_a_ratio_covers_the_true_median_about_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    covered = 0
+    for trial in range(60):
+        samples = samples_of(a=2 * rng.lognormal(0, 0.1, 25), b=np.ones(25))
+        low, high = ratio(samples, "a", "b", seed=trial)[1:]
+        covered += low <= 2 <= high
+    assert 50 <= covered <= 60
+
+
+def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
+    values = [1.0] * 8 + [100.0] * 2
+    assert summary(samples_of(waited=(8, 9), a=values), "a") == (1, 1, 1, 8)
+    assert summary(samples_of(waited=range(2, 10), a=values), "a").repeats == 10
+    assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b", seed=0).high == 1
+
+
+def test_one_repetition_has_no_interval():
+    found = ratio(samples_of(a=[2.0], b=[1.0]), "a", "b", seed=0)
+    assert found.median == 2
+    assert np.isnan(found.low) and np.isnan(found.high)
+
+
+def test_a_name_without_samples_is_told_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no samples of \['c'\]; there are: \['a'\]"):
+        summary(samples_of(a=[1.0]), "c")
+
+
+def test_waiting_in_the_run_queue_is_marked(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(stopwatch, "_run_queue_s", lambda: next(clock))
+    assert compare({"a": int}, repeats=3, seed=0)["waited"].all()
+    monkeypatch.setattr(stopwatch, "_run_queue_s", lambda: float("nan"))
+    assert not compare({"a": int}, repeats=3, seed=0)["waited"].any()
+
+
+def test_off_linux_the_run_queue_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(stopwatch, "_TASKS", tmp_path / "missing")
+    assert np.isnan(stopwatch._run_queue_s())
+
+
+def test_threads_are_set_for_numba_and_given_back_after_a_fault():
+    before = numba.get_num_threads()
+    with pytest.raises(KeyError), threads(1):
+        assert numba.get_num_threads() == 1
+        raise KeyError
+    assert numba.get_num_threads() == before
+
+
+@pytest.mark.parametrize("count", [0, 10_000])
+def test_thread_counts_that_cannot_be_are_refused_with_what_is_allowed(count):
+    most = numba.config.NUMBA_NUM_THREADS
+    with pytest.raises(ValueError, match=f"threads is {count}; allowed: 1 to {most}"), threads(count):
+        pass
