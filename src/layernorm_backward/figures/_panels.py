@@ -1,0 +1,106 @@
+"""What figures share: panels with letters, axes with powers of ten, one legend, intervals, empty figures."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
+
+from layernorm_backward.dtypes import DTYPE_NAMES
+from layernorm_backward.figures import style
+
+
+def grid(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, np.ndarray]:
+    """A figure as wide as the text and `height` inches high with (rows, columns) lettered panels."""
+    figure = Figure(figsize=(style.TEXT_WIDTH, height))
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    if axes.size > 1:
+        for number, panel in enumerate(axes.flat):
+            letter(panel, number)
+    return figure, axes
+
+
+def letter(panel: Axes, number: int) -> None:
+    """Write (a), (b), ... at the left above a panel; `subject` writes beside it."""
+    panel.set_title(f"({chr(ord('a') + number)})", loc="left", fontweight="bold")
+
+
+def subject(panel: Axes, text: str) -> None:
+    """Say above a panel what it shows."""
+    panel.set_title(text, loc="center")
+
+
+def powers(axis: Any, most: int = 6) -> None:
+    """Ticks of a logarithmic axis at powers of ten, at most `most` of them, none between."""
+    axis.set_major_locator(LogLocator(numticks=most))
+    axis.set_minor_locator(NullLocator())
+
+
+def legend(figure: Figure, names: Iterable[str], *more: Line2D, line: bool = True, columns: int = 5) -> None:
+    """One legend above all panels: every name once, in the order of the style, then `more`."""
+    looks = [(name, style.look(name)) for name in style.ordered(names)]
+    handles = [Line2D([], [], label=n, **(look.curve if line else look.point)) for n, look in looks]
+    handles += more
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(columns, len(handles)))
+
+
+def guide(label: str, line: Any = "--") -> Line2D:
+    """The legend's entry of a guide: a bound, a prediction, a roof."""
+    return Line2D([], [], color=style.GREY, linestyle=line, linewidth=0.9, label=label)
+
+
+def measured(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows without a reason that hold a number in each of `columns`."""
+    return table[table["reason"] == ""].dropna(subset=list(columns))
+
+
+def dtypes(names: Iterable[str]) -> list[str]:
+    """The dtypes in `names`, widest first."""
+    present = set(names)
+    return [name for name in DTYPE_NAMES if name in present]
+
+
+def nearest(values: Iterable[int], wanted: int) -> int:
+    """The value nearest to `wanted` on a logarithmic scale; the smaller of two."""
+    return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))
+
+
+def curves(panel: Axes, table: pd.DataFrame, x: str, y: str, by: str, **options: Any) -> None:
+    """One line with markers for each name in the column `by`."""
+    for name in style.ordered(table[by]):
+        part = table[table[by] == name].sort_values(x)
+        panel.plot(part[x], part[y], **style.look(name).curve, **options)
+
+
+def whiskers(panel: Axes, x: Any, y: Any, low: Any, high: Any, name: str, *, across: bool = True) -> None:
+    """Points of one name with their intervals [low, high] along x (`across`) or along y."""
+    value = np.asarray(x if across else y, dtype=float)
+    reach = np.maximum(np.stack([value - np.asarray(low, float), np.asarray(high, float) - value]), 0)
+    side = {"xerr" if across else "yerr": np.nan_to_num(reach)}
+    panel.errorbar(x, y, **side, **style.look(name).point, elinewidth=0.8)
+
+
+def size(shape: str) -> tuple[int, ...]:
+    """A sort key of shapes written 4x8x16: elements, then hidden size."""
+    sides = [int(side) for side in shape.split("x")]
+    return int(np.prod(sides)), sides[-1]
+
+
+def times(shape: str) -> str:
+    """A shape written 4x8x16 as a label, with multiplication signs."""
+    return shape.replace("x", "\N{MULTIPLICATION SIGN}")
+
+
+def empty(table: pd.DataFrame, what: str) -> Figure:
+    """A figure that says why there is nothing to show: the reasons in the table."""
+    reasons: Sequence[str] = [reason for reason in table["reason"].unique() if reason] or [
+        "the table is empty"
+    ]
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.2))
+    text = f"{what}: not measured.\n" + "\n".join(reasons[:4])
+    figure.text(0.5, 0.5, text, ha="center", va="center", wrap=True)
+    return figure

@@ -1,0 +1,60 @@
+"""The error of dx against the condition number of the row, for every kernel, dtype and upstream gradient."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from layernorm_backward.figures import _panels, style
+
+TABLES = ("backward_error",)
+HIDDEN = 1024
+_UPSTREAM = {
+    "normal": r"$dy\sim N(0,1)$",
+    "shifted": r"$dy\sim N(1,1)$",
+    "correlated": r"$dy$ correlated with $x$",
+}
+
+
+def draw(backward_error: pd.DataFrame) -> Figure:
+    """Rows are dtypes, columns upstream gradients; errors in u of the dtype of x, so that rows compare."""
+    rows = _rows(backward_error)
+    if rows.empty:
+        return _panels.empty(backward_error, "Error of dx against the condition number")
+    dtypes, upstreams = (
+        _panels.dtypes(rows["dtype"]),
+        [name for name in _UPSTREAM if name in set(rows["upstream"])],
+    )
+    figure, axes = _panels.grid(
+        len(dtypes), len(upstreams), 0.8 + 1.3 * len(dtypes), sharex=True, sharey="row"
+    )
+    for (row, column), panel in np.ndenumerate(axes):
+        _panel(panel, rows[(rows["dtype"] == dtypes[row]) & (rows["upstream"] == upstreams[column])])
+        if column == 0:
+            panel.set_ylabel(f"{dtypes[row]}: error / $u$")
+        if row == 0:
+            _panels.subject(panel, _UPSTREAM[upstreams[column]])
+        if row == len(dtypes) - 1:
+            panel.set_xlabel(r"condition number $\kappa$")
+    _panels.legend(figure, rows["kernel"], _panels.guide("bound"), columns=6)
+    return figure
+
+
+def _rows(table: pd.DataFrame) -> pd.DataFrame:
+    rows = _panels.measured(table, "error_u_max")
+    rows = rows[rows["quantity"] == "dx"]
+    return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
+
+
+def _panel(panel: Axes, rows: pd.DataFrame) -> None:
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    bounds = rows.dropna(subset=["bound_u"]).groupby("kernel")
+    for name, part in bounds:
+        part = part.sort_values("kappa")
+        panel.plot(part["kappa"], part["bound_u"], "--", color=style.look(str(name)).colour, linewidth=0.8)
+    _panels.curves(panel, rows, "kappa", "error_u_max", "kernel")
+    low, high = panel.get_ylim()
+    panel.set_ylim(min(low, 0.1), max(high, 100))
+    _panels.powers(panel.xaxis)
+    _panels.powers(panel.yaxis)

@@ -1,0 +1,60 @@
+"""V-curves: the error of numerical gradients against the step."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.figures import _panels, style
+
+TABLES = ("gradient_check",)
+_ORDER = {"central2": 2, "central4": 4, "central6": 6, "richardson": 6}
+
+
+def draw(gradient_check: pd.DataFrame) -> Figure:
+    """Rows are gradients, columns shapes; ticks on the step axis are the optima (kappa u)^(1/(order+1))."""
+    rows = _sweep(_panels.measured(gradient_check, "rel_error"))
+    if rows.empty:
+        return _panels.empty(gradient_check, "Error of numerical gradients against the step")
+    quantities, shapes = style.ordered(rows["quantity"]), sorted(set(rows["shape"]), key=_panels.size)
+    height = 0.8 + 1.45 * len(quantities)
+    figure, axes = _panels.grid(len(quantities), len(shapes), height, sharex=True, sharey=True)
+    for (row, column), panel in np.ndenumerate(axes):
+        part = rows[(rows["quantity"] == quantities[row]) & (rows["shape"] == shapes[column])]
+        _curves(panel, part)
+        if row == 0:
+            _panels.subject(panel, _panels.times(shapes[column]))
+        if column == 0:
+            panel.set_ylabel(f"relative error of {style.MATH.get(quantities[row], quantities[row])}")
+        if row == len(quantities) - 1:
+            panel.set_xlabel("step")
+    _limits(axes[0, 0], rows)
+    _panels.legend(figure, rows["method"])
+    return figure
+
+
+def _sweep(rows: pd.DataFrame) -> pd.DataFrame:
+    """One kernel, the reference where it is there, every element checked, methods with a sweep of steps."""
+    rows = rows[rows["scope"] == "full"]
+    rows = rows[rows["kernel"].isin(style.ordered(rows["kernel"])[:1])]
+    return rows[rows.groupby("method")["step"].transform("nunique") > 1]
+
+
+def _curves(panel: Axes, rows: pd.DataFrame) -> None:
+    worst = rows.groupby(["method", "step"], as_index=False)["rel_error"].max()
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    worst["rel_error"] = worst["rel_error"].clip(lower=1e-17)
+    _panels.curves(panel, worst, "step", "rel_error", "method")
+    for method in set(worst["method"]) & set(_ORDER):
+        best = unit_roundoff(np.float64) ** (1 / (_ORDER[method] + 1))
+        panel.axvline(best, ymax=0.09, color=style.look(method).colour, linewidth=2)
+
+
+def _limits(panel: Axes, rows: pd.DataFrame) -> None:
+    swept = rows[rows["method"] != "complex_step"]["step"]
+    if len(swept):
+        panel.set_xlim(swept.min() / 2, swept.max() * 2)
+    _panels.powers(panel.xaxis)
+    _panels.powers(panel.yaxis)

@@ -1,0 +1,79 @@
+"""Roofline: what every kernel reaches, under the roofs of memory bandwidth and of arithmetic."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from layernorm_backward.figures import _panels, style
+from layernorm_backward.figures.timing_cpu import most_threads
+
+TABLES = ("ceiling_cpu", "timing_cpu", "traffic_cpu")
+
+
+def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.DataFrame) -> Figure:
+    """Rows are directions, columns dtypes; solid roofs with all threads, dotted ones with one."""
+    points = _points(most_threads(_panels.measured(timing_cpu, "median_s")), traffic_cpu)
+    roofs = ceiling_cpu[ceiling_cpu["reason"] == ""]
+    if points.empty or roofs.empty:
+        return _panels.empty(timing_cpu if points.empty else ceiling_cpu, "Roofline")
+    directions = [name for name in style.DIRECTIONS if name in set(points["direction"])]
+    dtypes = _panels.dtypes(points["dtype"])[:2]
+    height = 0.7 + 2.0 * len(directions)
+    figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
+    reach = (0.5 * points["intensity"].min(), 16 * points["intensity"].max())
+    for (row, column), panel in np.ndenumerate(axes):
+        _roofs(panel, roofs[roofs["dtype"] == dtypes[column]], reach)
+        part = points[(points["dtype"] == dtypes[column]) & (points["direction"] == directions[row])]
+        for point in part.to_dict("records"):
+            panel.plot(
+                [point["intensity"]], [point["gflop_per_s"]], **style.look(point["kernel"]).point, zorder=3
+            )
+        _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
+        if row == len(directions) - 1:
+            panel.set_xlabel("operations / byte")
+        if column == 0:
+            panel.set_ylabel(r"$10^9$ operations / s")
+    _panels.legend(
+        figure,
+        points["kernel"],
+        _panels.guide("roof", "-"),
+        _panels.guide("one thread", ":"),
+        line=False,
+        columns=7,
+    )
+    return figure
+
+
+def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
+    """The largest shape of each kernel, its operations and its bytes from the traffic model."""
+    if timing.empty or traffic.empty:
+        return timing.iloc[:0]
+    keys = ["kernel", "direction", "dtype"]
+    timing = timing[timing["shape"] == max(timing["shape"], key=_panels.size)]
+    model = _panels.measured(traffic, "operations_per_element", "modelled_bytes")
+    model = model.assign(
+        bytes_per_element=model["modelled_bytes"] / (model["rows"] * model["hidden"]).astype(float)
+    )
+    model = model.groupby(keys, as_index=False)[["operations_per_element", "bytes_per_element"]].median()
+    points = timing.merge(model, on=keys)
+    elements = (points["rows"] * points["hidden"]).astype(float)
+    return points.assign(
+        intensity=points["operations_per_element"] / points["bytes_per_element"],
+        gflop_per_s=points["operations_per_element"] * elements / points["median_s"] / 1e9,
+    )
+
+
+def _roofs(panel: Axes, roofs: pd.DataFrame, reach: tuple[float, float]) -> None:
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    intensity = np.geomspace(*reach, 200)
+    threads = sorted(set(roofs["threads"]))
+    for number in {threads[0], threads[-1]} if threads else ():
+        part = roofs[roofs["threads"] == number]
+        streams = part[part["bytes"] == part["bytes"].where(part["gb_per_s"].notna()).max()]
+        slope, top = streams["gb_per_s"].max(), part["gflop_per_s"].max()
+        line = "-" if number == threads[-1] else ":"
+        panel.plot(intensity, np.fmin(slope * intensity, top), line, color=style.GREY, zorder=2)
+    _panels.powers(panel.xaxis)
+    _panels.powers(panel.yaxis)

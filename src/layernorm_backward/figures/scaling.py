@@ -1,0 +1,69 @@
+"""Time and memory against the number of rows and against the hidden size, with fitted exponents."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from layernorm_backward.figures import _panels, style
+
+TABLES = ("scaling_points", "scaling")
+_COLUMN = {"time": ("median_s", "time in s"), "memory": ("peak_bytes", "peak memory in MB")}
+_AXIS = {"rows": "number of rows $N$", "hidden": "hidden size $D$"}
+
+
+def draw(scaling_points: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
+    """Rows are time and memory; columns backward against N, against D, and all the exponents."""
+    points, fits = _panels.measured(scaling_points, "median_s"), _panels.measured(scaling, "exponent")
+    points = points[points["direction"] == "backward"]
+    if points.empty or fits.empty:
+        return _panels.empty(scaling_points if points.empty else scaling, "Growth of time and memory")
+    figure, axes = _panels.grid(2, 3, 4.4, width_ratios=(1, 1, 0.9))
+    for row, quantity in enumerate(_COLUMN):
+        for column, axis in enumerate(_AXIS):
+            part = fits[(fits["axis"] == axis) & (fits["quantity"] == quantity)]
+            _curves(axes[row, column], points[points["axis"] == axis], part, axis, quantity)
+        _exponents(axes[row, 2], fits[fits["quantity"] == quantity])
+    _panels.legend(
+        figure, set(points["kernel"]) | set(fits["kernel"]), _panels.guide("fit", "-"), line=False, columns=6
+    )
+    return figure
+
+
+def _curves(panel: Axes, points: pd.DataFrame, fits: pd.DataFrame, axis: str, quantity: str) -> None:
+    column, label = _COLUMN[quantity]
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    for name in style.ordered(points["kernel"]):
+        part = points[points["kernel"] == name].dropna(subset=[column]).sort_values(axis)
+        x, y = part[axis].to_numpy(float), part[column].to_numpy(float) / (1e6 if quantity == "memory" else 1)
+        panel.plot(x, y, **style.look(name).point)
+        fitted = fits[(fits["kernel"] == name) & (fits["direction"] == "backward")]
+        if len(fitted) and (y > 0).any():
+            line = (
+                np.exp(np.log(y[y > 0]).mean())
+                * (x / np.exp(np.log(x[y > 0]).mean())) ** fitted["exponent"].iloc[0]
+            )
+            panel.plot(x, line, color=style.look(name).colour, linewidth=0.8)
+    panel.set(xlabel=_AXIS[axis], ylabel=label)
+    _panels.powers(panel.xaxis, 5)
+    _panels.powers(panel.yaxis, 5)
+
+
+def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
+    lines = [
+        (d, a)
+        for d in style.DIRECTIONS
+        for a in _AXIS
+        if ((fits["direction"] == d) & (fits["axis"] == a)).any()
+    ]
+    kernels = style.ordered(fits["kernel"])
+    for row in fits.to_dict("records"):
+        lift = 0.7 * ((kernels.index(row["kernel"]) + 0.5) / len(kernels) - 0.5)
+        height = lines.index((row["direction"], row["axis"])) + lift
+        ends = ([row["exponent_low"]], [row["exponent_high"]])
+        _panels.whiskers(panel, [row["exponent"]], [height], *ends, row["kernel"])
+    panel.axvline(1, color=style.GREY, linewidth=0.9)
+    panel.set_yticks(range(len(lines)), [f"{d},\n{'N' if a == 'rows' else 'D'}" for d, a in lines])
+    panel.set_ylim(len(lines) - 0.5, -0.5)
+    panel.set_xlabel("exponent")

@@ -1,0 +1,110 @@
+"""How every figure looks: one style file, and one colour, marker and line for each name in the tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from zlib import crc32
+
+import matplotlib
+
+TEXT_WIDTH = 6.3  # inches: A4 less the margins of the paper's templates
+GREY = "#6E6E6E"  # guides, bounds and roofs: what was not measured
+MATH = {"y": r"$y$", "dx": r"$dx$", "dgamma": r"$d\gamma$", "dbeta": r"$d\beta$"}
+DIRECTIONS = ("forward", "backward")
+
+_STYLE = Path(__file__).with_name("style.mplstyle")
+_UNDATED = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {"Software": None}}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one name is drawn; `fill` is "none" for an open marker."""
+
+    colour: str
+    marker: str
+    line: Any = "-"
+    fill: Literal["full", "none"] = "full"
+    size: float = 3.6  # points
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """Keyword arguments of a marker alone."""
+        face = self.colour if self.fill == "full" else "white"
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "markersize": self.size,
+            "markerfacecolor": face,
+            "linestyle": "none",
+        }
+
+    @property
+    def curve(self) -> dict[str, Any]:
+        """Keyword arguments of a line with markers."""
+        return self.point | {"linestyle": self.line}
+
+
+# Colours: Okabe & Ito (2008), told apart under every common colour blindness, and darker shades of them where
+# there are more names than colours. In grey the marker, its filling and the line tell names apart.
+_DOTS, _DASHES, _MIXED, _LONG = (0, (1, 1.2)), (0, (4, 1.4)), (0, (5, 1.2, 1, 1.2)), (0, (8, 1.6))
+LOOKS: dict[str, Look] = {
+    # kernels
+    "reference": Look("#000000", "o", _DOTS, "none", 5.5),
+    "compact": Look("#D55E00", "s", _DASHES),
+    "overcached": Look("#CC79A7", "D", _MIXED, "none"),
+    "recentred": Look("#0072B2", "^", "-", "none"),
+    "numba_fused": Look("#009E73", "v", "-"),
+    # algorithms for the variance: naive ones warm and open, stable ones cold
+    "naive": Look("#D55E00", "x", "-"),
+    "naive_s2": Look("#E69F00", "+", _DASHES),
+    "naive_nn": Look("#8C5A00", "1", _DOTS),
+    "naive_compensated": Look("#CC79A7", "s", _MIXED, "none"),
+    "two_pass": Look("#56B4E9", "D", "-"),
+    "two_pass_corrected": Look("#0072B2", "o", "-"),
+    "welford": Look("#009E73", "^", _DASHES, "none"),
+    "chan": Look("#006B50", "v", _MIXED),
+    "shifted": Look("#000000", "o", _DOTS, "none", 5.0),
+    # methods of the gradient check, darker with the order
+    "central2": Look("#56B4E9", "o", "-", "none"),
+    "central4": Look("#0072B2", "s", _DASHES),
+    "central6": Look("#00334F", "^", _MIXED, "none"),
+    "richardson": Look("#D55E00", "D", _LONG),
+    "complex_step": Look("#000000", "x", _DOTS),
+    # quantities
+    "y": Look("#000000", "x"),
+    "dx": Look("#0072B2", "o"),
+    "dgamma": Look("#E69F00", "s"),
+    "dbeta": Look("#009E73", "^", "-", "none"),
+}
+_SPARE = tuple(
+    Look(colour, marker, line)
+    for marker, line in (("P", "-"), ("X", _DASHES), ("p", _MIXED), ("h", _LONG))
+    for colour in ("#E69F00", "#56B4E9", "#8C5A00", "#4B3B8F")
+)
+
+
+def look(name: str) -> Look:
+    """The look of a name; a name that is not listed here (a kernel of another package) keeps its own too."""
+    return LOOKS.get(name) or _SPARE[crc32(name.encode()) % len(_SPARE)]
+
+
+def ordered(names: Any) -> list[str]:
+    """The different names in `names` in the order of LOOKS, others after them by the alphabet."""
+    known = list(LOOKS)
+    return sorted(set(names), key=lambda name: (known.index(name) if name in LOOKS else len(known), name))
+
+
+@contextmanager
+def context() -> Iterator[None]:
+    """Matplotlib's defaults and style.mplstyle, whatever the user's own settings are."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rc_file(_STYLE, use_default_template=False)
+        yield
+
+
+def metadata(suffix: str) -> dict[str, Any]:
+    """What savefig writes into a file of this suffix: no date, so that equal tables give equal bytes."""
+    return _UNDATED[suffix]

@@ -1,0 +1,67 @@
+"""The error of every variance algorithm against the condition number of the row."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from layernorm_backward.dtypes import dtype_of, unit_roundoff
+from layernorm_backward.figures import _panels, style
+
+TABLES = ("variance",)
+HIDDEN = 1024
+_TOP = 1e2  # where an overflow is drawn
+_BOUNDED = ("naive", "two_pass", "welford")  # the others' bounds lie on or between these
+
+
+def draw(variance: pd.DataFrame) -> Figure:
+    """A panel each dtype and accumulator; Gaussian rows with D nearest to 1024."""
+    rows = _rows(variance)
+    if rows.empty:
+        return _panels.empty(variance, "Error of the variance against the condition number")
+    kinds = [
+        (dtype, accumulator)
+        for dtype in _panels.dtypes(rows["dtype"])
+        for accumulator in sorted(set(rows[rows["dtype"] == dtype]["accumulator"]), reverse=True)
+    ]
+    columns = min(3, len(kinds))
+    lines = -(-len(kinds) // columns)
+    figure, axes = _panels.grid(lines, columns, 0.9 + 1.9 * lines)
+    for panel in axes.flat[len(kinds) :]:
+        panel.remove()
+    for panel, (dtype, accumulator) in zip(axes.flat, kinds, strict=False):
+        _panel(panel, rows[(rows["dtype"] == dtype) & (rows["accumulator"] == accumulator)])
+        sums = dtype if accumulator == "storage" else accumulator
+        _panels.subject(panel, f"{dtype}, sums {sums}")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("relative error of the variance")
+    for number in range(max(0, len(kinds) - columns), len(kinds)):
+        axes.flat[number].set_xlabel(r"condition number $\kappa$")
+    _panels.legend(
+        figure, rows["algorithm"], _panels.guide("bound"), _panels.guide("slopes 1, 2", ":"), columns=4
+    )
+    return figure
+
+
+def _rows(variance: pd.DataFrame) -> pd.DataFrame:
+    rows = _panels.measured(variance, "rel_error_max", "kappa")
+    rows = rows[(rows["data"] == "gaussian") & rows["representable"].astype(bool)]
+    return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
+
+
+def _panel(panel: Axes, rows: pd.DataFrame) -> None:
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    sums = rows["dtype"].iloc[0] if rows["accumulator"].iloc[0] == "storage" else rows["accumulator"].iloc[0]
+    u = unit_roundoff(dtype_of(sums))
+    kappa = np.geomspace(1, max(10.0, rows["kappa"].max()), 50)
+    for slope in (1, 2):
+        panel.plot(kappa, u * kappa**slope, color=style.GREY, linestyle=":", linewidth=0.9)
+    for name in _BOUNDED:
+        part = rows[(rows["algorithm"] == name)].dropna(subset=["bound"]).sort_values("kappa")
+        panel.plot(part["kappa"], part["bound"], "--", color=style.look(name).colour, linewidth=0.8)
+    shown = rows.assign(rel_error_max=rows["rel_error_max"].clip(lower=u / 100).replace(np.inf, _TOP))
+    _panels.curves(panel, shown, "kappa", "rel_error_max", "algorithm", clip_on=True)
+    panel.set_ylim(u / 200, _TOP)
+    _panels.powers(panel.xaxis)
+    _panels.powers(panel.yaxis)
