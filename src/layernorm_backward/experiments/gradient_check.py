@@ -1,0 +1,125 @@
+"""Numerical gradients over a sweep of steps: where each method is best, and how far the kernels are off."""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import stopwatch
+from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.gradient_check import METHODS, compare, normal
+from layernorm_backward.gradient_check.checker import gradients
+from layernorm_backward.gradient_check.comparison import MEASURES
+from layernorm_backward.kernels import KERNELS, Kernel, available
+
+Shape = tuple[int, int, int]
+
+
+class Cell(NamedTuple):
+    """One comparison to be made: one method with one step at one point."""
+
+    kernel: str
+    method: str
+    step: float
+    shape: Shape
+    seed: int
+    scopes: tuple[str, ...]
+
+
+def run(
+    *,
+    kernels: list[str],
+    methods: list[str],
+    steps: list[float],
+    complex_steps: list[float],
+    shapes: list[Shape],
+    directions: int,
+    seed: int,
+    published_kernels: dict[str, list[Shape]],
+    published_methods: list[str],
+    published_step: float,
+    published_seeds: list[int],
+    large_shapes: list[Shape],
+    large_method: str,
+    large_step: float,
+    spot_rows: int,
+) -> pd.DataFrame:
+    """One row a kernel, method, step, shape, seed, scope and gradient; float64, data from N(0,1).
+
+    Three parts: the sweep of steps (every element and random directions); the published setting,
+    over many seeds, since its errors are rounding noise; large tensors, by rows and directions.
+    """
+    _require_known("methods", [*methods, *published_methods, large_method], METHODS)
+    _require_known("kernels", [*kernels, *published_kernels], KERNELS)
+    sweep = [
+        Cell(*cell, seed, ("full", "directions"))
+        for method in methods
+        for cell in product(kernels, [method], complex_steps if METHODS[method].imaginary else steps, shapes)
+    ]
+    published = [
+        Cell(kernel, method, published_step, shape, its_seed, ("full",))
+        for kernel, its_shapes in published_kernels.items()
+        for method, shape, its_seed in product(published_methods, its_shapes, published_seeds)
+    ]
+    large = [
+        Cell(kernel, large_method, large_step, shape, seed, ("rows", "directions"))
+        for kernel, shape in product(kernels, large_shapes)
+    ]
+    counts = {"rows": spot_rows, "directions": directions}
+    return _measure(sweep + published + large, counts)
+
+
+def _require_known(key: str, names: Iterable[str], allowed: Iterable[str]) -> None:
+    unknown = [name for name in names if name not in allowed]
+    if unknown:
+        raise ValueError(f"{key}: unknown {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+
+
+def _measure(cells: list[Cell], counts: dict[str, int]) -> pd.DataFrame:
+    """The table of the cells; a cell that two parts ask for is measured once."""
+    rows: dict[tuple, dict[str, Any]] = {}
+    # one thread: the tensors are small, and the kernels' bits do not depend on the number of threads
+    with stopwatch.threads(1), np.errstate(divide="ignore", invalid="ignore"):
+        for cell in tqdm(cells, desc="gradient_check", mininterval=1):
+            for row in _rows(cell, counts):
+                key = (*cell[:5], row["quantity"], row["scope"])
+                rows.setdefault(key, row)
+    return pd.DataFrame(rows.values())
+
+
+def _rows(cell: Cell, counts: dict[str, int]) -> Iterator[dict[str, Any]]:
+    kernel = KERNELS[cell.kernel]
+    shown = {
+        "kernel": cell.kernel,
+        "method": cell.method,
+        "step": cell.step,
+        "shape": "x".join(map(str, cell.shape)),
+        "seed": cell.seed,
+    }
+    missing = available(kernel)
+    if missing:
+        nothing = dict.fromkeys(MEASURES, math.nan) | {"evaluations": pd.NA, "reason": missing}
+        for quantity, scope in product(Gradients._fields, cell.scopes):
+            yield shown | {"quantity": quantity, "scope": scope} | nothing
+        return
+    for comparison in _comparisons(kernel, cell, counts):
+        named = {"quantity": comparison.quantity, "scope": comparison.scope}
+        measured = comparison.measures() | {"evaluations": comparison.evaluations, "reason": ""}
+        yield shown | named | measured
+
+
+def _comparisons(kernel: Kernel, cell: Cell, counts: dict[str, int]) -> Iterator[compare.Comparison]:
+    point, method, eps = normal(cell.shape, cell.seed), METHODS[cell.method], kernel.default_eps
+    analytic = gradients(kernel.forward, kernel.backward, point, eps)
+    forward = compare.outputs(kernel.forward, eps, method)
+    at = compare.Setting(forward, point, eps, method, cell.step)
+    if "full" in cell.scopes:
+        yield from compare.full(at, analytic)
+    for scope in ("directions", "rows"):
+        if scope in cell.scopes and not method.of_loss:
+            rng = np.random.default_rng(cell.seed)
+            yield from getattr(compare, scope)(at, analytic, counts[scope], rng)

@@ -1,0 +1,74 @@
+"""Slopes of sum(dy * y): y is differenced first, then multiplied by dy, which loses less than the reverse."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward.dtypes import round_to
+from layernorm_backward.gradient_check.methods import Method
+from layernorm_backward.inputs import values
+
+Outputs = Callable[[NDArray], NDArray]
+
+
+class Difference(NamedTuple):
+    """One term of a method: its weight and width 2*offset, the change of y and that of the argument.
+
+    `run` is the change after rounding to the storage dtype. Dividing by it, and not by the step that was
+    asked for, takes the rounding of a +- h out of the result.
+    """
+
+    weight: float
+    width: float
+    rise: NDArray
+    run: NDArray
+
+
+def differences(y: Outputs, at: NDArray, move: NDArray, method: Method) -> Iterator[Difference]:
+    """The terms of `method` for moving `at` along `move`; `at` itself is never written to."""
+    start = values(at)
+    for offset, weight in method.terms:
+        if method.imaginary:
+            yield Difference(weight, 2 * offset, 2 * y(start + 1j * offset * move).imag, 2 * offset * move)
+            continue
+        right, left = (round_to(start + side * offset * move, at.dtype) for side in (1, -1))
+        yield Difference(weight, 2 * offset, values(y(right)) - values(y(left)), values(right) - values(left))
+
+
+def by_column(y: Outputs, at: NDArray, step: NDArray, dy: NDArray, method: Method) -> NDArray:
+    """d sum(dy * y) / d at, for x (..., D) or a parameter (D,), float64.
+
+    Each column of x moves in all rows at once, by `step` (...,): one row's y depends on that row alone.
+    That is not taken on trust: `along` moves everything together and sees what leaks between rows.
+    """
+    axes = -1 if at.ndim == dy.ndim else None
+    slopes = []
+    for column in range(at.shape[-1]):
+        move = np.zeros(at.shape)
+        move[..., column] = step
+        terms = differences(y, at, move, method)
+        slopes.append(
+            sum(t.weight * (values(dy) * t.rise).sum(axis=axes) / t.run[..., column] for t in terms)
+        )
+    return np.stack(slopes, axis=-1)
+
+
+def along(y: Outputs, at: NDArray, move: NDArray, dy: NDArray, method: Method, slope: NDArray) -> NDArray:
+    """The change of sum(dy * y) along `move`, shape (2,): as `slope` predicts it, and as differenced."""
+    terms = list(differences(y, at, move, method))
+    predicted = sum(t.weight * (values(slope) * t.run).sum() / t.width for t in terms)
+    return np.array([predicted, sum(t.weight * (values(dy) * t.rise).sum() / t.width for t in terms)])
+
+
+def of_loss(y: Outputs, at: NDArray, step: NDArray, dy: NDArray) -> NDArray:
+    """Central differences of the scalar loss, one element at a time, over the nominal step: as published."""
+    start, steps = values(at), np.broadcast_to(np.asarray(step)[..., None], at.shape)
+    slopes = np.empty(at.shape)
+    for index in np.ndindex(at.shape):
+        move = np.zeros(at.shape)
+        move[index] = steps[index]
+        right, left = (values(y(round_to(start + side * move, at.dtype))) for side in (1, -1))
+        slopes[index] = ((right * values(dy)).sum() - (left * values(dy)).sum()) / (2 * steps[index])
+    return slopes
