@@ -1,0 +1,145 @@
+"""Every claim is a predicate over tables; its verdict is computed, never typed.
+
+paper/claims.yaml names for each claim its tables with the rows wanted, a predicate (a function of
+`layernorm_backward.paper.predicates`, called with those rows, the claim's numbers and its tolerance), and
+where the verdict is valid. Published claims get a verdict; one of ours that is strict stops the build.
+"""
+
+import inspect
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from layernorm_backward import tables as storage
+from layernorm_backward import yamlfile
+from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates.judgement import VERDICTS, Judgement, NothingMeasured
+from layernorm_backward.paper.selection import select
+from layernorm_backward.schemas import SCHEMAS
+
+NOT_JUDGED = "not judged in the smoke study: too small to time"
+
+
+class ClaimError(ValueError):
+    """claims.yaml, or a table that a claim needs, cannot be used; the message names the claim."""
+
+
+class Claim(BaseModel):
+    """One entry of claims.yaml; `tables` maps the stem of a table to the rows wanted: column -> value(s)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: str
+    origin: Literal["published", "ours"]
+    source: str
+    says: str
+    tables: dict[str, dict[str, Any]]
+    predicate: str
+    numbers: dict[str, Any] = {}
+    tolerance: float
+    scope: Literal["any machine", "this machine", "GPU"]
+    section: str
+    strict: bool
+
+
+def load(claims_yaml: Path) -> list[Claim]:
+    """The entries of claims.yaml; ClaimError names file, claim, key and what is allowed."""
+    entries = yamlfile.load(claims_yaml)
+    if not isinstance(entries, list) or not entries:
+        raise ClaimError(f"{claims_yaml}: must hold a list of claims, holds {type(entries).__name__}")
+    try:
+        claims = TypeAdapter(list[Claim]).validate_python(entries)
+    except ValidationError as error:
+        raise ClaimError(_faults(claims_yaml, error, entries)) from None
+    for claim in claims:
+        _check(claim, f"{claims_yaml}: {claim.id}")
+    names = [claim.id for claim in claims]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ClaimError(f"{claims_yaml}: {', '.join(twice)}: the id stands twice")
+    return claims
+
+
+def tables(claims_yaml: Path) -> set[str]:
+    """The stems of the tables that the claims are judged by."""
+    return {stem for claim in load(claims_yaml) for stem in claim.tables}
+
+
+def run(claims_yaml: Path, tables_dir: Path) -> pd.DataFrame:
+    """Judge every claim over the tables in a folder; the table `claims`."""
+    claims = load(claims_yaml)
+    stems = sorted({stem for claim in claims for stem in claim.tables})
+    frames = {stem: storage.read(tables_dir / f"{stem}.csv") for stem in stems}
+    smoke = tables_dir.parent.name == "smoke"
+    return pd.DataFrame([_row(claim, _judge(claim, frames, smoke)) for claim in claims])
+
+
+def require(judged: pd.DataFrame) -> None:
+    """ValueError where one of our strict claims was measured and is not confirmed, with what was found."""
+    failed = judged[(judged["origin"] == "ours") & judged["strict"].astype(bool)]
+    failed = failed[~failed["verdict"].isin(["confirmed", "not measured"])]
+    if len(failed):
+        lines = [f"{row.claim}: {row.verdict}: {row.says}: {row.value}" for row in failed.itertuples()]
+        raise ClaimError("claims of ours do not hold:\n" + "\n".join(lines))
+
+
+def counts(judged: pd.DataFrame, origin: str | None = None) -> dict[str, int]:
+    """How many claims got each verdict: all, or those of one origin (published, ours)."""
+    kept = judged if origin is None else judged[judged["origin"] == origin]
+    return {verdict: int((kept["verdict"] == verdict).sum()) for verdict in VERDICTS}
+
+
+def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgement:
+    if smoke and claim.scope == "this machine":
+        return Judgement("not measured", "", "", NOT_JUDGED)
+    try:
+        rows = {stem: _rows(frames[stem], stem, where) for stem, where in claim.tables.items()}
+        return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
+    except NothingMeasured as missing:
+        if smoke:
+            return Judgement("not measured", "", "", "the smoke study does not hold these rows")
+        raise ClaimError(f"{claim.id}: {missing}") from None
+
+
+def _rows(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> pd.DataFrame:
+    rows = select(frame, where)
+    if rows.empty:
+        raise NothingMeasured(f"{stem} has no rows where {where}")
+    return rows
+
+
+def _row(claim: Claim, judgement: Judgement) -> dict[str, Any]:
+    kept = {"claim": claim.id} | claim.model_dump(include={"origin", "source", "says"})
+    return kept | judgement._asdict() | claim.model_dump(include={"scope", "section", "strict"})
+
+
+def _check(claim: Claim, where: str) -> None:
+    if claim.predicate not in PREDICATES:
+        known = ", ".join(sorted(PREDICATES))
+        raise ClaimError(f"{where}: predicate: unknown {claim.predicate!r}; allowed: {known}")
+    for stem, selector in claim.tables.items():
+        if stem not in SCHEMAS:
+            raise ClaimError(f"{where}: tables: unknown {stem!r}; allowed: {', '.join(SCHEMAS)}")
+        unknown = [column for column in selector if column not in SCHEMAS[stem].columns]
+        if unknown:
+            allowed = ", ".join(SCHEMAS[stem].columns)
+            raise ClaimError(f"{where}: tables.{stem}: no column {unknown[0]!r}; allowed: {allowed}")
+    wanted = [
+        name for name in inspect.signature(PREDICATES[claim.predicate]).parameters if name != "tolerance"
+    ]
+    given = [*claim.tables, *claim.numbers]
+    if set(wanted) != set(given):
+        raise ClaimError(
+            f"{where}: predicate {claim.predicate} takes {', '.join(wanted) or 'nothing'} "
+            f"(tables and numbers); given: {', '.join(given) or 'nothing'}"
+        )
+
+
+def _faults(path: Path, error: ValidationError, entries: list[Any]) -> str:
+    """pydantic's faults, with the claim's id in the place of its number."""
+    lines = yamlfile.faults(path, error, list(Claim.model_fields)).splitlines()
+    for number, entry in enumerate(entries):
+        if isinstance(entry, dict) and "id" in entry:
+            lines = [line.replace(f"{path}: {number}.", f"{path}: {entry['id']}: ", 1) for line in lines]
+    return "\n".join(lines)

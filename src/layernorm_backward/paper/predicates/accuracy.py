@@ -1,0 +1,120 @@
+"""Claims about errors of the kernels: tables backward_error, cancellation and edge_cases."""
+
+import pandas as pd
+
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    listing,
+    number,
+    over,
+    pick,
+    power,
+    said,
+    slope,
+    span,
+    verdict,
+)
+
+
+def error_stays_below(backward_error: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """The largest error of every selected cell is below the tolerance, in units of u."""
+    errors = pick(backward_error, "error_u_max")
+    return Judgement(
+        verdict(errors.max() < tolerance),
+        f"error up to {number(errors.max())} u",
+        _condition(backward_error),
+        f"allowed: below {number(tolerance)} u; {len(errors)} cells",
+    )
+
+
+def error_grows_with_kappa(backward_error: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:
+    """The median error grows as kappa to the expected power, for every kernel and quantity selected."""
+    pick(backward_error, "error_u_median")
+    parts = backward_error.groupby(["kernel", "quantity"])
+    found = {" ".join(key): slope(part["kappa"], part["error_u_median"]) for key, part in parts}
+    good = all(abs(value - expected) <= tolerance for value in found.values())
+    return Judgement(
+        verdict(good),
+        f"slopes {listing(f'{power(value)} ({name})' for name, value in found.items())}",
+        _condition(backward_error),
+        f"expected {expected:g}, within {tolerance:g}",
+    )
+
+
+def errors_within_bounds(backward_error: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """No error exceeds its first-order bound by more than the factor `tolerance`."""
+    ratio = (backward_error["error_u_max"] / backward_error["bound_u"]).rename("ratio")
+    ratio = pick(ratio.to_frame(), "ratio")
+    return Judgement(
+        verdict(bool((ratio <= tolerance).all())),
+        f"largest error over bound {number(ratio.max())} in {len(ratio)} cells",
+        _condition(backward_error),
+        f"{int((ratio > tolerance).sum())} cells exceed {number(tolerance)} times their bound",
+    )
+
+
+def cancellation_is_benign(cancellation: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """The error stays below the tolerance (in u) relative to dx, or at least relative to r*g."""
+    relative = pick(cancellation, "error_u_max")
+    absolute = pick(cancellation, "absolute_error_u_max")
+    growth = slope(cancellation["kappa_g"], cancellation["error_u_median"])
+    return Judgement(
+        verdict(relative.max() <= tolerance, absolute.max() <= tolerance),
+        f"error up to {number(relative.max())} u of dx, {number(absolute.max())} u of r*g",
+        f"{over(cancellation, 'kernel', 'dtype', 'hidden', 'kappa_g')}; rows N(0,1), g along 1 and x_hat",
+        f"relative to dx the error grows as kappa_g to the power {power(growth)}; relative to r*g it is "
+        f"{said(absolute.max() <= tolerance, 'at most', 'above')} {number(tolerance)} u",
+    )
+
+
+def scales_are_sane(edge_cases: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """Every scale passes, and norm(dx)*scale stays within the factor `tolerance` of that at scale 1."""
+    passed = pick(edge_cases, "passed").astype(bool)
+    share = pick(edge_cases, "value")
+    good = bool(passed.all())
+    steady = bool(share.between(1 / tolerance, tolerance).all())
+    return Judgement(
+        verdict(good and steady, good),
+        f"{int(passed.sum())} of {len(passed)} cases pass; norm(dx)*scale {span(share)} of that at scale 1",
+        _cases(edge_cases),
+        said(good, "every gradient is finite and right", f"failed: {_failed(edge_cases)}")
+        + "; where the variance is below eps, dx is smaller than in proportion to 1/scale",
+    )
+
+
+def cases_pass(edge_cases: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """At most `tolerance` of the selected edge cases fail."""
+    passed = pick(edge_cases, "passed").astype(bool)
+    return Judgement(
+        verdict(int((~passed).sum()) <= tolerance),
+        f"{int(passed.sum())} of {len(passed)} cases pass",
+        _cases(edge_cases),
+        f"failed: {_failed(edge_cases)}",
+    )
+
+
+def cases_fail(edge_cases: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """At most `tolerance` of the selected edge cases pass."""
+    passed = pick(edge_cases, "passed").astype(bool)
+    errors = pick(edge_cases, "value")
+    return Judgement(
+        verdict(int(passed.sum()) <= tolerance, not passed.all()),
+        f"{int((~passed).sum())} of {len(passed)} cases fail; errors {span(errors)} u",
+        _cases(edge_cases),
+        f"failed: {_failed(edge_cases)}",
+    )
+
+
+def _condition(table: pd.DataFrame) -> str:
+    return f"{over(table, 'kernel', 'quantity', 'dtype')}; dy {over(table, 'upstream', 'hidden', 'kappa')}"
+
+
+def _cases(table: pd.DataFrame) -> str:
+    cases = table["case"].unique()
+    names = listing(cases) if len(cases) <= 4 else f"{len(cases)} cases from {cases[0]} to {cases[-1]}"
+    return f"{over(table, 'kernel', 'dtype')}; {names}"
+
+
+def _failed(table: pd.DataFrame) -> str:
+    failed = table[~table["passed"].fillna(True).astype(bool)]
+    return listing(f"{row.kernel} {row.case} {row.dtype}" for row in failed.itertuples())

@@ -1,0 +1,105 @@
+"""What a predicate returns, and how it writes numbers: plain text, three significant digits at most."""
+
+import math
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+
+Verdict = Literal["confirmed", "corrected", "refuted", "not measured"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+class Judgement(NamedTuple):
+    """A verdict; the value measured, the condition it was measured under, and why the verdict follows."""
+
+    verdict: Verdict
+    value: str
+    condition: str
+    reason: str
+
+
+class NothingMeasured(ValueError):
+    """A table has no measured row for a claim; the message says which rows were wanted."""
+
+
+def verdict(confirmed: bool, corrected: bool = False) -> Verdict:
+    """The first of the two that holds; refuted where none does."""
+    if confirmed:
+        return "confirmed"
+    return "corrected" if corrected else "refuted"
+
+
+def pick(frame: pd.DataFrame, column: str, **where: object) -> pd.Series:
+    """The measured numbers of a column in the rows where columns have these values; never empty."""
+    for name, wanted in where.items():
+        frame = frame[frame[name] == wanted]
+    found = frame[column].dropna()
+    if found.empty:
+        raise NothingMeasured(f"no measured {column} where {where or 'selected'}")
+    return found
+
+
+def number(value: float) -> str:
+    """5.04e-11, 1e-5, 0.0312, 1.25, 13107, 1.2e8: three significant digits, all of them before the point."""
+    value = float(value)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if 0.01 <= abs(value) < 1e6:
+        return _trimmed(f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}")
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{_trimmed(mantissa)}e{int(exponent)}"
+
+
+def count(how_many: int, thing: str) -> str:
+    """1 array, 3 arrays."""
+    return f"{how_many} {thing}{'' if how_many == 1 else 's'}"
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def span(values: Iterable[float]) -> str:
+    """The smallest and the largest of some numbers, one of them where both print alike."""
+    numbers = [float(value) for value in values]
+    low, high = number(min(numbers)), number(max(numbers))
+    return low if low == high else f"{low} to {high}"
+
+
+def listing(names: Iterable[object]) -> str:
+    """a, b and c; none for nothing."""
+    words = [str(name) for name in names] or ["none"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def over(table: pd.DataFrame, *columns: str) -> str:
+    """What a table's rows range over: the names in each column of text, the range of each of numbers."""
+    parts = []
+    for column in columns:
+        values = table[column].dropna().unique()
+        if pd.api.types.is_numeric_dtype(table[column]):
+            parts.append(f"{column} {span(values)}" if len(values) else f"{column} unknown")
+        else:
+            parts.append(listing(values))
+    return "; ".join(parts)
+
+
+def said(holds: bool, yes: str, no: str) -> str:
+    """One of two phrases."""
+    return yes if holds else no
+
+
+def power(exponent: float) -> str:
+    """An exponent with two decimals, and no minus before a zero."""
+    return f"{round(exponent, 2) + 0.0:.2f}"
+
+
+def slope(x: Iterable[float], y: Iterable[float]) -> float:
+    """The least-squares slope of log y over log x, of the points where both are positive and finite."""
+    x, y = np.asarray(list(x), dtype=float), np.asarray(list(y), dtype=float)
+    good = (x > 0) & (y > 0) & np.isfinite(x) & np.isfinite(y)
+    if len(np.unique(x[good])) < 2:
+        raise NothingMeasured("a slope needs two points with a positive value")
+    return float(np.polyfit(np.log(x[good]), np.log(y[good]), 1)[0])

@@ -1,0 +1,79 @@
+"""Claims about what the backward pass keeps alive: tables timing_cpu (columns saved_*) and edge_cases."""
+
+import pandas as pd
+
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    count,
+    number,
+    over,
+    pick,
+    said,
+    span,
+    verdict,
+)
+
+
+def tensors_suffice(
+    timing_cpu: pd.DataFrame, edge_cases: pd.DataFrame, *, arrays: int, tolerance: float
+) -> Judgement:
+    """The backward pass is right with so many arrays and at most `tolerance` scalars saved, x overwritten."""
+    found = int(pick(timing_cpu, "saved_arrays").max())
+    scalars = int(pick(timing_cpu, "saved_scalars").max())
+    right = bool(pick(edge_cases, "passed").astype(bool).all())
+    enough = right and found == arrays
+    return Judgement(
+        verdict(enough and scalars <= tolerance, enough),
+        f"{_items((found, scalars))} saved; dx {said(right, 'right', 'wrong')} with x overwritten",
+        f"{over(edge_cases, 'kernel', 'dtype')}; x filled with NaN before the backward pass",
+        "rstd contains eps; the scalar saved beside them is D, which x_hat's shape holds too",
+    )
+
+
+def saves_too_much(
+    timing_cpu: pd.DataFrame,
+    *,
+    kernel: str,
+    items: int,
+    than: str,
+    arrays: int,
+    scalars: int,
+    tolerance: float,
+) -> Judgement:
+    """`kernel` saves so many items (within the tolerance), `than` so many arrays and scalars."""
+    counts = {
+        name: tuple(int(pick(timing_cpu, column, kernel=name).max()) for column in _COUNTS)
+        for name in (kernel, than)
+    }
+    total, needed = sum(counts[kernel]), counts[than]
+    return Judgement(
+        verdict(abs(total - items) <= tolerance and needed == (arrays, scalars), total > sum(needed)),
+        f"{kernel} saves {total} items ({_items(counts[kernel])}), {than} {_items(needed)}; "
+        f"{span(_share(timing_cpu, kernel, than))} times the bytes",
+        over(timing_cpu, "dtype", "shape"),
+        f"published: {items} items against {_items((arrays, scalars))}",
+    )
+
+
+def saves_less(timing_cpu: pd.DataFrame, *, kernel: str, than: str, tolerance: float) -> Judgement:
+    """`kernel` keeps at most the share `tolerance` of the bytes that `than` keeps, in every shape."""
+    share = _share(timing_cpu, kernel, than)
+    return Judgement(
+        verdict(share.max() <= tolerance),
+        f"{span(share)} of the bytes of {than}",
+        f"{kernel}; {over(timing_cpu, 'dtype', 'shape')}; x included",
+        f"allowed: at most {number(tolerance)}",
+    )
+
+
+_COUNTS = ("saved_arrays", "saved_scalars")
+
+
+def _items(counts: tuple[int, ...]) -> str:
+    return f"{count(counts[0], 'array')} and {count(counts[1], 'scalar')}"
+
+
+def _share(timing_cpu: pd.DataFrame, kernel: str, than: str) -> pd.Series:
+    keys = ["shape", "dtype"]
+    volume = timing_cpu.pivot_table(index=keys, columns="kernel", values="saved_bytes", aggfunc="max")
+    return pick((volume[kernel] / volume[than]).rename("share").astype(float).to_frame(), "share")

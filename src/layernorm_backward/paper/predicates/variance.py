@@ -1,0 +1,124 @@
+"""Claims about algorithms for the variance: tables variance and variance_time."""
+
+import pandas as pd
+
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    listing,
+    number,
+    over,
+    pick,
+    power,
+    said,
+    slope,
+    span,
+    verdict,
+)
+
+FORMS = {"naive": "S2/n - (S/n)^2", "naive_s2": "(S2 - S^2/n)/n", "naive_nn": "S2/n - S^2/n^2"}
+ROWS = {
+    "ladder": "the row offset + [0, 1, 2, 3, 4]",
+    "long_ladder": "its five elements repeated",
+    "gaussian": "rows offset + N(0,1)",
+}
+
+
+def naive_gives(variance: pd.DataFrame, *, naive: float, stable: float, tolerance: float) -> Judgement:
+    """The naive variance in its three forms, and the two-pass one, come out as the claim says."""
+    forms = variance[variance["algorithm"].isin(FORMS)]
+    agree = (pick(forms, "computed") - naive).abs() <= tolerance
+    two_pass = pick(variance, "computed", algorithm="two_pass")
+    right = bool(((two_pass - stable).abs() <= tolerance).all())
+    return Judgement(
+        verdict(bool(agree.all()) and right, bool(agree.any()) and right),
+        f"{_by_row(forms)}; two-pass {span(two_pass)}",
+        f"float64, offset {number(variance['offset'].iloc[0])}; {_rows(forms)}; sums as a binary tree",
+        f"{int(agree.sum())} of {len(agree)} cells give {number(naive)}: it depends on formula and row",
+    )
+
+
+def stable_is_exact(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """An algorithm's relative error is at most the tolerance on every kind of row, or at least on some."""
+    errors = pick(variance, "rel_error_max").groupby(variance["data"]).max()
+    exact = errors <= tolerance
+    where = listing(errors.index[exact])
+    return Judgement(
+        verdict(bool(exact.all()), bool(exact.any())),
+        f"relative error up to {'; '.join(f'{number(error)} ({rows})' for rows, error in errors.items())}",
+        f"{over(variance, 'dtype', 'algorithm', 'offset')}; {_rows(variance)}",
+        said(
+            bool(exact.all()),
+            "exact on every kind of row",
+            f"exact only where the mean is representable: {where}",
+        ),
+    )
+
+
+def pairwise_helps(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """In float16 the pairwise update gains more than the factor `tolerance`, and float32 sums no more."""
+    longest = variance[variance["hidden"] == variance["hidden"].max()]
+    running = pick(longest, "rel_error_median", algorithm="welford", accumulator="storage").max()
+    pairwise = pick(longest, "rel_error_median", algorithm="chan", accumulator="storage").max()
+    wide = pick(longest, "rel_error_median", algorithm="welford", accumulator="float32").max()
+    gain, rest = running / pairwise, pairwise / wide
+    return Judgement(
+        verdict(gain > tolerance >= rest, gain > tolerance),
+        f"error of the variance with float16 sums: running {number(running)}, pairwise {number(pairwise)}; "
+        f"running in float32 {number(wide)}",
+        f"{over(longest, 'dtype', 'hidden')}; {_rows(longest)}; Welford (running), Chan (pairwise); medians",
+        f"pairwise sums gain a factor {number(gain)}, float32 sums in any order {number(running / wide)}",
+    )
+
+
+def stability_pays(
+    variance: pd.DataFrame, variance_time: pd.DataFrame, *, most: float, tolerance: float
+) -> Judgement:
+    """Two passes gain a factor `tolerance` in accuracy somewhere, and take at most `most` times as long."""
+    errors = variance.pivot_table(index="kappa", columns="algorithm", values="rel_error_max")
+    gain = errors["naive"] / errors["two_pass"]
+    cost = 1 / pick(variance_time, "two_pass_ratio", algorithm="naive")
+    cheap, better = cost.median() <= most, gain.max() >= tolerance
+    return Judgement(
+        verdict(cheap and better, better),
+        f"time of two-pass over naive {span(cost)}; error of naive up to {number(gain.max())} times as large",
+        f"{over(variance, 'dtype', 'kappa')}; time: NumPy, {over(variance_time, 'dtype', 'rows', 'hidden')}",
+        f"the median cost is {said(cheap, 'at most', 'more than')} {number(most)} times the time of naive",
+    )
+
+
+def slopes_are(variance: pd.DataFrame, *, expected: dict[str, float], tolerance: float) -> Judgement:
+    """Each algorithm's median error, while below 1, grows as kappa to the expected power."""
+    below = variance[variance["rel_error_median"] < 1]
+    parts = {name: below[below["algorithm"] == name] for name in expected}
+    found = {name: slope(part["kappa"], part["rel_error_median"]) for name, part in parts.items()}
+    good = all(abs(found[name] - expected[name]) <= tolerance for name in expected)
+    return Judgement(
+        verdict(good),
+        listing(f"{name} {power(value)}" for name, value in found.items()),
+        f"{over(variance, 'dtype', 'hidden', 'kappa')}; {_rows(variance)}",
+        f"expected {listing(f'{name} {it:g}' for name, it in expected.items())}, within {tolerance:g}",
+    )
+
+
+def variance_within_bounds(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """No measured error exceeds its bound by more than the factor `tolerance`."""
+    ratio = (variance["rel_error_max"] / variance["bound"]).rename("ratio")
+    ratio = pick(ratio.to_frame(), "ratio")
+    return Judgement(
+        verdict(bool((ratio <= tolerance).all())),
+        f"largest error over bound {number(ratio.max())} in {len(ratio)} cells",
+        f"{over(variance, 'dtype', 'algorithm', 'hidden')}; sums in {over(variance, 'accumulator')}",
+        f"{int((ratio > tolerance).sum())} cells exceed {number(tolerance)} times their bound",
+    )
+
+
+def _by_row(forms: pd.DataFrame) -> str:
+    parts = []
+    for _, part in forms.groupby("data", sort=False):
+        values = (f"{number(row.computed)} as {FORMS[row.algorithm]}" for row in part.itertuples())
+        parts.append(f"D = {part['hidden'].iloc[0]}: {listing(values)}")
+    return "; ".join(parts)
+
+
+def _rows(variance: pd.DataFrame) -> str:
+    return "; ".join(ROWS[kind] for kind in variance["data"].unique())
