@@ -50,7 +50,8 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
 
     started = datetime.now(UTC)
     judged = judge.run(claims_yaml, tables_dir)
-    tables.write(judged, table, record(judge.__name__, {}, claims_yaml, started))
+    meta = record(judge.__name__, {}, claims_yaml, started) | {"study": tables_dir.parent.name}
+    tables.write(judged, table, meta)
     judge.require(judged)
 
 

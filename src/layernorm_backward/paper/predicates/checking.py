@@ -23,7 +23,7 @@ def gradient_error_is(
     near = _within(errors, published, tolerance)
     return Judgement(
         verdict(near, errors.max() < right),
-        f"relative error {span(errors)} in {count(len(errors), 'draw')} (published {number(published)})",
+        f"relative error {span(errors)} in {count(len(errors), 'check')} (published {number(published)})",
         _what(gradient_check),
         f"the published number is {said(near, 'within', 'not within')} a factor {number(tolerance)} of them; "
         "its random draw is not known",

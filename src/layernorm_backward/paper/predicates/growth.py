@@ -25,8 +25,7 @@ def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
         verdict(bool(linear.all()), bool((linear | (found < 1)).all())),
         "; ".join(f"exponent of {name} {span(part)}" for name, part in found.groupby(rows["quantity"])),
         _what(rows),
-        said(bool(linear.all()), "all are", f"{listing(others)}: not")
-        + f" 1 within {tolerance:g} or their interval",
+        f"not 1 within {tolerance:g} or the interval: {listing(others)}",
     )
 
 

@@ -52,8 +52,8 @@ def published_times(
         f"backward/forward {number(here)} (published {number(there)}); the published times are "
         f"{listing(f'{number(rate)} GB/s {way}' for way, rate in useful.items())}",
         f"{_what(timing_cpu)}; useful bytes: 8 an element, 2 accesses forward, 3 backward",
-        f"the printed rate counts {unit}; the ratios of times {said(alike, 'agree', 'do not agree')} within a "
-        f"factor {number(tolerance)}; milliseconds of another machine are not judged",
+        f"the printed rate counts {unit}; the ratios of times {said(alike, 'agree', 'do not agree')} within "
+        f"a factor {number(tolerance)}; milliseconds of another machine are not judged",
     )
 
 
