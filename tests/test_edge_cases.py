@@ -1,6 +1,7 @@
 """Edge cases: which kernels pass, and that a wrong kernel would not."""
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,28 @@ class Faulty:
 
     def kernel(self) -> Kernel:
         return dataclasses.replace(KERNELS["recentred"], name="faulty", backward=self.backward)
+
+
+class Hidden(NamedTuple):
+    """Saved arrays out of sight: x among them, though no field is an array."""
+
+    arrays: list
+
+
+def test_a_kernel_that_reads_x_without_saving_it_is_caught(monkeypatch):
+    honest = KERNELS["recentred"]
+
+    def forward(*arguments):
+        y, saved = honest.forward(*arguments)
+        return y, Hidden([saved])
+
+    def backward(dy, saved):
+        return honest.backward(dy, saved.arrays[0])
+
+    sly = dataclasses.replace(honest, name="sly", forward=forward, backward=backward)
+    monkeypatch.setattr(edge_cases, "KERNELS", {"sly": sly})
+    found = outcomes(edge_cases.run(kernels=["sly"], **(SETTINGS | {"dtypes": ["float64"]})), "sly")
+    assert list(found.query("~passed").index) == ["x_deleted"]
 
 
 @pytest.mark.parametrize(

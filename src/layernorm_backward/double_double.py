@@ -48,10 +48,7 @@ class DoubleDouble(NamedTuple):
     def __truediv__(self, other: "DoubleDouble | Floats | float") -> "DoubleDouble":
         other = exactly(other)
         first = self.hi / other.hi
-        rest = self - other * first
-        second = rest.hi / other.hi
-        third = (rest - other * second).hi / other.hi
-        return exactly(first) + second + third
+        return exactly(first) + (self - other * first).hi / other.hi
 
     __radd__ = __add__
     __rmul__ = __mul__

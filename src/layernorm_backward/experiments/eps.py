@@ -4,8 +4,8 @@ usual: N(0,1). constant: one number a row, from N(0,1). nearly_constant: N(0, ep
 weigh alike. gamma is N(1, 1/4), dy N(1,1). The oracle takes eps as the real number that its float64 holds;
 kernels round it to the dtype of their sums, which is part of their error. error_u_max: maximum over the rows;
 infinite where a result is not finite, also where that is because the exact dx, of order 1/sqrt(eps), is above
-the largest float16. On constant rows the exact dgamma is 0, so that no relative error
-exists; `reason` then gives the largest element computed. eps_in_dtype is eps rounded to the storage dtype.
+the largest float16. On constant rows the exact dgamma is 0, so that no relative error exists; `reason` then
+gives the largest element computed. eps_in_dtype is eps rounded to the storage dtype.
 """
 
 from typing import Any
