@@ -149,9 +149,9 @@ def test_views_and_read_only_points_are_checked_as_they_are():
     assert check(KERNELS["compact"], point).passed.all()
 
 
-def one_wrong_row(row):
+def one_wrong_row(row, factor=1.5):
     def change(dx, dgamma, dbeta):
-        dx.reshape(-1, dx.shape[-1])[row] *= 1.5
+        dx.reshape(-1, dx.shape[-1])[row] *= factor
         return dx, dgamma, dbeta
 
     return spoiled(change)
@@ -176,7 +176,8 @@ def test_a_tensor_of_over_100_000_elements_is_large():
 
 
 def test_directions_see_one_wrong_row_that_a_spot_check_misses():
-    table = check(one_wrong_row(123), **LARGE, raise_on_failure=False).set_index(["quantity", "scope"])
+    wrong = one_wrong_row(123, 1 + 1e-7)
+    table = check(wrong, **LARGE, raise_on_failure=False).set_index(["quantity", "scope"])
     assert table.passed["dx", "rows"], "row 123 is not among the 8 of 400 that were drawn"
     assert not table.passed["dx", "directions"]
 
