@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import config, get_num_threads, njit
 
-from layernorm_backward import roofs, stopwatch, streams
+from layernorm_backward import peak, roofs, stopwatch, streams
 from layernorm_backward.roofs import STREAMS, aligned_empty, stream
 
 SIZES = [0, 1, 15, 16, 17, 1000, 4099]
@@ -42,22 +42,22 @@ def test_one_thread_and_two_write_the_same(operation):
 def test_non_temporal_streams_store_past_the_cache_and_the_ordinary_ones_do_not():
     a, b = aligned_empty(64, "float64"), np.ones(64)
     assembly = {}
-    for function in (roofs._copy_nt, roofs._copy):
+    for function in (streams._copy_nt, streams._copy):
         fresh = njit(function.py_func)  # what comes from Numba's cache keeps no assembly
         fresh(a, b)
         assembly[function] = "".join(fresh.inspect_asm().values())
-    assert "movnt" in assembly[roofs._copy_nt] and "sfence" in assembly[roofs._copy_nt]
-    assert "movnt" not in assembly[roofs._copy]
-    assert "memcpy" not in assembly[roofs._copy]  # it may store past the caches by itself
+    assert "movnt" in assembly[streams._copy_nt] and "sfence" in assembly[streams._copy_nt]
+    assert "movnt" not in assembly[streams._copy]
+    assert "memcpy" not in assembly[streams._copy]  # it may store past the caches by itself
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_multiply_add_runs_the_chains_it_counts(dtype):
-    assert roofs.multiply_adds(dtype, 0)() % (streams.CHAINS * 0.5) == 0
-    fixed_point = streams.CHAINS * get_num_threads()  # v = v/2 + 1/2 -> 1
+    assert roofs.multiply_adds(dtype, 0)() % (peak.CHAINS * 0.5) == 0
+    fixed_point = peak.CHAINS * get_num_threads()  # v = v/2 + 1/2 -> 1
     assert roofs.multiply_adds(dtype, 100)() == fixed_point
-    lanes = streams.vector_bytes() // np.dtype(dtype).itemsize
-    assert roofs.operations(dtype, 3, threads=2) == 2 * lanes * streams.CHAINS * 3 * 2
+    lanes = peak.vector_bytes() // np.dtype(dtype).itemsize
+    assert roofs.operations(dtype, 3, threads=2) == 2 * lanes * peak.CHAINS * 3 * 2
 
 
 @pytest.mark.parametrize("shape", [(3, 5), 7, (1, 1)])

@@ -12,19 +12,11 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
-from layernorm_backward.streams import (
-    CHAINS,
-    LINE,
-    fence,
-    multiply_add,
-    non_temporal_missing,
-    stream_copy,
-    stream_triad,
-    vector_bytes,
-)
+from layernorm_backward import peak
+from layernorm_backward.streams import LINE, non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
@@ -62,78 +54,15 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
         raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
     kind, scale = STREAMS.index(operation), a.dtype.type(SCALE)
     flat = [array.reshape(-1) for array in (a, b, b if c is None else c)]
-    return lambda: _streams(kind, *flat, scale, get_num_threads())
+    return lambda: streams(kind, *flat, scale, get_num_threads())
 
 
 def multiply_adds(dtype: DTypeLike, rounds: int) -> Callable[[], float]:
-    """A call that runs `rounds` of CHAINS vector multiply-adds in each thread."""
+    """A call that runs `rounds` of `peak.CHAINS` vector multiply-adds in each thread."""
     half = np.dtype(dtype).type(0.5)
-    return lambda: _multiply_adds(half, half, rounds, get_num_threads())
+    return lambda: peak.multiply_adds(half, half, rounds, get_num_threads())
 
 
 def operations(dtype: DTypeLike, rounds: int, threads: int) -> int:
     """Floating-point operations of one call of `multiply_adds`: two a lane, chain, round and thread."""
-    return 2 * (vector_bytes() // np.dtype(dtype).itemsize) * CHAINS * rounds * threads
-
-
-@njit(cache=True)
-def _copy(a, b):
-    for i in range(a.size):
-        a[i] = b[i]
-
-
-@njit(cache=True)
-def _triad(a, b, c, s):
-    for i in range(a.size):
-        a[i] = b[i] + s * c[i]
-
-
-@njit(cache=True)
-def _copy_nt(a, b):
-    lanes = LINE // a.itemsize
-    whole = a.size - a.size % lanes
-    for i in range(0, whole, lanes):
-        stream_copy(a, b, i)
-    _copy(a[whole:], b[whole:])
-    fence()
-
-
-@njit(cache=True)
-def _triad_nt(a, b, c, s):
-    lanes = LINE // a.itemsize
-    whole = a.size - a.size % lanes
-    for i in range(0, whole, lanes):
-        stream_triad(a, b, c, s, i)
-    _triad(a[whole:], b[whole:], c[whole:], s)
-    fence()
-
-
-@njit(parallel=True, cache=True)
-def _streams(operation, a, b, c, s, parts):
-    """Every part but the last holds whole cache lines."""
-    lanes = LINE // a.itemsize
-    lines = a.size // lanes
-    for part in prange(parts):
-        start = part * lines // parts * lanes
-        end = a.size if part + 1 == parts else (part + 1) * lines // parts * lanes
-        if operation == 0:
-            _copy(a[start:end], b[start:end])
-        elif operation == 1:
-            _copy_nt(a[start:end], b[start:end])
-        elif operation == 2:
-            _triad(a[start:end], b[start:end], c[start:end], s)
-        else:
-            _triad_nt(a[start:end], b[start:end], c[start:end], s)
-
-
-@njit(cache=True)
-def _chains(a, b, rounds):
-    return multiply_add(a, b, rounds)
-
-
-@njit(parallel=True, cache=True)
-def _multiply_adds(a, b, rounds, parts):
-    total = a * 0
-    for _ in prange(parts):
-        total += _chains(a, b, rounds)
-    return total
+    return 2 * (peak.vector_bytes() // np.dtype(dtype).itemsize) * peak.CHAINS * rounds * threads

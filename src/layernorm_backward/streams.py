@@ -1,30 +1,21 @@
-"""Vector loops for the roofs that plain Numba cannot express: non-temporal stores and chains of FMA.
+"""Copy and triad over all cores, with ordinary stores and with non-temporal ones, compiled by Numba.
 
-Each function here is a Numba intrinsic that emits a few lines of LLVM IR on vectors of the host's width.
 A non-temporal store writes a whole cache line without reading it first (no write-allocate). It must be
-aligned to its own size, and is ordered by a fence when all is written.
+aligned to its own size, and is ordered by a fence when all is written. Numba has no such store: its
+intrinsics here emit a few lines of LLVM IR for one line of the arrays. All that is compiled into `streams`
+lies in this file: Numba's cache looks for edits here only.
 """
 
 import platform
 from functools import cache
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
+from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 LINE = 64  # bytes a non-temporal store writes, in as many instructions as the host's vectors need
-# Independent chains: 4 cycles of latency times 2 units a cycle need 8; 10 fit the 16 registers of AVX.
-CHAINS = 10
 _INT32 = ir.IntType(32)
-
-
-@cache
-def vector_bytes() -> int:
-    """Width of the widest vector registers here: 64 with AVX-512, 32 with AVX, else 16 (SSE, NEON)."""
-    features = llvm.get_host_cpu_features()
-    return 64 if features.get("avx512f") else 32 if features.get("avx") else 16
 
 
 @cache
@@ -37,7 +28,7 @@ def non_temporal_missing() -> str:
 
 
 @intrinsic
-def stream_copy(typingctx, a, b, i):
+def _stream_copy(typingctx, a, b, i):
     """a[i:i+n] = b[i:i+n] for one line of n elements, stored past the caches; a[i] is at a multiple of 64."""
 
     def emit(context, builder, signature, arguments):
@@ -49,7 +40,7 @@ def stream_copy(typingctx, a, b, i):
 
 
 @intrinsic
-def stream_triad(typingctx, a, b, c, s, i):
+def _stream_triad(typingctx, a, b, c, s, i):
     """a[i:i+n] = b[i:i+n] + s*c[i:i+n] for one line of n elements, stored past the caches."""
 
     def emit(context, builder, signature, arguments):
@@ -63,7 +54,7 @@ def stream_triad(typingctx, a, b, c, s, i):
 
 
 @intrinsic
-def fence(typingctx):
+def _fence(typingctx):
     """Order the non-temporal stores before whatever follows: sfence on x86, a full fence elsewhere."""
 
     def emit(context, builder, signature, arguments):
@@ -75,25 +66,6 @@ def fence(typingctx):
         return context.get_dummy_value()
 
     return types.void(), emit
-
-
-@intrinsic
-def multiply_add(typingctx, a, b, rounds):
-    """`rounds` of v = v*a + b on CHAINS independent vectors in registers; one lane of their sum."""
-    lanes = vector_bytes() // (a.bitwidth // 8)
-
-    def emit(context, builder, signature, arguments):
-        factor, addend = (_splat(builder, arguments[k], lanes) for k in (0, 1))
-        registers = [cgutils.alloca_once_value(builder, addend) for _ in range(CHAINS)]
-        with cgutils.for_range(builder, arguments[2]):
-            for register in registers:
-                builder.store(_fused(builder, builder.load(register), factor, addend), register)
-        total = builder.load(registers[0])
-        for register in registers[1:]:
-            total = builder.fadd(total, builder.load(register))
-        return builder.extract_element(total, ir.Constant(_INT32, 0))
-
-    return a(a, b, rounds), emit
 
 
 def _line(context, builder, signature, arguments, k):
@@ -122,8 +94,51 @@ def _splat(builder, value, lanes):
     return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
 
 
-def _fused(builder, x, factor, addend):
-    lanes, number = x.type.count, "f64" if x.type.element == ir.DoubleType() else "f32"
-    kind = ir.FunctionType(x.type, [x.type] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{lanes}{number}")
-    return builder.call(function, [x, factor, addend])
+@njit(cache=True)
+def _copy(a, b):
+    for i in range(a.size):
+        a[i] = b[i]
+
+
+@njit(cache=True)
+def _triad(a, b, c, s):
+    for i in range(a.size):
+        a[i] = b[i] + s * c[i]
+
+
+@njit(cache=True)
+def _copy_nt(a, b):
+    lanes = LINE // a.itemsize
+    whole = a.size - a.size % lanes
+    for i in range(0, whole, lanes):
+        _stream_copy(a, b, i)
+    _copy(a[whole:], b[whole:])
+    _fence()
+
+
+@njit(cache=True)
+def _triad_nt(a, b, c, s):
+    lanes = LINE // a.itemsize
+    whole = a.size - a.size % lanes
+    for i in range(0, whole, lanes):
+        _stream_triad(a, b, c, s, i)
+    _triad(a[whole:], b[whole:], c[whole:], s)
+    _fence()
+
+
+@njit(parallel=True, cache=True)
+def streams(operation, a, b, c, s, parts):
+    """Every part but the last holds whole cache lines."""
+    lanes = LINE // a.itemsize
+    lines = a.size // lanes
+    for part in prange(parts):
+        start = part * lines // parts * lanes
+        end = a.size if part + 1 == parts else (part + 1) * lines // parts * lanes
+        if operation == 0:
+            _copy(a[start:end], b[start:end])
+        elif operation == 1:
+            _copy_nt(a[start:end], b[start:end])
+        elif operation == 2:
+            _triad(a[start:end], b[start:end], c[start:end], s)
+        else:
+            _triad_nt(a[start:end], b[start:end], c[start:end], s)
