@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.figures import style
@@ -34,10 +35,15 @@ def subject(panel: Axes, text: str) -> None:
     panel.set_title(text, loc="center")
 
 
-def powers(axis: Any, most: int = 6) -> None:
-    """Ticks of a logarithmic axis at powers of ten, at most `most` of them, none between."""
-    axis.set_major_locator(LogLocator(numticks=most))
+def powers(axis: Axis, most: int = 6) -> None:
+    """Ticks of a logarithmic axis at powers of ten, `most` of them; on a short axis at 1, 2, 5."""
+    low, high = axis.get_view_interval()
     axis.set_minor_locator(NullLocator())
+    if high / low >= 100:
+        axis.set_major_locator(LogLocator(numticks=most))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def legend(figure: Figure, names: Iterable[str], *more: Line2D, line: bool = True, columns: int = 5) -> None:

@@ -19,9 +19,9 @@ Block = tuple[str, pd.DataFrame, str, str, Callable[[float], str]]
 
 
 def draw(variance: pd.DataFrame) -> Figure:
-    """Columns are offsets; numbers are distinct values or log10 of an error; hatched rows cannot be stored."""
+    """Columns are offsets; numbers distinct values or log10 of an error; hatched rows cannot be stored."""
     blocks = list(_blocks(_widest_sums(variance)))
-    if not blocks:
+    if not blocks or (variance["reason"] != "").all():
         return _panels.empty(variance, "What can be represented at which offset")
     offsets = sorted(set(variance["offset"]))
     heights = [rows[index].nunique() for _, rows, index, _, _ in blocks]

@@ -40,7 +40,7 @@ def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.Da
         _panels.guide("roof", "-"),
         _panels.guide("one thread", ":"),
         line=False,
-        columns=7,
+        columns=4,
     )
     return figure
 

@@ -64,6 +64,6 @@ def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
         ends = ([row["exponent_low"]], [row["exponent_high"]])
         _panels.whiskers(panel, [row["exponent"]], [height], *ends, row["kernel"])
     panel.axvline(1, color=style.GREY, linewidth=0.9)
-    panel.set_yticks(range(len(lines)), [f"{d},\n{'N' if a == 'rows' else 'D'}" for d, a in lines])
+    panel.set_yticks(range(len(lines)), [f"{d}, ${'N' if a == 'rows' else 'D'}$" for d, a in lines])
     panel.set_ylim(len(lines) - 0.5, -0.5)
     panel.set_xlabel("exponent")

@@ -56,6 +56,9 @@ LOOKS: dict[str, Look] = {
     "overcached": Look("#CC79A7", "D", _MIXED, "none"),
     "recentred": Look("#0072B2", "^", "-", "none"),
     "numba_fused": Look("#009E73", "v", "-"),
+    # schemes of the traffic model, which are no kernels
+    "separate": Look("#6E6E6E", "P", _DOTS),
+    "fused": Look("#6E6E6E", "X", _DASHES, "none"),
     # algorithms for the variance: naive ones warm and open, stable ones cold
     "naive": Look("#D55E00", "x", "-"),
     "naive_s2": Look("#E69F00", "+", _DASHES),

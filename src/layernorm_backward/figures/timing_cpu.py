@@ -62,6 +62,6 @@ def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str
         _panels.whiskers(panel, value, heights, low, high, name)
     if fraction:
         panel.axvline(1, color=style.GREY, linewidth=0.9)
-        panel.set_xlim(0, max(1.1, 1.05 * rows["roof_fraction_high"].max()))
+        panel.set_xlim(0, max(1.1, 1.05 * rows["roof_fraction"].max()))
     else:
         _panels.powers(panel.xaxis, 4)

@@ -10,7 +10,7 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("variance",)
 HIDDEN = 1024
-_TOP = 1e2  # where an overflow is drawn
+_TOP = 1e2  # the upper edge, on which an overflow is drawn
 _BOUNDED = ("naive", "two_pass", "welford")  # the others' bounds lie on or between these
 
 
@@ -60,8 +60,11 @@ def _panel(panel: Axes, rows: pd.DataFrame) -> None:
     for name in _BOUNDED:
         part = rows[(rows["algorithm"] == name)].dropna(subset=["bound"]).sort_values("kappa")
         panel.plot(part["kappa"], part["bound"], "--", color=style.look(name).colour, linewidth=0.8)
-    shown = rows.assign(rel_error_max=rows["rel_error_max"].clip(lower=u / 100).replace(np.inf, _TOP))
-    _panels.curves(panel, shown, "kappa", "rel_error_max", "algorithm", clip_on=True)
+    finite = rows[np.isfinite(rows["rel_error_max"])]
+    shown = finite.assign(rel_error_max=finite["rel_error_max"].clip(lower=u / 100))
+    _panels.curves(panel, shown, "kappa", "rel_error_max", "algorithm")
+    for row in rows[np.isinf(rows["rel_error_max"])].to_dict("records"):
+        panel.plot([row["kappa"]], [_TOP], **style.look(row["algorithm"]).point, clip_on=False)
     panel.set_ylim(u / 200, _TOP)
     _panels.powers(panel.xaxis)
     _panels.powers(panel.yaxis)

@@ -1,0 +1,214 @@
+"""Every figure draws from small, one-row and unmeasured tables, with its labels and without overlap."""
+
+import importlib
+from functools import cache
+from itertools import combinations, product
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from layernorm_backward import figures, tables
+from layernorm_backward.__main__ import main
+from layernorm_backward.figures import style
+from layernorm_backward.schemas import SCHEMAS
+
+KERNELS = ["reference", "compact", "overcached", "recentred", "numba_fused", "someone_elses"]
+KEYS: dict[str, list] = {
+    "kernel": KERNELS,
+    "algorithm": ["naive", "two_pass", "two_pass_corrected", "welford"],
+    "derivation": ["projection", "chain_rule", "symbolic"],
+    "method": ["central2", "central4", "complex_step"],
+    "operation": ["triad", "multiply_add"],
+    "direction": ["forward", "backward"],
+    "dtype": ["float64", "bfloat16"],
+    "gamma_dtype": ["float64", "bfloat16"],
+    "accumulator": ["storage", "float32"],
+    "data": ["ladder", "gaussian"],
+    "upstream": ["normal", "correlated"],
+    "row_kind": ["usual", "constant"],
+    "gamma_kind": ["uniform", "random"],
+    "quantity": ["dx", "dgamma"],
+    "scope": ["full"],
+    "shape": ["2x4x8", "32x128x256"],
+    "axis": ["rows", "hidden"],
+    "threads": [1, 2],
+    "step": [1e-9, 1e-5, 1e-2],
+    "offset": [0.0, 10.0, 1e4],
+    "kappa": [1.0, 1e3, 1e7],
+    "eps": [1e-12, 1e-5],
+    "rows": [16, 256],
+    "hidden": [64, 1024],
+    "bytes": [1 << 20],
+    "seed": [0],
+}
+OWN = {
+    ("scaling", "quantity"): ["time", "memory"],
+    ("scaling_points", "dtype"): ["float64"],
+    ("traffic_steps", "kernel"): ["separate", "fused", "compact"],
+    ("traffic_steps", "step"): [1, 2],
+}
+WORDS = {"reason": "", "residency": "memory", "name": "g"}
+
+
+def sample(stem: str) -> pd.DataFrame:
+    """A table of its schema: every combination of a few keys, values over some powers of ten."""
+    keys = SCHEMAS[stem].keys
+    table = pd.DataFrame(
+        list(product(*(OWN.get((stem, key), KEYS[key]) for key in keys))), columns=list(keys)
+    )
+    rng = np.random.default_rng(0)
+    for name, kind in SCHEMAS[stem].values.items():
+        if kind == "float":
+            table[name] = 10 ** rng.uniform(-3, 1, len(table))
+        elif name in KEYS:
+            table[name] = rng.choice(KEYS[name], len(table))
+        else:
+            table[name] = {"str": WORDS.get(name, "word"), "int": 5, "bool": True}[kind]
+    if stem == "traffic_steps":
+        table = table.assign(reads=2.0, writes=1.0, cached=np.where(table["kernel"] == "fused", 1.0, 0.0))
+    return table
+
+
+def module(figure: str):
+    return importlib.import_module(figures.module_name(figure))
+
+
+def drawn(figure: str, *frames: pd.DataFrame) -> Figure:
+    """The figure, laid out: every text has its final place."""
+    with style.context():
+        result = module(figure).draw(*frames)
+        FigureCanvasAgg(result).draw()
+    return result
+
+
+@cache
+def whole(figure: str) -> Figure:
+    """The figure of its whole sample tables."""
+    return drawn(figure, *map(sample, module(figure).TABLES))
+
+
+@pytest.fixture(params=figures.FIGURES)
+def full(request) -> tuple[str, Figure]:
+    return request.param, whole(request.param)
+
+
+def names_in(figure: Figure) -> set[str]:
+    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    ticks = [text.get_text() for panel in figure.axes for text in panel.get_yticklabels()]
+    return set(legends) | set(ticks)
+
+
+def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
+    stem, figure = full
+    chosen = {"fusion", "gradient_check", "derivation"}  # one kernel, or none, by what they show
+    if stem in chosen:
+        assert "compact" not in names_in(figure)
+        return
+    for name in module(stem).TABLES:
+        column = next((c for c in ("kernel", "algorithm") if c in SCHEMAS[name].keys), None)
+        if column:
+            assert set(sample(name)[column]) <= names_in(figure)
+
+
+def test_figures_are_as_wide_as_the_text_and_fit_a_page(full):
+    width, height = full[1].get_size_inches()
+    assert width == style.TEXT_WIDTH
+    assert height <= 8.5
+
+
+def test_outer_axes_have_labels(full):
+    stem, figure = full
+    if stem != "fusion":
+        assert any(panel.get_xlabel() for panel in figure.axes)
+        for panel in figure.axes:
+            spec = panel.get_subplotspec()
+            left_without_names = spec.is_first_col() and not any(
+                text.get_text().isidentifier() for text in panel.get_yticklabels()
+            )
+            assert panel.get_ylabel() or not left_without_names or stem in {"derivation", "variance_time"}
+
+
+def test_panels_have_letters_in_order(full):
+    letters = [panel.get_title(loc="left") for panel in full[1].axes]
+    assert letters == [f"({chr(97 + number)})" for number in range(len(letters))]
+
+
+def texts(figure: Figure) -> list[tuple[str, matplotlib.transforms.Bbox]]:
+    """Every visible text with its box, shrunk by half a pixel."""
+    found = [text for panel in figure.axes for text in panel_texts(panel)]
+    found += [text for legend in figure.legends for text in legend.get_texts()]
+    found = [text for text in found if text.get_visible() and text.get_text().strip()]
+    return [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in found]
+
+
+def panel_texts(panel: Axes) -> list[matplotlib.text.Text]:
+    titles = [panel.title, panel._left_title]
+    labels = [panel.xaxis.label, panel.yaxis.label]
+    ticks = []
+    for axis in (panel.xaxis, panel.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        ticks += [tick.label1 for tick in shown if tick.label1.get_visible()]
+    return titles + labels + ticks if panel.axison else titles
+
+
+def test_no_text_is_cut_or_lies_on_another(full):
+    stem, figure = full
+    page = figure.bbox.padded(1)
+    boxes = texts(figure)
+    for text, box in boxes:
+        assert page.contains(box.x0, box.y0) and page.contains(box.x1, box.y1), f"{stem}: {text!r} is cut"
+    for (one, a), (other, b) in combinations(boxes, 2):
+        assert not a.overlaps(b), f"{stem}: {one!r} lies on {other!r}"
+
+
+@pytest.mark.parametrize("stem", figures.FIGURES)
+def test_a_table_of_one_row_is_drawn(stem):
+    frames = [sample(name).iloc[:1] for name in module(stem).TABLES]
+    assert isinstance(drawn(stem, *frames), Figure)
+
+
+@pytest.mark.parametrize("stem", [stem for stem in figures.FIGURES if stem != "fusion"])
+def test_a_table_without_a_measured_row_says_why(stem):
+    frames = [sample(name) for name in module(stem).TABLES]
+    for frame in frames:
+        frame["reason"] = "no such device"
+    figure = drawn(stem, *frames)
+    assert "not measured" in figure.texts[0].get_text()
+    assert "no such device" in figure.texts[0].get_text()
+
+
+def test_an_empty_table_says_so():
+    figure = drawn("fusion", sample("traffic_steps").iloc[:0])
+    assert "the table is empty" in figure.texts[0].get_text()
+
+
+def test_unmeasured_rows_are_left_out():
+    table = sample("backward_error")
+    table.loc[table["kernel"] == "compact", "reason"] = "not built"
+    assert "compact" not in names_in(drawn("backward_error", table))
+
+
+def test_a_kernel_has_one_colour_in_all_figures():
+    seen: dict[str, set[str]] = {}
+    for stem in ("backward_error", "eps", "timing_cpu", "roofline", "scaling"):
+        legend = whole(stem).legends[0]
+        for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True):
+            seen.setdefault(text.get_text(), set()).add(to_hex(line.get_color()))
+    assert {len(seen[name]) for name in KERNELS} == {1}
+
+
+def test_written_files_are_the_same_byte_for_byte(tmp_path):
+    tables.write(sample("timing_cpu"), tmp_path / "timing_cpu.csv")
+    for name in ("one", "two"):
+        assert main(["figure", "saved_bytes", str(tmp_path), str(tmp_path / f"{name}.pdf")]) == 0
+    for suffix in (".pdf", ".svg", ".png"):
+        written = (tmp_path / f"one{suffix}").read_bytes()
+        assert len(written) > 1000
+        assert written == (tmp_path / f"two{suffix}").read_bytes()

@@ -1,0 +1,48 @@
+"""The style tells names apart in colour, in grey, and wherever it is used from."""
+
+import matplotlib
+import pytest
+
+from layernorm_backward.figures import style
+
+GROUPS = {
+    "kernels": ["reference", "compact", "overcached", "recentred", "numba_fused"],
+    "algorithms": [
+        *("naive", "naive_s2", "naive_nn", "naive_compensated"),
+        *("two_pass", "two_pass_corrected", "welford", "chan", "shifted"),
+    ],
+    "methods": ["central2", "central4", "central6", "richardson", "complex_step"],
+    "quantities": ["y", "dx", "dgamma", "dbeta"],
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_names_that_meet_in_a_figure_differ_in_colour_and_without_it(group):
+    looks = [style.LOOKS[name] for name in GROUPS[group]]
+    assert len({look.colour for look in looks}) == len(looks)
+    assert len({(look.marker, look.fill, look.line) for look in looks}) == len(looks)
+
+
+def test_a_name_that_the_style_does_not_know_keeps_its_look():
+    assert style.look("someone_elses") == style.look("someone_elses")
+    assert style.look("someone_elses") not in style.LOOKS.values()
+
+
+def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
+    assert style.ordered(["zebra", "numba_fused", "ant", "compact", "compact"]) == [
+        *("compact", "numba_fused"),
+        *("ant", "zebra"),
+    ]
+
+
+def test_the_users_own_settings_do_not_show_and_come_back():
+    with matplotlib.rc_context({"font.size": 31, "lines.linewidth": 9}):
+        with style.context():
+            assert matplotlib.rcParams["font.size"] == 8.5
+            assert matplotlib.rcParams["lines.linewidth"] == 1.1
+        assert matplotlib.rcParams["font.size"] == 31
+
+
+@pytest.mark.parametrize("suffix", [".pdf", ".svg", ".png"])
+def test_files_hold_no_date(suffix):
+    assert set(style.metadata(suffix).values()) == {None}
