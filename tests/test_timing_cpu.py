@@ -1,6 +1,7 @@
 """The table of times: which rows there are, what stands beside them, and that wrong kernels are not timed."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,21 @@ def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
     assert refused == {} and ready["compact"].error_u_max < 10
     arrays.out[-1] *= 2  # the last row is among those looked at
     assert _prepared._error_u_max("backward", arrays, 2, 1e-5) > 1e14
+
+
+def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
+    compact, compiled = KERNELS["compact"], []
+
+    def forward(*arguments, **options):
+        if not compiled:
+            time.sleep(1.0)
+            compiled.append(True)
+        return compact.forward(*arguments, **options)
+
+    kernel = dataclasses.replace(compact, forward=forward)
+    arrays = _prepared.buffers((2, 1, 8), "float64", seed=3)
+    ready, _ = _prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
+    assert ready["compact"].first_s < 0.9
 
 
 @pytest.mark.parametrize(
