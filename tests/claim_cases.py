@@ -1,0 +1,169 @@
+"""What the predicates about errors must say of small tables: some that confirm, some that do not."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from claim_frames import (
+    bounds,
+    cancellation,
+    cases,
+    derivation,
+    divisions,
+    eps_rows,
+    error_rows,
+    exact_on,
+    growth,
+    kernel_error,
+    naive,
+    spot,
+    sums,
+)
+
+Tables = tuple[pd.DataFrame, ...]
+
+
+class Case(NamedTuple):
+    """A predicate, the verdict expected, and what it is called with."""
+
+    predicate: str
+    expected: str
+    tables: Tables
+    tolerance: float
+    numbers: dict[str, Any]
+
+
+def cases_of(
+    predicate: str, tolerance: float, numbers: dict[str, Any], **expected: list[Tables]
+) -> Iterator[Case]:
+    for verdict, calls in expected.items():
+        for tables in calls:
+            yield Case(predicate, verdict, tables, tolerance, numbers)
+
+
+TWO = {"naive": 0.0, "stable": 2.0}
+EPS = {"ours": 1e-8, "theirs": 1e-5}
+
+
+def formula(uniform: float, random: float) -> Tables:
+    return (derivation(("a", "uniform", uniform, False), ("a", "random", random, False)),)
+
+
+def two(first: float, second: float) -> Tables:
+    return (derivation(("a", "random", first, False), ("b", "random", second, False)),)
+
+
+def proved(error: float, proved: bool) -> Tables:
+    return (derivation(("a", "random", error, proved)),)
+
+
+def wrapped(make: Any, *calls: Any) -> list[Tables]:
+    """The table that `make` gives for each call's arguments."""
+    return [(make(*(call if isinstance(call, tuple) else (call,))),) for call in calls]
+
+
+def errors() -> Iterator[Case]:
+    yield from cases_of(
+        "gradient_error_is",
+        1.5,
+        {"published": 5e-11, "right": 1e-6},
+        confirmed=wrapped(error_rows, (4e-11, 6e-11)),
+        corrected=wrapped(error_rows, (4e-9, 6e-9), (4e-13, 6e-13)),
+        refuted=wrapped(error_rows, 1e-2),
+    )
+    yield from cases_of(
+        "gradient_difference_is",
+        1.5,
+        {"published": {"4x8x16": 5e-10}, "right": 1e-6},
+        confirmed=wrapped(error_rows, 4e-10),
+        corrected=wrapped(error_rows, 4e-8),
+        refuted=wrapped(error_rows, 4e-2),
+    )
+    yield from cases_of(
+        "spot_check_replaces",
+        0,
+        {"right": 1e-6},
+        confirmed=wrapped(spot, (1e-10, "dx")),
+        corrected=wrapped(spot, (1e-10, "dgamma")),
+        refuted=wrapped(spot, (0.1, "dx")),
+    )
+    yield from cases_of(
+        "two_derivations_agree", 1e-10, {}, confirmed=[two(4e-11, 5e-11)], refuted=[two(6e-11, 5e-11)]
+    )
+    yield from cases_of(
+        "formula_is_right",
+        1e-12,
+        {},
+        confirmed=[formula(1e-15, 1e-15)],
+        refuted=[formula(1e-15, 0.5), formula(0.5, 1e-15)],
+    )
+    yield from cases_of(
+        "derivations_agree",
+        1e-12,
+        {},
+        confirmed=[proved(1e-15, True)],
+        refuted=[proved(1e-15, False), proved(1, True)],
+    )
+    yield from cases_of(
+        "naive_gives",
+        1e-6,
+        TWO,
+        confirmed=wrapped(naive, (0.0, 0.0, 2.0)),
+        corrected=wrapped(naive, (2.0, 0.0, 2.0)),
+        refuted=wrapped(naive, (2.0, 3.2, 2.0), (0.0, 0.0, 1.0)),
+    )
+    yield from cases_of(
+        "stable_is_exact",
+        0,
+        {},
+        confirmed=wrapped(exact_on, (0.0, 0.0)),
+        corrected=wrapped(exact_on, (0.0, 1e-16)),
+        refuted=wrapped(exact_on, (1e-16, 1e-16)),
+    )
+    yield from cases_of(
+        "pairwise_helps",
+        2,
+        {},
+        confirmed=wrapped(sums, (1e-1, 1e-3, 1e-3)),
+        corrected=wrapped(sums, (1e-1, 1e-3, 1e-6)),
+        refuted=wrapped(sums, (1e-3, 1e-3, 1e-6)),
+    )
+    yield from cases_of(
+        "slopes_are",
+        0.2,
+        {"expected": {"naive": 2.0}},
+        confirmed=wrapped(growth, 2),
+        refuted=wrapped(growth, 1),
+    )
+    inside, outside = wrapped(bounds, 0.9), wrapped(bounds, 1.1, float("inf"))
+    yield from cases_of("variance_within_bounds", 1, {}, confirmed=inside, refuted=outside)
+    yield from cases_of("errors_within_bounds", 1, {}, confirmed=inside, refuted=outside)
+    flat, steep = wrapped(kernel_error, 0.0), wrapped(kernel_error, 1.0)
+    yield from cases_of("error_stays_below", 4, {}, confirmed=flat, refuted=steep)
+    yield from cases_of("error_grows_with_kappa", 0.1, {"expected": 1.0}, confirmed=steep, refuted=flat)
+    yield from cases_of(
+        "cancellation_is_benign",
+        16,
+        {},
+        confirmed=wrapped(cancellation, (5.0, 2.0)),
+        corrected=wrapped(cancellation, (500.0, 2.0)),
+        refuted=wrapped(cancellation, (500.0, 200.0)),
+    )
+    yield from cases_of(
+        "division_last_avoids_overflow",
+        0,
+        {},
+        confirmed=wrapped(divisions, ((0.01, 0, 64), (1.0, 64, 64))),
+        corrected=wrapped(divisions, ((0.01, 0, 64), (100.0, 64, 0))),
+        refuted=wrapped(divisions, ((0.01, 64, 64), (100.0, 64, 0))),
+    )
+    stored, lost, spoilt = (wrapped(eps_rows, it) for it in ((1e-8, True), (0.0, True), (1e-8, False)))
+    common, rare = (EPS | {"defaults": {"A": value, "B": 1e-3}} for value in (1e-8, 1e-5))
+    yield from cases_of("eps_is_standard", 0, common, confirmed=stored, corrected=lost + spoilt)
+    yield from cases_of("eps_is_standard", 0, rare, corrected=stored, refuted=lost + spoilt)
+    passed, some, failed = (wrapped(cases, it) for it in ((True, True), (True, False), (False, False)))
+    small = [(cases(True, value=0.01),)]
+    yield from cases_of("scales_are_sane", 10, {}, confirmed=passed, corrected=small, refuted=some)
+    yield from cases_of("cases_pass", 0, {}, confirmed=passed, refuted=some)
+    yield from cases_of("cases_fail", 0, {}, confirmed=failed, corrected=some, refuted=passed)

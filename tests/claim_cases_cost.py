@@ -1,0 +1,137 @@
+"""What the predicates about work, memory and time must say of small tables."""
+
+from collections.abc import Iterator
+
+from claim_cases import Case, Tables, cases_of, wrapped
+from claim_frames import accuracy, cases, cost, exponents, peaks, saved, steps, timing, traffic, work
+
+ITEMS = {"kernel": "overcached", "items": 10, "than": "compact", "arrays": 3, "scalars": 1}
+ACCESSES = {"separate": 12.0, "fused": {"forward": 4.0, "backward": 5.0}}
+WORK = {"published": {"forward": 6.0, "backward": 9.0}}
+LEAST = {"over_least": {"forward": 1.5, "backward": 1.3}}
+LESS = {"kernel": "compact", "than": "overcached"}
+MEMORY = {"published": "overcached", "bytes_each": 8}
+# 1e6 elements in 5 ms: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
+RATES = {"elements": 10**6, "milliseconds": {"forward": 5.0, "backward": 5.0}}
+
+
+def costs() -> Iterator[Case]:
+    yield from cases_of(
+        "stability_pays",
+        100,
+        {"most": 2.0},
+        confirmed=[(accuracy(1e-8), cost(0.8))],
+        corrected=[(accuracy(1e-8), cost(0.2))],
+        refuted=[(accuracy(1e-16), cost(0.8))],
+    )
+    yield from cases_of(
+        "tensors_suffice",
+        1,
+        {"arrays": 3},
+        confirmed=[(saved(3, 1, 1), cases(True))],
+        corrected=[(saved(3, 2, 1), cases(True))],
+        refuted=[(saved(4, 1, 1), cases(True)), (saved(3, 1, 1), cases(False))],
+    )
+    yield from cases_of(
+        "saves_too_much",
+        0,
+        ITEMS,
+        confirmed=wrapped(saved, (8, 2, 300)),
+        corrected=wrapped(saved, (8, 4, 300)),
+        refuted=wrapped(saved, (2, 1, 300)),
+    )
+    light, heavy = wrapped(saved, (8, 4, 300)), wrapped(saved, (8, 4, 120))
+    yield from cases_of("saves_less", 0.5, LESS, confirmed=light, refuted=heavy)
+    yield from cases_of(
+        "reductions_are",
+        0,
+        {"expected": 2},
+        confirmed=[_reductions(2, True)],
+        corrected=[_reductions(3, True)],
+        refuted=[_reductions(2, False)],
+    )
+    yield from cases_of(
+        "accesses_are",
+        0.2,
+        ACCESSES,
+        confirmed=[_accesses((12, 12), (12, 12), (4, 5))],
+        corrected=[_accesses((12, 21), (6, 11), (4, 5))],
+        refuted=[_accesses((12, 21), (6, 11), (4, 7)), _accesses((20, 21), (6, 6), (4, 5))],
+    )
+    yield from cases_of(
+        "operations_are",
+        0.1,
+        WORK,
+        confirmed=[_operations(6, 9)],
+        corrected=[_operations(7, 11), _operations(6, 20)],
+        refuted=[_operations(20, 11)],
+    )
+    yield from cases_of(
+        "passes_are",
+        0,
+        {"expected": 5},
+        confirmed=wrapped(steps, (5, 5)),
+        corrected=wrapped(steps, (7, 12)),
+        refuted=wrapped(steps, (7, 51)),
+    )
+    yield from cases_of(
+        "traffic_is",
+        0.05,
+        LEAST,
+        confirmed=wrapped(traffic, (1.5, 1.3)),
+        refuted=wrapped(traffic, (1.5, 1.5)),
+    )
+
+
+def times() -> Iterator[Case]:
+    yield from cases_of(
+        "fusion_gains",
+        0.1,
+        {"low": 2.0, "high": 3.0},
+        confirmed=wrapped(timing, (2.5, 2.5)),
+        corrected=wrapped(timing, (9.0, 2.5)),
+        refuted=wrapped(timing, (0.9, 2.5)),
+    )
+    alike, unlike = wrapped(timing, (1.0, 1.0)), wrapped(timing, (1.0, 3.0))
+    yield from cases_of("published_times", 1.5, _printed(3.2, 4.8), confirmed=alike)
+    yield from cases_of("published_times", 1.5, _printed(0.2, 0.2), corrected=alike + unlike)
+    yield from cases_of("published_times", 1.5, _printed(7.0, 7.0), refuted=unlike)
+    fast, mixed, slow = (wrapped(timing, it) for it in ((2.0, 2.0), (2.0, 0.7), (0.7, 0.7)))
+    yield from cases_of("is_faster", 1, {}, confirmed=fast, corrected=mixed, refuted=slow)
+    yield from cases_of("reaches_the_roof", 0.8, {}, confirmed=fast, corrected=mixed, refuted=slow)
+    yield from cases_of(
+        "grows_linearly",
+        0.1,
+        {},
+        confirmed=wrapped(exponents, ((0.95, 0.94, 0.96), (1.3, 0.7, 1.6))),
+        corrected=wrapped(exponents, ((0.5, 0.4, 0.6), (1.0, 0.9, 1.1))),
+        refuted=[(exponents((1.5, 1.4, 1.6)),)],
+    )
+    yield from cases_of(
+        "memory_is_constant",
+        0.1,
+        MEMORY,
+        confirmed=[_memory(0.0, 5)],
+        corrected=[_memory(1.0, 2)],
+        refuted=[_memory(1.0, 5)],
+    )
+
+
+def _accesses(compact: tuple, separate: tuple, fused: tuple) -> Tables:
+    return (work("accesses_per_element", compact=compact, separate=separate, fused=fused),)
+
+
+def _operations(forward: float, backward: float) -> Tables:
+    return (work("counted_operations_per_element", compact=(forward, backward)),)
+
+
+def _reductions(backward: int, right: bool) -> Tables:
+    return work("reductions", compact=(2, backward)), cases(right)
+
+
+def _memory(exponent: float, arrays: int) -> Tables:
+    return exponents((exponent, exponent, exponent)), peaks(arrays * 8 * 64.0)
+
+
+def _printed(forward: float, backward: float) -> dict:
+    return RATES | {"printed": {"forward": forward, "backward": backward}}

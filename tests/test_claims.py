@@ -1,0 +1,219 @@
+"""claims.yaml is checked before it is used, and its verdicts come from the tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from layernorm_backward import tables
+from layernorm_backward.__main__ import main
+from layernorm_backward.paper import claims
+from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates.judgement import VERDICTS
+from layernorm_backward.schemas import SCHEMAS
+
+CLAIMS = Path(__file__).parents[1] / "paper" / "claims.yaml"
+
+PUBLISHED = [
+    "dx-gradient-error",
+    "dgamma-gradient-error",
+    "dbeta-gradient-error",
+    "alternative-derivation",
+    "naive-zero-1e8",
+    "naive-zero-1e10",
+    "two-pass-exact",
+    "two-reductions",
+    "three-tensors",
+    "overcaching",
+    "fused-accesses",
+    "fused-speedup",
+    "flops",
+    "two-pass-worth-it",
+    "inference-memory",
+    "five-passes",
+    "split-division",
+    "centring-trick",
+    "linear-complexity",
+    "minimax-32-128-256",
+    "minimax-64-128-512",
+    "minimax-32-512-768",
+    "minimax-16-512-1024",
+    "minimax-gradient-diff",
+    "docstring-formula",
+    "benign-cancellation",
+    "eps-standard",
+    "spot-check",
+    "scale-sanity",
+    "warp-primitives",
+    "atomics",
+    "fp16-pairwise",
+    "gpu-row-blocks",
+]
+OPEN = {"warp-primitives", "atomics", "gpu-row-blocks"}
+
+ENTRY = {
+    "id": "flat",
+    "origin": "ours",
+    "source": "this paper",
+    "says": "the error stays small",
+    "tables": {"scaling": {"kernel": "compact", "quantity": "memory"}},
+    "predicate": "grows_linearly",
+    "tolerance": 0.1,
+    "scope": "any machine",
+    "section": "sec:results",
+    "strict": True,
+}
+
+
+def written(folder: Path, *entries: object) -> Path:
+    path = folder / "claims.yaml"
+    path.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
+    return path
+
+
+def measured(tmp_path: Path, exponent: float, study: str = "paper") -> Path:
+    """A study's folder with one table in it."""
+    row = {"kernel": "compact", "direction": "forward", "axis": "rows", "quantity": "memory", "reason": ""}
+    fit = {"exponent": exponent, "exponent_low": exponent, "exponent_high": exponent, "points": 7}
+    folder = tmp_path / study / "tables"
+    tables.write(pd.DataFrame([row | fit]), folder / "scaling.csv", {"study": study})
+    return folder
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ValueError, match=r"claims\.yaml: ") as caught:
+        claims.load(path)
+    return str(caught.value)
+
+
+def test_every_published_claim_is_there_once_and_in_order():
+    assert len(PUBLISHED) == 33
+    assert [claim.id for claim in claims.load(CLAIMS) if claim.origin == "published"] == PUBLISHED
+
+
+def test_only_the_claims_about_gpu_programs_are_open():
+    loaded = {claim.id: claim for claim in claims.load(CLAIMS)}
+    assert {name for name, claim in loaded.items() if claim.predicate == "needs_gpu"} == OPEN
+    assert {name for name, claim in loaded.items() if claim.scope == "GPU"} == OPEN
+    assert all(claim.tables for name, claim in loaded.items() if name not in OPEN)
+
+
+def test_a_claim_that_stops_the_build_is_ours_and_holds_on_any_machine():
+    strict = [claim for claim in claims.load(CLAIMS) if claim.strict]
+    assert len(strict) >= 8
+    assert {(claim.origin, claim.scope) for claim in strict} == {("ours", "any machine")}
+
+
+def test_every_predicate_is_used():
+    assert {claim.predicate for claim in claims.load(CLAIMS)} == set(PREDICATES)
+
+
+def test_the_tables_needed_are_known_without_reading_them():
+    needed = claims.tables(CLAIMS)
+    assert {"derivation", "gradient_check", "variance", "timing_cpu", "scaling"} <= needed
+    assert needed <= set(SCHEMAS) - {"claims"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"predicate": "grows"}, "flat: predicate: unknown 'grows'; allowed: accesses_are, canc"),
+        ({"tables": {"scalings": {}}}, "flat: tables: unknown 'scalings'; allowed: derivation"),
+        (
+            {"tables": {"scaling": {"kernels": "x"}}},
+            "flat: tables.scaling: no column 'kernels'; allowed: kernel",
+        ),
+        ({"numbers": {"most": 2}}, "grows_linearly takes scaling (tables and numbers); given: scaling, most"),
+        ({"tables": {}}, "grows_linearly takes scaling (tables and numbers); given: nothing"),
+        ({"says": None}, "flat: says: Input should be a valid string, found None"),
+        ({"tolerance": "low"}, "flat: tolerance: Input should be a valid number, found 'low'"),
+        ({"strict": 1}, "flat: strict: Input should be a valid boolean, found 1"),
+        (
+            {"scope": "Mars"},
+            "flat: scope: Input should be 'any machine', 'this machine' or 'GPU', found 'Mars'",
+        ),
+        ({"verdict": "confirmed"}, "flat: verdict: unknown key; allowed: id, origin, source"),
+    ],
+)
+def test_a_faulty_entry_is_told_with_file_claim_key_and_what_is_allowed(tmp_path, change, message):
+    assert message in refusal(written(tmp_path, ENTRY | change))
+
+
+def test_a_key_that_is_missing_is_named(tmp_path):
+    entry = {key: value for key, value in ENTRY.items() if key != "tolerance"}
+    assert "flat: tolerance: Field required" in refusal(written(tmp_path, entry))
+
+
+def test_an_id_stands_once(tmp_path):
+    assert "flat: the id stands twice" in refusal(written(tmp_path, ENTRY, ENTRY))
+
+
+def test_a_file_that_holds_no_list_is_refused(tmp_path):
+    path = tmp_path / "claims.yaml"
+    path.write_text("id: flat\n", encoding="utf-8")
+    assert "must hold a list of claims, holds dict" in refusal(path)
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(1.0, "confirmed"), (0.5, "corrected"), (2.0, "refuted")])
+def test_the_verdict_is_computed_from_the_table(tmp_path, exponent, verdict):
+    judged = claims.run(written(tmp_path, ENTRY), measured(tmp_path, exponent))
+    assert judged["verdict"].tolist() == [verdict]
+    tables.write(judged, tmp_path / "claims.csv")
+    assert tables.read(tmp_path / "claims.csv")["value"][0] == f"exponent of memory {exponent:g}"
+
+
+def test_a_strict_claim_of_ours_stops_the_build_with_what_was_found(tmp_path):
+    judged = claims.run(written(tmp_path, ENTRY), measured(tmp_path, 2.0))
+    with pytest.raises(ValueError, match="flat: refuted: the error stays small: exponent of memory 2"):
+        claims.require(judged)
+
+
+@pytest.mark.parametrize("change", [{"origin": "published"}, {"strict": False}])
+def test_no_other_claim_stops_it(tmp_path, change):
+    judged = claims.run(written(tmp_path, ENTRY | change), measured(tmp_path, 2.0))
+    assert judged["verdict"].tolist() == ["refuted"]
+    claims.require(judged)
+
+
+def test_a_confirmed_claim_lets_the_build_pass(tmp_path):
+    claims.require(claims.run(written(tmp_path, ENTRY), measured(tmp_path, 1.0)))
+
+
+def test_a_missing_table_stops_with_its_name(tmp_path):
+    with pytest.raises(ValueError, match=r"scaling\.csv: there is no such table"):
+        claims.run(written(tmp_path, ENTRY), tmp_path / "paper" / "tables")
+
+
+def test_rows_that_are_missing_stop_the_paper_and_not_the_smoke_study(tmp_path):
+    entry = ENTRY | {"tables": {"scaling": {"kernel": "recentred"}}}
+    path = written(tmp_path, entry)
+    with pytest.raises(ValueError, match=r"flat: scaling has no rows where \{'kernel': 'recentred'\}"):
+        claims.run(path, measured(tmp_path, 1.0))
+    judged = claims.run(path, measured(tmp_path, 1.0, "smoke"))
+    assert judged["verdict"].tolist() == ["not measured"]
+    claims.require(judged)
+
+
+def test_a_claim_about_time_is_not_judged_in_the_smoke_study(tmp_path):
+    path = written(tmp_path, ENTRY | {"scope": "this machine"})
+    judged = claims.run(path, measured(tmp_path, 1.0, "smoke"))
+    assert judged["verdict"].tolist() == ["not measured"]
+    assert judged["reason"].tolist() == ["not judged in the smoke study: too small to time"]
+    assert claims.run(path, measured(tmp_path, 1.0))["verdict"].tolist() == ["confirmed"]
+
+
+def test_verdicts_are_counted_for_all_and_by_origin(tmp_path):
+    entries = [ENTRY, ENTRY | {"id": "theirs", "origin": "published"}]
+    judged = claims.run(written(tmp_path, *entries), measured(tmp_path, 2.0))
+    assert claims.counts(judged) == {"confirmed": 0, "corrected": 0, "refuted": 2, "not measured": 0}
+    assert claims.counts(judged, "published")["refuted"] == 1
+    assert tuple(claims.counts(judged)) == VERDICTS
+
+
+def test_the_command_writes_the_table_and_fails_for_a_strict_claim(tmp_path, capsys):
+    folder, out = measured(tmp_path, 2.0), tmp_path / "claims.csv"
+    assert main(["claims", str(written(tmp_path, ENTRY)), str(folder), str(out)]) == 1
+    assert "error: claims of ours do not hold:\nflat: refuted" in capsys.readouterr().err
+    assert tables.read(out)["verdict"].tolist() == ["refuted"]
+    assert tables.read_meta(out)["study"] == "paper"

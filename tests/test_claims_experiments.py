@@ -1,0 +1,61 @@
+"""What two claims rest on: the cancellation in dx, and the order of dividing and subtracting."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward import inputs
+from layernorm_backward.experiments import cancellation, division_order
+
+
+@pytest.fixture(scope="module")
+def cancelled():
+    return cancellation.run(
+        kernels=["compact", "numba_fused"],
+        dtypes=["float64", "float32", "float16"],
+        spreads=[1.0, 1e-3],
+        hidden=256,
+        rows=16,
+        eps=1e-5,
+        seed=1,
+    )
+
+
+def test_an_aligned_gradient_leaves_its_spread_after_projection():
+    rng = inputs.generator(1)
+    x = rng.standard_normal((8, 512))
+    dy = inputs.aligned(rng, x, 1e-3)
+    x_hat = (x - x.mean(axis=-1, keepdims=True)) / x.std(axis=-1, keepdims=True)
+    rest = dy - dy.mean(axis=-1, keepdims=True) - x_hat * (dy * x_hat).mean(axis=-1, keepdims=True)
+    assert np.std(rest) == pytest.approx(1e-3, rel=0.1)
+    assert np.sqrt(np.mean(dy * dy)) == pytest.approx(np.sqrt(2.0), rel=0.1)
+
+
+def test_the_relative_error_grows_as_kappa_g_and_the_absolute_error_does_not(cancelled):
+    compact = cancelled[(cancelled["kernel"] == "compact") & (cancelled["dtype"] == "float32")]
+    small, large = compact.sort_values("kappa_g").itertuples()
+    assert large.kappa_g / small.kappa_g == pytest.approx(1e3, rel=0.3)
+    assert large.error_u_median / small.error_u_median == pytest.approx(1e3, rel=0.5)
+    assert max(small.absolute_error_u_max, large.absolute_error_u_max) < 8
+
+
+def test_a_dtype_that_a_kernel_does_not_take_has_its_reason(cancelled):
+    rows = cancelled[(cancelled["kernel"] == "numba_fused") & (cancelled["dtype"] == "float16")]
+    assert (rows["reason"] != "").all()
+    assert rows["error_u_max"].isna().all()
+
+
+def test_each_order_of_division_overflows_where_the_other_does_not():
+    table = division_order.run(
+        upstreams=["aligned"], stds=[1e-2, 1e2], shares=[0.02, 0.9], hidden=64, rows=16, eps=1e-5, seed=1
+    )
+    finite = table.set_index(["std", "share", "division"])["finite_rows"]
+    assert finite[1e-2, 0.02, "after"] > finite[1e-2, 0.02, "before"] == 0
+    assert finite[1e2, 0.9, "before"] == 16 > finite[1e2, 0.9, "after"] == 0
+    assert (table["finite_rows"] <= table["representable_rows"]).all()
+
+
+def test_both_orders_give_the_same_gradient_where_nothing_overflows():
+    rng = np.random.default_rng(1)
+    dz, x_norm = rng.standard_normal((2, 4, 64))
+    std = np.full((4, 1), 3.0)
+    np.testing.assert_allclose(division_order.before(dz, x_norm, std), division_order.after(dz, x_norm, std))

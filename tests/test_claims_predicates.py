@@ -1,0 +1,95 @@
+"""Every predicate can come out otherwise: frames that confirm a claim, and frames that do not."""
+
+import pytest
+
+from claim_cases import errors
+from claim_cases_cost import costs, times
+from claim_frames import derivation, frame
+from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates.judgement import (
+    NothingMeasured,
+    listing,
+    number,
+    pick,
+    slope,
+    span,
+)
+
+CASES = [*errors(), *costs(), *times()]
+
+
+def tables_of(name: str) -> list[str]:
+    """A predicate's tables are its parameters without a keyword: all that come before its numbers."""
+    code = PREDICATES[name].__code__
+    return list(code.co_varnames[: code.co_argcount])
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=[f"{case.predicate}-{case.expected}-{index}" for index, case in enumerate(CASES)]
+)
+def test_the_verdict_follows_from_the_rows(case):
+    frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
+    judgement = PREDICATES[case.predicate](**frames, **case.numbers, tolerance=case.tolerance)
+    assert judgement.verdict == case.expected
+    assert all(judgement[1:])
+    assert "nan" not in " ".join(judgement)
+
+
+def test_every_predicate_has_been_seen_to_go_more_than_one_way():
+    seen = {name: {case.expected for case in CASES if case.predicate == name} for name in PREDICATES}
+    assert [name for name, verdicts in seen.items() if len(verdicts) < 2] == ["needs_gpu"]
+
+
+def test_a_gpu_claim_is_not_measured_and_says_why():
+    judgement = PREDICATES["needs_gpu"](design="a warp a row", tolerance=0)
+    assert judgement == ("not measured", "", "a warp a row", "no GPU table is part of this study")
+
+
+def test_two_derivations_are_compared_and_no_other_number():
+    with pytest.raises(ValueError, match="two derivations are compared, 1 selected: a"):
+        PREDICATES["two_derivations_agree"](derivation(("a", "random", 0.1, False)), tolerance=1)
+
+
+def test_a_column_without_measurements_is_no_verdict():
+    empty = frame("kernel error_u_max", ("compact", float("nan")))
+    with pytest.raises(NothingMeasured, match="no measured error_u_max where"):
+        pick(empty, "error_u_max", kernel="compact")
+
+
+def test_a_slope_needs_two_points():
+    with pytest.raises(NothingMeasured, match="two points"):
+        slope([1.0, 2.0], [0.0, 1.0])
+    assert slope([1.0, 10.0], [2.0, 200.0]) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (2.0, "2"),
+        (100.0, "100"),
+        (1e-5, "1e-5"),
+        (5.04e-11, "5.04e-11"),
+        (1.2e8, "1.2e8"),
+        (-13107.2, "-13107"),
+        (0.03125, "0.0312"),
+        (1.006, "1.01"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_are_printed_with_three_digits(value, text):
+    assert number(value) == text
+
+
+def test_a_span_of_numbers_that_print_alike_is_one_of_them():
+    assert span([1.0, 2.5]) == "1 to 2.5"
+    assert span([1.0001, 1.0002]) == "1"
+
+
+def test_lists_read_as_english():
+    assert [listing([]), listing(["a"]), listing("ab"), listing("abc")] == [
+        "none",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
