@@ -54,7 +54,8 @@ def run(
     over many seeds, since its errors are rounding noise; large tensors, by rows and directions.
     """
     _require_known("methods", [*methods, *published_methods, large_method], METHODS)
-    _require_known("kernels", [*kernels, *published_kernels], KERNELS)
+    _require_known("kernels", kernels, KERNELS)
+    _require_known("published_kernels", published_kernels, kernels)
     sweep = [
         Cell(*cell, seed, ("full", "directions"))
         for method in methods
