@@ -36,10 +36,10 @@ def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
 
 
 def test_the_users_own_settings_do_not_show_and_come_back():
-    with matplotlib.rc_context({"font.size": 31, "lines.linewidth": 9}):
+    with matplotlib.rc_context({"font.size": 31, "axes.facecolor": "red"}):
         with style.context():
             assert matplotlib.rcParams["font.size"] == 8.5
-            assert matplotlib.rcParams["lines.linewidth"] == 1.1
+            assert matplotlib.rcParams["axes.facecolor"] == "white"
         assert matplotlib.rcParams["font.size"] == 31
 
 

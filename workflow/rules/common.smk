@@ -12,7 +12,7 @@ from layernorm_backward.paper.pandoc import engine
 from layernorm_backward.provenance import code_hash
 
 release_stale(Path.cwd())
-shell.prefix(f'PATH="{Path(sys.executable).parent}:$PATH"; ')
+shell.prefix(f'set -euo pipefail; PATH="{Path(sys.executable).parent}:$PATH"; ')
 
 try:
     CHOSEN = study.choose(config)

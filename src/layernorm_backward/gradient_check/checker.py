@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import layernorm_backward.gradient_check.compare as compare
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.gradient_check import compare
 from layernorm_backward.gradient_check.comparison import Comparison
 from layernorm_backward.gradient_check.methods import METHODS
 from layernorm_backward.gradient_check.points import Point, adequate, frozen

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import layernorm_backward.gradient_check.tolerance as allowed
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.gradient_check import tolerance as allowed
 from layernorm_backward.gradient_check.comparison import Comparison
 from layernorm_backward.gradient_check.differences import along, by_column, of_loss
 from layernorm_backward.gradient_check.methods import Method
