@@ -36,6 +36,11 @@ def draw(backward_error: pd.DataFrame) -> Figure:
             _panels.subject(panel, _UPSTREAM[upstreams[column]])
         if row == len(dtypes) - 1:
             panel.set_xlabel(r"condition number $\kappa$")
+    for panel in axes[:, 0]:
+        low, high = panel.get_ylim()
+        panel.set_ylim(min(low, 0.1), max(high, 100))
+        _panels.powers(panel.yaxis)
+    _panels.powers(axes[0, 0].xaxis)
     _panels.legend(figure, rows["kernel"], _panels.guide("bound"), columns=6)
     return figure
 
@@ -54,7 +59,3 @@ def _panel(panel: Axes, rows: pd.DataFrame) -> None:
         part = part.sort_values("kappa")
         panel.plot(part["kappa"], part["bound_u"], "--", color=style.look(str(name)).colour, linewidth=0.8)
     _panels.curves(panel, rows, "kappa", "error_u_max", "kernel")
-    low, high = panel.get_ylim()
-    panel.set_ylim(min(low, 0.1), max(high, 100))
-    _panels.powers(panel.xaxis)
-    _panels.powers(panel.yaxis)
