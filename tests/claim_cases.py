@@ -54,8 +54,8 @@ def two(first: float, second: float) -> Tables:
     return (derivation(("a", "random", first, False), ("b", "random", second, False)),)
 
 
-def proved(error: float, proved: bool) -> Tables:
-    return (derivation(("a", "random", error, proved)),)
+def proved(error: float, proved: bool, other: float = 0.0) -> Tables:
+    return (derivation(("a", "random", error, proved), ("b", "random", other, False)),)
 
 
 def wrapped(make: Any, *calls: Any) -> list[Tables]:
@@ -68,9 +68,9 @@ def errors() -> Iterator[Case]:
         "gradient_error_is",
         1.5,
         {"published": 5e-11, "right": 1e-6},
-        confirmed=wrapped(error_rows, (4e-11, 6e-11)),
+        confirmed=wrapped(error_rows, (4e-11, 6e-11), (1e-11, 6e-11)),
         corrected=wrapped(error_rows, (4e-9, 6e-9), (4e-13, 6e-13)),
-        refuted=wrapped(error_rows, 1e-2),
+        refuted=wrapped(error_rows, 1e-2, (1e-10, 1e-2)),
     )
     yield from cases_of(
         "gradient_difference_is",
@@ -78,7 +78,7 @@ def errors() -> Iterator[Case]:
         {"published": {"4x8x16": 5e-10}, "right": 1e-6},
         confirmed=wrapped(error_rows, 4e-10),
         corrected=wrapped(error_rows, 4e-8),
-        refuted=wrapped(error_rows, 4e-2),
+        refuted=wrapped(error_rows, 4e-2, (1e-8, 4e-2)),
     )
     yield from cases_of(
         "spot_check_replaces",
@@ -103,7 +103,7 @@ def errors() -> Iterator[Case]:
         1e-12,
         {},
         confirmed=[proved(1e-15, True)],
-        refuted=[proved(1e-15, False), proved(1, True)],
+        refuted=[proved(1e-15, False), proved(1, True), proved(1e-15, True, 1.0)],
     )
     yield from cases_of(
         "naive_gives",
@@ -132,11 +132,11 @@ def errors() -> Iterator[Case]:
     yield from cases_of(
         "slopes_are",
         0.2,
-        {"expected": {"naive": 2.0}},
-        confirmed=wrapped(growth, 2),
-        refuted=wrapped(growth, 1),
+        {"expected": {"naive": 2.0, "welford": 1.0}},
+        confirmed=wrapped(growth, (2, 1)),
+        refuted=wrapped(growth, (1, 1), (2, 2)),
     )
-    inside, outside = wrapped(bounds, 0.9), wrapped(bounds, 1.1, float("inf"))
+    inside, outside = wrapped(bounds, 0.9), wrapped(bounds, 1.1, float("inf"), (0.9, 1.1))
     yield from cases_of("variance_within_bounds", 1, {}, confirmed=inside, refuted=outside)
     yield from cases_of("errors_within_bounds", 1, {}, confirmed=inside, refuted=outside)
     flat, steep = wrapped(kernel_error, 0.0), wrapped(kernel_error, 1.0)
@@ -163,7 +163,7 @@ def errors() -> Iterator[Case]:
     yield from cases_of("eps_is_standard", 0, common, confirmed=stored, corrected=lost + spoilt)
     yield from cases_of("eps_is_standard", 0, rare, corrected=stored, refuted=lost + spoilt)
     passed, some, failed = (wrapped(cases, it) for it in ((True, True), (True, False), (False, False)))
-    small = [(cases(True, value=0.01),)]
+    small = [(cases(True, value=0.01),), (pd.concat([cases(True), cases(True, value=0.01)]),)]
     yield from cases_of("scales_are_sane", 10, {}, confirmed=passed, corrected=small, refuted=some)
     yield from cases_of("cases_pass", 0, {}, confirmed=passed, refuted=some)
     yield from cases_of("cases_fail", 0, {}, confirmed=failed, corrected=some, refuted=passed)

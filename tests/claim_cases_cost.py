@@ -30,7 +30,7 @@ def costs() -> Iterator[Case]:
         {"arrays": 3},
         confirmed=[(saved(3, 1, 1), cases(True))],
         corrected=[(saved(3, 2, 1), cases(True))],
-        refuted=[(saved(4, 1, 1), cases(True)), (saved(3, 1, 1), cases(False))],
+        refuted=[(saved(4, 1, 1), cases(True)), (saved(3, 1, 1), cases(True, False))],
     )
     yield from cases_of(
         "saves_too_much",
@@ -48,7 +48,7 @@ def costs() -> Iterator[Case]:
         {"expected": 2},
         confirmed=[_reductions(2, True)],
         corrected=[_reductions(3, True)],
-        refuted=[_reductions(2, False)],
+        refuted=[_reductions(2, False), (_reductions(2, True)[0], cases(True, False))],
     )
     yield from cases_of(
         "accesses_are",
@@ -71,7 +71,7 @@ def costs() -> Iterator[Case]:
         0,
         {"expected": 5},
         confirmed=wrapped(steps, (5, 5)),
-        corrected=wrapped(steps, (7, 12)),
+        corrected=wrapped(steps, (7, 12), (5, 7)),
         refuted=wrapped(steps, (7, 51)),
     )
     yield from cases_of(
@@ -94,6 +94,7 @@ def times() -> Iterator[Case]:
     )
     alike, unlike = wrapped(timing, (1.0, 1.0)), wrapped(timing, (1.0, 3.0))
     yield from cases_of("published_times", 1.5, _printed(3.2, 4.8), confirmed=alike)
+    yield from cases_of("published_times", 1.5, _printed(3.2, 7.0), corrected=alike, refuted=unlike)
     yield from cases_of("published_times", 1.5, _printed(0.2, 0.2), corrected=alike + unlike)
     yield from cases_of("published_times", 1.5, _printed(7.0, 7.0), refuted=unlike)
     fast, mixed, slow = (wrapped(timing, it) for it in ((2.0, 2.0), (2.0, 0.7), (0.7, 0.7)))
@@ -105,7 +106,7 @@ def times() -> Iterator[Case]:
         {},
         confirmed=wrapped(exponents, ((0.95, 0.94, 0.96), (1.3, 0.7, 1.6))),
         corrected=wrapped(exponents, ((0.5, 0.4, 0.6), (1.0, 0.9, 1.1))),
-        refuted=[(exponents((1.5, 1.4, 1.6)),)],
+        refuted=[(exponents((1.5, 1.4, 1.6)),), (exponents((1.5, 1.4, 1.6), (1.0, 0.9, 1.1)),)],
     )
     yield from cases_of(
         "memory_is_constant",

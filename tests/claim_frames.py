@@ -48,10 +48,14 @@ def sums(running: float, pairwise: float, wide: float) -> pd.DataFrame:
     return frame(columns, *rows, dtype="float16", hidden=64, data="gaussian")
 
 
-def growth(power: float, **more: object) -> pd.DataFrame:
-    rows = [(kappa, 1e-9 * kappa**power) for kappa in (1.0, 10.0, 100.0)]
-    keys = {"algorithm": "naive", "dtype": "float64", "hidden": 64, "data": "gaussian"}
-    return frame("kappa rel_error_median", *rows, **(keys | more))
+def growth(naive: float, welford: float) -> pd.DataFrame:
+    """Errors that grow as kappa to these powers."""
+    powers = {"naive": naive, "welford": welford}
+    rows = [
+        (name, kappa, 1e-9 * kappa**power) for name, power in powers.items() for kappa in (1.0, 10.0, 100.0)
+    ]
+    columns = "algorithm kappa rel_error_median"
+    return frame(columns, *rows, dtype="float64", hidden=64, data="gaussian")
 
 
 def accuracy(naive_error: float) -> pd.DataFrame:
@@ -63,10 +67,11 @@ def cost(ratio: float) -> pd.DataFrame:
     return frame("two_pass_ratio", (ratio,), algorithm="naive", dtype="float64", rows=64, hidden=64)
 
 
-def bounds(error: float) -> pd.DataFrame:
+def bounds(*errors: float) -> pd.DataFrame:
     keys = {"algorithm": "naive", "accumulator": "storage", "kernel": "compact", "quantity": "dx"}
     keys |= {"dtype": "float64", "hidden": 64, "upstream": "shifted", "kappa": 1.0}
-    return frame("rel_error_max error_u_max bound bound_u", (error, error, 1.0, 1.0), **keys)
+    rows = [(error, error, 1.0, 1.0) for error in errors]
+    return frame("rel_error_max error_u_max bound bound_u", *rows, **keys)
 
 
 def kernel_error(power: float) -> pd.DataFrame:
@@ -76,7 +81,7 @@ def kernel_error(power: float) -> pd.DataFrame:
 
 
 def cancellation(relative: float, absolute: float) -> pd.DataFrame:
-    rows = [(1.0, 1.0, 1.0, absolute), (100.0, relative, relative, absolute)]
+    rows = [(1.0, 1.0, 1.0, 1.0), (100.0, relative, relative, absolute)]
     columns = "kappa_g error_u_median error_u_max absolute_error_u_max"
     return frame(columns, *rows, kernel="compact", dtype="float32", hidden=64)
 
