@@ -8,6 +8,10 @@ from matplotlib.figure import Figure
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("backward_error",)
+CAPTION = (
+    "Largest error of $dx$ over the rows, in $u$ of the dtype of $x$, against $\\kappa$, $D = 1024$; "
+    "dashed: bounds. Reference, compact and overcached coincide in float64."
+)
 HIDDEN = 1024
 _UPSTREAM = {
     "normal": r"$dy\sim N(0,1)$",

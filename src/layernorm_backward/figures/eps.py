@@ -9,6 +9,10 @@ from matplotlib.ticker import NullLocator
 from layernorm_backward.figures import _panels
 
 TABLES = ("eps",)
+CAPTION = (
+    "Largest error of $dx$, in $u$, against $\\varepsilon$ on usual, constant and nearly constant rows; "
+    "$\\infty$: some element is not finite."
+)
 _KINDS = ("usual", "constant", "nearly_constant")
 _TICKS = (1.0, 1e3, 1e6)
 _TOP = 1e9  # where a result that is not finite is drawn

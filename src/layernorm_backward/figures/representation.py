@@ -13,6 +13,12 @@ from layernorm_backward.figures import _panels, style
 from layernorm_backward.figures.variance import HIDDEN
 
 TABLES = ("variance",)
+CAPTION = (
+    "(a) Distinct values left of the row of five integers after an offset is added ($\\infty$: overflow); "
+    "(b) $\\log_{10}$ of the error that rounding a Gaussian row makes in its variance; (c) to (f) "
+    "$\\log_{10}$ of the error that each algorithm adds (a dash: none), bold where larger than in (b). "
+    "Hatched: some row comes out constant or overflows, so there is nothing to test."
+)
 _ALGORITHMS = ("naive", "welford", "two_pass", "two_pass_corrected")  # one of each growth
 _DIGITS = 16  # the palest colour is an error of 1e-16, the darkest one of 1
 Block = tuple[str, pd.DataFrame, str, str, Callable[[float], str]]

@@ -8,6 +8,10 @@ from matplotlib.figure import Figure
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("scaling_points", "scaling")
+CAPTION = (
+    "Backward time and peak memory against (a, d) $N$ and (b, e) $D$ with fits; (c, f) exponents of both "
+    "directions with their intervals."
+)
 _COLUMN = {"time": ("median_s", "time in s"), "memory": ("peak_bytes", "peak memory in MB")}
 _AXIS = {"rows": "number of rows $N$", "hidden": "hidden size $D$"}
 
