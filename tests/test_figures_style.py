@@ -43,6 +43,6 @@ def test_the_users_own_settings_do_not_show_and_come_back():
         assert matplotlib.rcParams["font.size"] == 31
 
 
-@pytest.mark.parametrize("suffix", [".pdf", ".svg", ".png"])
+@pytest.mark.parametrize("suffix", [".pdf", ".png"])
 def test_files_hold_no_date(suffix):
     assert set(style.metadata(suffix).values()) == {None}

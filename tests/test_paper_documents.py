@@ -79,7 +79,7 @@ def plots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     drawing = Figure(figsize=(2, 1))
     drawing.subplots().set_xticks([]).clear()
-    for suffix in ("pdf", "svg", "png"):
+    for suffix in ("pdf", "png"):
         drawing.savefig(folder / f"plot.{suffix}")
     return folder
 
@@ -180,7 +180,7 @@ def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
         (
             "![Second](figures/plot)",
             "![Second](figures/plop)",
-            "filled.md:28: there is no file figures/plop.svg",
+            "filled.md:28: there is no file figures/plop.png",
         ),
         (
             "{#fig:second width=40%}",

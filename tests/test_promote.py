@@ -37,7 +37,7 @@ def test_tables_figure_and_provenance_are_copied(run, archive):
         assert len(tables.read(folder / f"{stem}.csv")) == record["rows"]
     assert provenance["described"]["cpu"]
     assert provenance["study"] == "smoke"
-    assert (folder / "timing_cpu.svg").exists()
+    assert (folder / "timing_cpu.png").exists()
     assert (folder / "timing_cpu.png").exists()
 
 

@@ -80,7 +80,7 @@ def test_smoke_run_makes_every_file_in_time(smoke, capsys):
         print(f" smoke study: {smoke.seconds:.0f} s ", end="")
     for stem in (*EXPERIMENTS, "claims"):
         assert len(tables.read(smoke.results / "tables" / f"{stem}.csv")), stem
-    files = [f"figures/{figure}.{suffix}" for figure in FIGURES for suffix in ("pdf", "svg", "png")]
+    files = [f"figures/{figure}.{suffix}" for figure in FIGURES for suffix in ("pdf", "png")]
     files += ["numbers.json", *(f"paper.{suffix}" for suffix in ("md", "tex", "html", "pdf"))]
     assert [name for name in files if not (smoke.results / name).stat().st_size] == []
     assert smoke.seconds < SMOKE_SECONDS

@@ -30,7 +30,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
 
 
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
-    """Draw one figure from its tables; writes OUT.pdf, OUT.svg and OUT.png."""
+    """Draw one figure from its tables; writes OUT.pdf and OUT.png."""
     from layernorm_backward.figures import style
 
     module = importlib.import_module(figures.module_name(stem))
@@ -38,7 +38,7 @@ def figure(stem: str, tables_dir: Path, out: Path) -> None:
         drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
         drawing.draw_without_rendering()  # laid out once, not for each file
         drawing.set_layout_engine("none")
-        for suffix in (".pdf", ".svg", ".png"):
+        for suffix in (".pdf", ".png"):
             with files.whole(out.with_suffix(suffix)) as temporary:
                 drawing.savefig(temporary, metadata=style.metadata(suffix))
 

@@ -2,7 +2,7 @@
 
 results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with its own record
 results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
-results/archive/<machine>/timing_cpu.{svg,png}           the figure that the README shows
+results/archive/<machine>/timing_cpu.png                the figure that the README shows
 """
 
 import json
@@ -37,14 +37,13 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     if results.name not in studies:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     files = _tables(results)
-    figures = [results / "figures" / f"{FIGURE}{suffix}" for suffix in (".svg", ".png")]
-    for path in figures:
-        if not path.exists():
-            raise ValueError(f"{path}: there is no such figure; run make paper first")
+    figure = results / "figures" / f"{FIGURE}.png"
+    if not figure.exists():
+        raise ValueError(f"{figure}: there is no such figure; run make paper first")
     provenance = _provenance(results.name, machine, files)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
-    copies = [*files, *(tables.meta_path(path) for path in files), *figures]
+    copies = [*files, *(tables.meta_path(path) for path in files), figure]
     return _place(copies, provenance, archive / machine)
 
 

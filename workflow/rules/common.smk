@@ -50,6 +50,6 @@ def all_cores(wildcards):
 
 
 TABLES = [path(stem) for stem in (*STEMS, "claims") for path in (table, meta)]
-FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "svg", "png")]
+FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "png")]
 ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/*")))]
 PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in ("md", "tex", "html", "pdf")]

@@ -10,7 +10,6 @@ for stem in FIGURE_STEMS:
             style="src/layernorm_backward/figures/style.mplstyle",
         output:
             pdf=ensure(figure(stem, "pdf"), non_empty=True),
-            svg=ensure(figure(stem, "svg"), non_empty=True),
             png=ensure(figure(stem, "png"), non_empty=True),
         log:
             f"{RESULTS}/logs/figure_{stem}.log",

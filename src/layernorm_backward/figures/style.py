@@ -15,7 +15,7 @@ MATH = {"y": r"$y$", "dx": r"$dx$", "dgamma": r"$d\gamma$", "dbeta": r"$d\beta$"
 DIRECTIONS = ("forward", "backward")
 
 _STYLE = Path(__file__).with_name("style.mplstyle")
-_UNDATED = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {"Software": None}}
+_UNDATED = {".pdf": {"CreationDate": None}, ".png": {"Software": None}}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("timing_cpu",)
 CAPTION = (
     "Time for each element (median, with quantiles) and fraction of the roof (with interval) by kernel "
-    "and shape; an asterisk marks a working set inside the last-level cache. Numba uses all threads, NumPy one."
+    "and shape; an asterisk marks a working set inside the last-level cache. Numba uses all threads, "
+    "NumPy one."
 )
 
 

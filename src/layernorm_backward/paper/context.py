@@ -98,7 +98,7 @@ def _number(text: str, value: Any, table: str) -> Number:
 
 
 def _caption(stem: str) -> str:
-    """The constant CAPTION of a figure's module, read without importing it; ValueError where it is missing."""
+    """The constant CAPTION of a figure's module, read without importing it; it must be there."""
     path = Path(figures.__file__).with_name(f"{stem}.py")
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and any(getattr(it, "id", "") == "CAPTION" for it in node.targets):

@@ -26,7 +26,7 @@ _FORMATS = {
     ".tex": ("--to=latex", "--default-image-extension=pdf"),
     ".typ": ("--to=typst", "--default-image-extension=pdf"),
     ".html": (
-        *("--to=html5", "--shift-heading-level-by=1", "--default-image-extension=svg"),
+        *("--to=html5", "--shift-heading-level-by=1", "--default-image-extension=png"),
         *("--mathml", "--embed-resources", "--toc", "--toc-depth=3"),
     ),
 }
