@@ -30,7 +30,7 @@ def draw(backward_error: pd.DataFrame) -> Figure:
         [name for name in _UPSTREAM if name in set(rows["upstream"])],
     )
     figure, axes = _panels.grid(
-        len(dtypes), len(upstreams), 0.8 + 1.3 * len(dtypes), sharex=True, sharey="row"
+        len(dtypes), len(upstreams), 0.7 + 1.0 * len(dtypes), sharex=True, sharey="row"
     )
     for (row, column), panel in np.ndenumerate(axes):
         _panel(panel, rows[(rows["dtype"] == dtypes[row]) & (rows["upstream"] == upstreams[column])])

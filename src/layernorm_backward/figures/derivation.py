@@ -27,7 +27,7 @@ def draw(derivation: pd.DataFrame) -> Figure:
         return _panels.empty(derivation, "Distance of the derivations from the exact gradients")
     names = list(dict.fromkeys(rows["derivation"]))
     quantities = style.ordered(rows["quantity"])
-    height = 0.95 + 0.22 * len(names)
+    height = 0.85 + 0.17 * len(names)
     figure, axes = _panels.grid(1, len(quantities), height, sharey=True, sharex=True)
     for panel, quantity in zip(axes.flat, quantities, strict=True):
         part = rows[rows["quantity"] == quantity]

@@ -25,11 +25,11 @@ def draw(eps: pd.DataFrame) -> Figure:
     if rows.empty:
         return _panels.empty(eps, "Error of dx against eps")
     dtypes, kinds = _panels.dtypes(rows["dtype"]), [kind for kind in _KINDS if kind in set(rows["row_kind"])]
-    figure, axes = _panels.grid(len(dtypes), len(kinds), 0.8 + 1.0 * len(dtypes), sharex=True, sharey="row")
+    figure, axes = _panels.grid(len(dtypes), len(kinds), 0.7 + 0.75 * len(dtypes), sharex=True, sharey="row")
     for (row, column), panel in np.ndenumerate(axes):
         _panel(panel, rows[(rows["dtype"] == dtypes[row]) & (rows["row_kind"] == kinds[column])])
         if column == 0:
-            panel.set_ylabel(f"{dtypes[row]}: error / $u$")
+            panel.set_ylabel(f"{dtypes[row]} ($u$)")
         if row == 0:
             _panels.subject(panel, kinds[column].replace("_", " "))
         if row == len(dtypes) - 1:

@@ -58,6 +58,6 @@ def _handles(rows: pd.DataFrame) -> list[Line2D]:
     ]
     if rows["measured_bytes"].notna().any():
         handles.append(
-            Line2D([], [], marker="x", markersize=7, label="measured", linestyle="none", color="black")
+            Line2D([], [], marker="x", markersize=7, label="estimated from the time", linestyle="none", color="black")
         )
     return handles

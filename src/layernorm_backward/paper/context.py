@@ -58,7 +58,6 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
         "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
         "claim_rows": partial(listings.claim_rows, _rows(tables_dir, "claims") if "claims" in stems else []),
         "experiment_rows": listings.experiment_rows(meta),
-        "machine_rows": listings.machine_rows(latest.get("machine", {})),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),

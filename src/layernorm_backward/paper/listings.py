@@ -1,4 +1,4 @@
-"""Rows of the paper's longer tables: the claims, what shows what, and the machine."""
+"""Rows of the paper's longer tables: the claims, and what shows what."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -38,11 +38,6 @@ def experiment_rows(meta: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str
         for stem, record in meta.items()
         if stem != "claims"
     ]
-
-
-def machine_rows(machine: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The machine's properties as they were read, a line each."""
-    return [{"what": name.replace("_", " "), "value": plain(str(value))} for name, value in machine.items()]
 
 
 def _measured(row: Mapping[str, Any]) -> tuple[str, str, str]:

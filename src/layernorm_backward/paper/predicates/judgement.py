@@ -75,12 +75,17 @@ def listing(names: Iterable[object]) -> str:
 
 
 def over(table: pd.DataFrame, *columns: str) -> str:
-    """What a table's rows range over: the names in each column of text, the range of each of numbers."""
+    """What a table's rows range over: the names in each column of text, the range of each of numbers.
+
+    Of more than five names the first and the last stand for all.
+    """
     parts = []
     for column in columns:
         values = table[column].dropna().unique()
         if pd.api.types.is_numeric_dtype(table[column]):
             parts.append(f"{column} {span(values)}" if len(values) else f"{column} unknown")
+        elif len(values) > 5:
+            parts.append(f"{len(values)} {column}s from {values[0]} to {values[-1]}")
         else:
             parts.append(listing(values))
     return "; ".join(parts)
