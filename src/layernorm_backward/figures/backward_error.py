@@ -30,12 +30,12 @@ def draw(backward_error: pd.DataFrame) -> Figure:
         [name for name in _UPSTREAM if name in set(rows["upstream"])],
     )
     figure, axes = _panels.grid(
-        len(dtypes), len(upstreams), 0.7 + 1.0 * len(dtypes), sharex=True, sharey="row"
+        len(dtypes), len(upstreams), 0.7 + 0.9 * len(dtypes), sharex=True, sharey="row"
     )
     for (row, column), panel in np.ndenumerate(axes):
         _panel(panel, rows[(rows["dtype"] == dtypes[row]) & (rows["upstream"] == upstreams[column])])
         if column == 0:
-            panel.set_ylabel(f"{dtypes[row]}: error / $u$")
+            panel.set_ylabel(f"{dtypes[row]} ($u$)")
         if row == 0:
             _panels.subject(panel, _UPSTREAM[upstreams[column]])
         if row == len(dtypes) - 1:

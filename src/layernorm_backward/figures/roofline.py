@@ -24,7 +24,7 @@ def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.Da
         return _panels.empty(timing_cpu if points.empty else ceiling_cpu, "Roofline")
     directions = [name for name in style.DIRECTIONS if name in set(points["direction"])]
     dtypes = _panels.dtypes(points["dtype"])[:2]
-    height = 0.7 + 1.4 * len(directions)
+    height = 0.7 + 1.05 * len(directions)
     figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
     reach = (0.5 * points["intensity"].min(), 16 * points["intensity"].max())
     for (row, column), panel in np.ndenumerate(axes):

@@ -22,7 +22,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
     shape = _SHAPE if _SHAPE in shapes else shapes[-1]
     rows = rows[rows["shape"] == shape].drop_duplicates(["kernel", "dtype"])
     dtypes, kernels = _panels.dtypes(rows["dtype"]), style.ordered(rows["kernel"])
-    figure, axes = _panels.grid(1, len(dtypes), 1.0 + 0.22 * len(kernels), sharey=True, sharex=True)
+    figure, axes = _panels.grid(1, len(dtypes), 0.9 + 0.18 * len(kernels), sharey=True, sharex=True)
     for panel, dtype in zip(axes.flat, dtypes, strict=True):
         _bars(panel, rows[rows["dtype"] == dtype], kernels)
         _panels.subject(panel, f"{dtype}, {_panels.times(shape)}")

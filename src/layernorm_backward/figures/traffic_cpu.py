@@ -25,7 +25,7 @@ def draw(traffic_cpu: pd.DataFrame) -> Figure:
     rows = rows[elements == elements.max()]
     directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
-    figure, axes = _panels.grid(1, len(directions), 1.0 + 0.24 * len(kernels), sharey=True)
+    figure, axes = _panels.grid(1, len(directions), 0.95 + 0.18 * len(kernels), sharey=True)
     for panel, direction in zip(axes.flat, directions, strict=True):
         _panel(panel, rows[rows["direction"] == direction], kernels)
         _panels.subject(panel, direction)
@@ -58,6 +58,14 @@ def _handles(rows: pd.DataFrame) -> list[Line2D]:
     ]
     if rows["measured_bytes"].notna().any():
         handles.append(
-            Line2D([], [], marker="x", markersize=7, label="estimated from the time", linestyle="none", color="black")
+            Line2D(
+                [],
+                [],
+                marker="x",
+                markersize=7,
+                label="estimate",
+                linestyle="none",
+                color="black",
+            )
         )
     return handles

@@ -32,7 +32,7 @@ def draw(variance: pd.DataFrame) -> Figure:
     ]
     columns = min(3, len(kinds))
     lines = -(-len(kinds) // columns)
-    figure, axes = _panels.grid(lines, columns, 0.9 + 1.5 * lines)
+    figure, axes = _panels.grid(lines, columns, 0.9 + 1.25 * lines)
     for panel in axes.flat[len(kinds) :]:
         panel.remove()
     for panel, (dtype, accumulator) in zip(axes.flat, kinds, strict=False):

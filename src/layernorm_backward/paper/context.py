@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import figures, tables
-from layernorm_backward.paper import grids, listings
+from layernorm_backward.paper import claim_rows, grids
 from layernorm_backward.paper.markdown_table import markdown_table
 
 
@@ -49,6 +49,7 @@ class Names(dict[str, Any]):
 def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any]:
     """The names of the template for one run; `numbers` is its numbers.json."""
     stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
+    claims = _rows(tables_dir, "claims") if "claims" in stems else []
     meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
     latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})
     grid = {"listing": partial(grids.listing, tables_dir), "pivot": partial(grids.pivot, tables_dir)}
@@ -56,8 +57,9 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
-        "claim_rows": partial(listings.claim_rows, _rows(tables_dir, "claims") if "claims" in stems else []),
-        "experiment_rows": listings.experiment_rows(meta),
+        "claim_rows": partial(
+            claim_rows.claim_rows, _rows(tables_dir, "claims") if "claims" in stems else []
+        ),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),

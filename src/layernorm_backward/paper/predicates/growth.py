@@ -15,7 +15,7 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every exponent is 1 within the tolerance or its interval; corrected where each is nearer to 1 than to 2.
+    """Every exponent is 1 within the tolerance or its interval; corrected where all are below 1.5.
 
     A fit of times crosses from the cache to memory, which lifts the exponent without any growth in the work.
     """
@@ -28,7 +28,7 @@ def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
         verdict(bool(linear.all()), bool((found < 1.5).all())),
         "; ".join(f"exponent of {name} {span(part)}" for name, part in found.groupby(rows["quantity"])),
         _what(rows),
-        f"not 1 within {tolerance:g} or the interval: {listing(others)}; the fit crosses from cache to memory",
+        f"not 1 within {tolerance:g} or the interval: {listing(others)}; fits cross from cache to memory",
     )
 
 

@@ -1,0 +1,33 @@
+"""Rows of the paper's tables of claims."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$~^|@])")
+
+
+def plain(text: str) -> str:
+    """Text in which no character means anything to Markdown."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def claim_rows(claims: Iterable[Mapping[str, Any]], origin: str) -> list[dict[str, str]]:
+    """The claims of one origin: the claim, its verdict, what was measured under which condition, and why.
+
+    A claim that is confirmed needs no reason beside its value; the table `claims` holds it all the same.
+    """
+    return [
+        {
+            "claim": f"`{row['claim']}`: {plain(row['says'])}",
+            "verdict": f"**{row['verdict']}**" if row["verdict"] != "confirmed" else row["verdict"],
+            "measured": ". ".join(plain(part).rstrip(".") for part in _measured(row) if part),
+        }
+        for row in claims
+        if row["origin"] == origin
+    ]
+
+
+def _measured(row: Mapping[str, Any]) -> tuple[str, ...]:
+    reason = () if row["verdict"] == "confirmed" else (row["reason"],)
+    return row["value"], row["condition"], *reason
