@@ -111,8 +111,8 @@ def test_an_edited_config_runs_what_depends_on_it(smoke):
 
 
 def test_an_edited_figure_module_draws_that_figure_again(smoke):
-    with edited(smoke.workspace.root / "src/layernorm_backward/figures/variance.py", "# edited"):
-        assert smoke.workspace.planned() == {"figure_variance"} | DOCUMENTS
+    with edited(smoke.workspace.root / "src/layernorm_backward/figures/eps.py", "# edited"):
+        assert smoke.workspace.planned() == {"figure_eps"} | DOCUMENTS
 
 
 def test_an_edited_kernel_runs_the_experiments_that_name_it(smoke):

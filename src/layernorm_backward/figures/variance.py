@@ -40,7 +40,7 @@ def draw(variance: pd.DataFrame) -> Figure:
         sums = dtype if accumulator == "storage" else accumulator
         _panels.subject(panel, f"{dtype}, sums {sums}")
     for panel in axes[:, 0]:
-        panel.set_ylabel("relative error of the variance")
+        panel.set_ylabel("relative error")
     for number in range(max(0, len(kinds) - columns), len(kinds)):
         axes.flat[number].set_xlabel(r"condition number $\kappa$")
     _panels.legend(

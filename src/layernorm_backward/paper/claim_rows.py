@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$~^|@])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$~^@])")
 
 
 def plain(text: str) -> str:
-    """Text in which no character means anything to Markdown."""
+    """Text in which no character means anything to Markdown; bars are left to the table that it stands in."""
     return _SPECIAL.sub(r"\\\1", text)
 
 

@@ -56,10 +56,8 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
     drawn = Names("figure", {path.stem: f"figures/{path.stem}" for path in figures_dir.glob("*.pdf")})
     return {
         "n": Names("number", _numbers(numbers)),
-        "claims": _rows(tables_dir, "claims") if "claims" in stems else [],
-        "claim_rows": partial(
-            claim_rows.claim_rows, _rows(tables_dir, "claims") if "claims" in stems else []
-        ),
+        "claims": claims,
+        "claim_rows": partial(claim_rows.claim_rows, claims),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),
