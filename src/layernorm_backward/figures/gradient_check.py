@@ -27,7 +27,7 @@ def draw(gradient_check: pd.DataFrame) -> Figure:
     if rows.empty:
         return _panels.empty(gradient_check, "Error of numerical gradients against the step")
     quantities, shapes = style.ordered(rows["quantity"]), sorted(set(rows["shape"]), key=_panels.size)
-    height = 0.7 + 0.92 * len(quantities)
+    height = 0.7 + 0.86 * len(quantities)
     figure, axes = _panels.grid(len(quantities), len(shapes), height, sharex=True, sharey=True)
     for (row, column), panel in np.ndenumerate(axes):
         part = rows[(rows["quantity"] == quantities[row]) & (rows["shape"] == shapes[column])]

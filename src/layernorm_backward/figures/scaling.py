@@ -22,7 +22,7 @@ def draw(scaling_points: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
     points = points[points["direction"] == "backward"]
     if points.empty or fits.empty:
         return _panels.empty(scaling_points if points.empty else scaling, "Growth of time and memory")
-    figure, axes = _panels.grid(2, 3, 3.0, width_ratios=(1, 1, 0.9))
+    figure, axes = _panels.grid(2, 3, 2.8, width_ratios=(1, 1, 0.9))
     for row, quantity in enumerate(_COLUMN):
         for column, axis in enumerate(_AXIS):
             part = fits[(fits["axis"] == axis) & (fits["quantity"] == quantity)]

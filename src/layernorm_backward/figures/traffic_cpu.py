@@ -25,7 +25,7 @@ def draw(traffic_cpu: pd.DataFrame) -> Figure:
     rows = rows[elements == elements.max()]
     directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
-    figure, axes = _panels.grid(1, len(directions), 0.95 + 0.18 * len(kernels), sharey=True)
+    figure, axes = _panels.grid(1, len(directions), 0.85 + 0.15 * len(kernels), sharey=True)
     for panel, direction in zip(axes.flat, directions, strict=True):
         _panel(panel, rows[rows["direction"] == direction], kernels)
         _panels.subject(panel, direction)
