@@ -67,4 +67,5 @@ rm -f "$stamp" "$log"
 echo "Setting up .venv ($(.venv/bin/python --version)) from requirements.lock: about 2 minutes, 1.3 GB."
 install --require-hashes -r requirements.lock
 install --no-deps --no-build-isolation --editable .
+.venv/bin/python -m layernorm_backward compile || fail "the kernels could not be compiled: see the lines above"
 echo "$here" >"$stamp"

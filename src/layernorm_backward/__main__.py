@@ -83,7 +83,18 @@ def promote(results: Path, machine: str) -> None:
     print(archive.promote(results, machine))
 
 
+def compile_kernels() -> None:
+    """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
+    from layernorm_backward.dtypes import dtype_of
+    from layernorm_backward.kernels import KERNELS
+    from layernorm_backward.kernels.numba_rows import compiled
+
+    for name in KERNELS["numba_fused"].dtypes:
+        compiled(dtype_of(name))
+
+
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
+    "compile": (compile_kernels, ()),
     "figure": (figure, ("stem", "tables_dir", "out")),
     "claims": (claims, ("claims_yaml", "tables_dir", "table")),
     "numbers": (numbers, ("numbers_yaml", "tables_dir", "out")),
