@@ -58,7 +58,7 @@ function Table(tbl)
     tbl.colspecs = tbl.colspecs:map(function(column) return { column[1], nil } end)
   end
   if latex then
-    local size = small and "\\scriptsize" or "\\small"
+    local size = small and "\\scriptsize\\renewcommand{\\arraystretch}{0.93}" or "\\small"
     if whole then return as_float(tbl, size) end
     return { pandoc.RawBlock("latex", "\\begingroup" .. size), tbl, pandoc.RawBlock("latex", "\\endgroup") }
   elseif typst then

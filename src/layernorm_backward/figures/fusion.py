@@ -53,7 +53,7 @@ _MEMORY_AT, _CACHE_TOP, _CACHE_FOOT, _STEP_TOP = 0.86, 0.60, 0.47, 0.31
 def draw(traffic_steps: pd.DataFrame) -> Figure:
     """One arrow is one access to an array of the size of x; dashed arrows find the row in the cache."""
     rows = traffic_steps[traffic_steps["direction"] == "backward"].sort_values("step")
-    figure, axes = _panels.grid(2, 1, 3.3, height_ratios=(1, 1.3))
+    figure, axes = _panels.grid(2, 1, 3.05, height_ratios=(1, 1.3))
     for panel, scheme, title in (
         (axes[0, 0], "separate", "one kernel an equation"),
         (axes[1, 0], "fused", "one kernel, row by row"),

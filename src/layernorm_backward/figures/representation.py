@@ -31,7 +31,7 @@ def draw(variance: pd.DataFrame) -> Figure:
         return _panels.empty(variance, "What can be represented at which offset")
     offsets = sorted(set(variance["offset"]))
     heights = [rows[index].nunique() for _, rows, index, _, _ in blocks]
-    height = 0.5 + 0.2 * len(blocks) + 0.12 * sum(heights)
+    height = 0.5 + 0.2 * len(blocks) + 0.115 * sum(heights)
     figure, axes = _panels.grid(len(blocks), 1, height, height_ratios=heights, sharex=True)
     for panel, block in zip(axes.flat, blocks, strict=True):
         _map(panel, block, offsets)

@@ -24,7 +24,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
     dtypes = _panels.dtypes(rows["dtype"])[:2]
     shapes = sorted(set(rows["shape"]), key=_panels.size)
     kernels = style.ordered(rows["kernel"])
-    height = 0.7 + len(directions) * (0.4 + 0.155 * len(shapes))
+    height = 0.7 + len(directions) * (0.4 + 0.145 * len(shapes))
     figure, axes = _panels.grid(len(directions), 2 * len(dtypes), height, sharey=True, sharex="col")
     for (row, column), panel in np.ndenumerate(axes):
         dtype, fraction = dtypes[column % len(dtypes)], column >= len(dtypes)
