@@ -4,7 +4,9 @@ Exact statements are made in rational arithmetic (a float64 is a rational number
 complex step: Im L(x + ih)/h with h = 1e-200, which has no difference to cancel.
 """
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,3 +258,31 @@ def test_equation_18_bound_of_the_error_of_dx(kernel, kappa):
     bound = bounds(oracle.moments(x), gamma, beta, dy, EPS, rounding).dx
     assert (relative <= bound).all()
     assert relative.max() > bound.max() / 200
+
+
+def test_equation_19_condition_of_dx_in_g(ahead, back):
+    """A relative change of g moves dx by at most kappa_g times as much; across 1 and x_hat, by just that."""
+    ones, rng = np.ones(D), np.random.default_rng(19)
+    for x_hat, rstd, g, dx in zip(ahead.x_hat, ahead.rstd, back.g, back.dx, strict=True):
+        kappa_g = rstd.item() * np.linalg.norm(g) / np.linalg.norm(dx)
+        basis = np.linalg.qr(np.column_stack([ones, x_hat]))[0]
+        for change in rng.normal(size=(20, D)):
+            kept = change - basis @ (basis.T @ change)
+            assert relative_move(change, g, dx, x_hat, rstd) <= kappa_g * (1 + 1e-9)
+            assert relative_move(kept, g, dx, x_hat, rstd) == pytest.approx(kappa_g, rel=1e-9)
+
+
+def relative_move(change, g, dx, x_hat, rstd):
+    """The relative change of dx, which is linear in g, for a relative change of g of 1."""
+    scaled = change * np.linalg.norm(g) / np.linalg.norm(change)
+    moved = backward_equations(scaled[None], x_hat[None], rstd.reshape(1, 1), np.ones(D)).dx
+    return np.linalg.norm(moved) / np.linalg.norm(dx)
+
+
+def test_every_numbered_equation_of_the_paper_has_its_test():
+    root = Path(__file__).parents[1]
+    labels = re.findall(r"\{#eq:\w+\}", (root / "paper" / "paper.md.j2").read_text(encoding="utf-8"))
+    tested = re.findall(
+        r"^def test_equation_(\d+)_", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted({int(number) for number in tested}) == list(range(1, len(labels) + 1))
