@@ -37,7 +37,7 @@ def draw(gradient_check: pd.DataFrame) -> Figure:
         if row == 0:
             _panels.subject(panel, _panels.times(shapes[column]))
         if column == 0:
-            panel.set_ylabel(f"relative error of {style.MATH.get(quantities[row], quantities[row])}")
+            panel.set_ylabel(f"error of {style.MATH.get(quantities[row], quantities[row])}")
         if row == len(quantities) - 1:
             panel.set_xlabel("step")
     _limits(axes[0, 0], rows)
