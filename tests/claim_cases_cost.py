@@ -97,9 +97,6 @@ def times() -> Iterator[Case]:
     yield from cases_of("published_times", 1.5, _printed(3.2, 7.0), corrected=alike, refuted=unlike)
     yield from cases_of("published_times", 1.5, _printed(0.2, 0.2), corrected=alike + unlike)
     yield from cases_of("published_times", 1.5, _printed(7.0, 7.0), refuted=unlike)
-    fast, mixed, slow = (wrapped(timing, it) for it in ((2.0, 2.0), (2.0, 0.7), (0.7, 0.7)))
-    yield from cases_of("is_faster", 1, {}, confirmed=fast, corrected=mixed, refuted=slow)
-    yield from cases_of("reaches_the_roof", 0.8, {}, confirmed=fast, corrected=mixed, refuted=slow)
     yield from cases_of(
         "grows_linearly",
         0.1,

@@ -113,8 +113,7 @@ def timing(forward: float, backward: float, **more: object) -> pd.DataFrame:
     table = frame(
         "direction median_s", *rows, kernel="numba_fused", dtype="float64", shape="1x1x8", threads=1
     )
-    ratios = {name: table["median_s"] for name in ("compact_ratio", "compact_ratio_low", "roof_fraction")}
-    return table.assign(**ratios, **more)
+    return table.assign(compact_ratio=table["median_s"], **more)
 
 
 def exponents(*found: tuple[float, float, float]) -> pd.DataFrame:

@@ -3,7 +3,9 @@
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from layernorm_backward import kernels
 from layernorm_backward.dtypes import dtype_of, round_to
 from workspace import ROOT, Workspace
 
@@ -59,6 +62,15 @@ class Smoke(NamedTuple):
     results: Path
     seconds: float
     output: str
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a registered kernel that takes no float16."""
+    kernel = replace(kernels.KERNELS["compact"], name="narrow", unsupported={"float16": "not so narrow"})
+    points = kernels._points() | {"narrow": SimpleNamespace(load=lambda: kernel)}
+    monkeypatch.setattr(kernels, "_points", lambda: points)
+    return "narrow"
 
 
 @pytest.fixture(scope="session")

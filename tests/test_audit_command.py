@@ -161,9 +161,9 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
     sys.modules.pop("theirs")
 
 
-def test_a_dtype_that_a_kernel_does_not_take_is_told(capsys):
-    assert main(["audit", "numba_fused", "--dtype", "bfloat16"]) == 2
-    assert "numba_fused cannot run here in bfloat16: Numba's CPU target" in capsys.readouterr().err
+def test_a_dtype_that_a_kernel_does_not_take_is_told(narrow, capsys):
+    assert main(["audit", narrow, "--dtype", "float16"]) == 2
+    assert "narrow cannot run here in float16: not so narrow" in capsys.readouterr().err
 
 
 def test_rows_too_short_to_judge_are_refused(capsys):

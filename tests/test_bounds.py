@@ -6,12 +6,12 @@ import pytest
 from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.errors import rel_error
-from layernorm_backward.kernels import numba_rows
+from layernorm_backward.kernels import lanes, numba_rows
 from layernorm_backward.problem import draw
-from layernorm_backward.sums import blocked_depth
+from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
-from layernorm_backward.theory.kernel_bounds import BLOCK
+from layernorm_backward.theory.kernel_bounds import BLOCK, LINE
 from layernorm_backward.theory.reach import rows_of
 from layernorm_backward.theory.result_bounds import sizes, within
 
@@ -107,13 +107,14 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
     assert ((statistics.reach < rounding.largest / 2).any()) == finite
 
 
-def test_a_reordered_block_is_at_most_as_deep_as_it_is_long():
-    assert BLOCK == numba_rows.BLOCK
-    assert [blocked_depth(count, 2048) for count in (1, 2, 2048, 2049, 16384)] == [1, 2, 2048, 2049, 2055]
+def test_lanes_are_as_deep_as_a_block_of_lines_the_blocks_and_the_pairs_of_lanes():
+    assert (BLOCK, LINE) == (numba_rows.BLOCK, lanes.LINE)
+    assert [lanes_depth(count, 16, 16) for count in (1, 16, 17, 256, 257, 65536)] == [4, 4, 5, 19, 20, 274]
 
 
-def test_an_algebraic_mean_starts_from_the_first_element():
+def test_an_algebraic_mean_starts_from_a_shift_of_up_to_one_standard_deviation():
     rows = rows_of(oracle.moments(hard_rows(1e3).x))
     plain = mean_bounds.recentred_sums(rows, 7, 2.0**-53)
-    assert mean_bounds.algebraic(rows, 7, 2.0**-53).drift == pytest.approx(plain.drift, rel=1e-6)
+    assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift > plain.drift).all()
+    assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift < 1.5 * plain.drift).all()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).stray > plain.stray).all()

@@ -5,6 +5,8 @@ import pytest
 from claim_cases import errors
 from claim_cases_audits import audits
 from claim_cases_cost import costs, times
+from claim_cases_decisions import decisions
+from claim_cases_goals import goals
 from claim_cases_mean_path import mean_paths
 from claim_cases_mutants import mutants
 from claim_cases_saving import representing, saving
@@ -29,6 +31,8 @@ CASES = [
     *audits(),
     *costs(),
     *times(),
+    *goals(),
+    *decisions(),
     *slopes(),
     *saving(),
     *representing(),

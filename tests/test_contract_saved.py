@@ -18,6 +18,7 @@ KEPT = {
         lambda s, w: s * (2 * N * D + D) + w * 3 * N,
     ),
     "recentred": (lambda s, w: s * (N * D + D) + w * 2 * N, lambda s, w: w * 2 * N),
+    "numpy_blocked": (lambda s, w: s * (N * D + D) + w * 3 * N, lambda s, w: w * 3 * N),
     "numba_fused": (lambda s, w: s * (N * D + D) + w * 2 * N, lambda s, w: w * 2 * N),
 }
 

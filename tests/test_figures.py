@@ -56,6 +56,8 @@ KEYS: dict[str, list] = {
     "hidden": [64, 1024],
     "bytes": [1 << 20],
     "seed": [0],
+    "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],
+    "working_set": ["beyond_cache", "in_cache"],
     "mutant": ["none", "gamma left out"],
     "check": ["torch_gradcheck_loss", "ours"],
     "setting": ["default"],
@@ -69,8 +71,12 @@ OWN = {
     ("representation", "data"): ["ladder", "integers", "gaussian"],
     ("representation", "upstream"): ["shifted", "correlated"],
     ("representation", "quantity"): ["dx", "variance"],
-    ("scaling", "quantity"): ["time", "memory"],
+    ("scaling", "quantity"): ["time", "extra"],
     ("scaling_points", "dtype"): ["float64"],
+    ("peers_cpu", "kernel"): ["numba_fused", "torch", "jax"],
+    ("peers_cpu", "setting"): ["default", "tuned"],
+    ("peers_cpu", "gamma_dtype"): ["float64"],
+    ("kernel_costs", "dtype"): ["float32", "bfloat16"],
     ("mean_path", "algorithm"): ["naive", "two_pass", "recentred"],
     ("mean_path", "dtype"): ["float64", "float32", "float16"],
     ("mean_path", "upstream"): ["shifted"],
@@ -85,7 +91,7 @@ OWN = {
     ("tolerance", "property"): ["false_alarms", "killed"],
     ("audit", "property"): ["y_error", "dx_error", "dx_slope", "edge_cases"],
     ("audit_peers", "property"): ["dx_error", "dx_slope", "edge_cases"],
-    ("traffic_steps", "kernel"): ["separate", "fused", "compact"],
+    ("traffic_steps", "kernel"): ["numba_fused", "separate", "fused", "compact"],
     ("traffic_steps", "step"): [1, 2],
 }
 WORDS = {"reason": "", "residency": "memory", "name": "g"}
@@ -141,7 +147,13 @@ def names_in(figure: Figure) -> set[str]:
 
 def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
     stem, figure = full
-    chosen = {"fusion", "gradient_check", "derivation"}  # one kernel, or none, by what they show
+    chosen = {
+        "fusion",
+        "pipeline",
+        "gradient_check",
+        "derivation",
+        "timing_cpu",
+    }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)
         return
@@ -207,7 +219,7 @@ def test_a_table_of_one_row_is_drawn(stem):
     assert isinstance(drawn(stem, *frames), Figure)
 
 
-@pytest.mark.parametrize("stem", [stem for stem in figures.FIGURES if stem != "fusion"])
+@pytest.mark.parametrize("stem", [stem for stem in figures.FIGURES if stem not in {"fusion", "pipeline"}])
 def test_a_table_without_a_measured_row_says_why(stem):
     frames = [sample(name) for name in module(stem).TABLES]
     for frame in frames:
@@ -218,8 +230,9 @@ def test_a_table_without_a_measured_row_says_why(stem):
 
 
 def test_an_empty_table_says_so():
-    figure = drawn("fusion", sample("traffic_steps").iloc[:0])
-    assert "the table is empty" in figure.texts[0].get_text()
+    for stem in ("fusion", "pipeline"):
+        figure = drawn(stem, sample("traffic_steps").iloc[:0])
+        assert "the table is empty" in figure.texts[0].get_text()
 
 
 def test_unmeasured_rows_are_left_out():
@@ -230,7 +243,7 @@ def test_unmeasured_rows_are_left_out():
 
 def test_a_kernel_has_one_colour_in_all_figures():
     seen: dict[str, set[str]] = {}
-    for stem in ("backward_error", "eps", "timing_cpu", "roofline", "scaling"):
+    for stem in ("backward_error", "eps", "timing_shapes", "roofline", "scaling"):
         legend = whole(stem).legends[0]
         for text, drawing in zip(legend.get_texts(), legend.legend_handles, strict=True):
             if isinstance(drawing, Line2D):

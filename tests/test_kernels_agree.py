@@ -179,7 +179,5 @@ def test_gamma_may_be_float32_beside_16_bit_x(kernel, dtype, problem):
     assert worst_error_u(narrowed, *data) <= TOLERANCE_U[dtype]
 
 
-def test_every_kernel_says_why_it_lacks_a_dtype():
-    missing = {name: dict(KERNELS[name].unsupported) for name in HOST if KERNELS[name].unsupported}
-    reason = "Numba's CPU target has no float16 or bfloat16 arithmetic"
-    assert missing == {"numba_fused": {"float16": reason, "bfloat16": reason}}
+def test_every_kernel_takes_every_dtype():
+    assert [name for name in HOST if KERNELS[name].unsupported] == []

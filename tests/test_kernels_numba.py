@@ -6,7 +6,7 @@ import pytest
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_fused, numba_rows
+from layernorm_backward.kernels import KERNELS, numba_fused, numba_plan, numba_rows
 
 EPS = 1e-5
 
@@ -77,9 +77,9 @@ def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(hidden):
 
 def test_chunks_depend_on_the_rows_only_and_keep_partial_sums_small():
     for rows in (0, 1, 63, 64, 127, 128, 4096, 10**6):
-        chunks = numba_fused.chunks(rows)
-        assert 1 <= chunks <= max(1, min(rows / 64, 256))
-    assert numba_fused.chunks(10**6) == 256
+        chunks = numba_plan.chunks(rows)
+        assert 1 <= chunks <= max(1, min(rows / 32, 8), min(rows / 64, 256))
+    assert numba_plan.chunks(10**6) == 256
 
 
 def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
@@ -90,7 +90,40 @@ def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
     assert np.array_equal(saved.rstd, np.full((3, 1), 1 / np.sqrt(np.float32(EPS))))
 
 
-def test_no_compiler_flag_assumes_that_there_is_no_nan_or_infinity():
-    for flags in (numba_rows.SUMS, numba_rows.ELEMENTS, numba_rows.ROUNDED):
-        assert not {"nnan", "ninf", "fast"} & set(flags["fastmath"] or ())
-        assert flags["fastmath"] is not True
+def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_is_no_nan():
+    for flags in (numba_rows.INLINE, numba_rows.PLAIN):
+        assert "fastmath" not in flags
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128)], ids=str)
+def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
+    """Rows at a time, prefetching, and streaming stores where lines are whole."""
+    x, gamma, beta, dy = problem(shape, dtype)
+    default = numba_plan.choose(*shape, x.dtype)
+    found = []
+    for group, ahead, stream in ((1, 0, False), (2, 8, True), (4, 3, True), (4, 0, False)):
+        plan = default._replace(group=group, ahead=ahead, stream=stream)
+        y, saved = numba_fused.forward(x, gamma, beta, EPS, plan=plan)
+        found.append((y, saved.mean, saved.rstd, *numba_fused.backward(dy, saved, plan=plan)))
+    for results in found[1:]:
+        for result, first in zip(results, found[0], strict=True):
+            assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
+
+
+def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
+    rng = inputs.generator(3)
+    x = inputs.rows(rng, 64, 1024, np.float32, mean=inputs.mean_of_kappa(1e6))
+    gamma = np.ones(1024, np.float32)
+    dy = inputs.upstream(rng, "shifted", x)
+    _, saved = numba_fused.forward(x, gamma, gamma, EPS)
+    default = numba_plan.choose(*x.shape, x.dtype)
+    right = oracle.backward(*map(inputs.values, (x, gamma, dy)), EPS).dx
+    errors = {
+        recentre: float(
+            error_u(numba_fused.backward(dy, saved, plan=default._replace(recentre=recentre))[0], right).max()
+        )
+        for recentre in (True, False)
+    }
+    assert errors[True] < 4
+    assert errors[False] > 1e3

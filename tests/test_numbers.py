@@ -9,6 +9,7 @@ import yaml
 
 from layernorm_backward import tables
 from layernorm_backward.paper import numbers
+from layernorm_backward.paper.selection import select
 from workspace import ROOT
 
 DERIVATION = pd.DataFrame(
@@ -111,3 +112,10 @@ def test_every_number_is_written_in_the_paper_or_divides_one_that_is():
     written = set(re.findall(r"\bn\.(\w+)", template))
     divisors = {entry.per for entry in entries.values()}
     assert [name for name in entries if name not in written | divisors] == []
+
+
+def test_max_stands_for_the_largest_number_that_is_left():
+    cells = pd.DataFrame({"kernel": ["a", "a", "b"], "threads": [1, 4, 8], "time": [1.0, 2.0, 3.0]})
+    assert select(cells, {"kernel": "a", "threads": "max"})["time"].tolist() == [2.0]
+    assert select(cells, {"threads": ["max", 1]})["time"].tolist() == [1.0, 3.0]
+    assert select(cells, {"kernel": "c", "threads": "max"}).empty

@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> dict[str, Path]:
 def filled(text: str, run: dict[str, Path], tmp_path: Path) -> str:
     template = tmp_path / "paper.md.j2"
     template.write_text(text, encoding="utf-8")
-    return markdown(template, context(**run))
+    return markdown(template, context(**run, folder=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from layernorm_backward.experiments import scaling, scaling_points
+from layernorm_backward.experiments._memory import memory
 from layernorm_backward.experiments._prepared import buffers
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.tabulate import table
 
 SIZES = 2 ** np.arange(6, 17)
@@ -15,7 +15,7 @@ SIZES = 2 ** np.arange(6, 17)
 def points(seconds, peak=None, **changed):
     rows = [
         {"kernel": "compact", "direction": "forward", "axis": "rows", "hidden": 8, "dtype": "float64"}
-        | {"rows": size, "median_s": time, "peak_bytes": memory}
+        | {"rows": size, "median_s": time, "overhead_s": 0.0, "peak_bytes": memory, "extra_bytes": 1e3}
         | changed
         for size, time, memory in zip(SIZES, seconds, SIZES if peak is None else peak, strict=True)
     ]
@@ -28,7 +28,9 @@ def exponent(quantity, found):
 
 def test_a_known_exponent_is_found_with_its_interval():
     noise = np.exp(0.02 * np.random.default_rng(1).standard_normal(SIZES.size))
-    found = scaling.run(decades=3.1, scaling_points=points(1e-9 * SIZES**1.5 * noise, peak=3 * SIZES))
+    found = scaling.run(
+        decades=3.1, above=1.0, scaling_points=points(1e-9 * SIZES**1.5 * noise, peak=3 * SIZES)
+    )
     time = exponent("time", found)
     assert time["exponent_low"] <= 1.5 <= time["exponent_high"]
     assert time["exponent_high"] - time["exponent_low"] < 0.1
@@ -39,38 +41,73 @@ def test_a_known_exponent_is_found_with_its_interval():
 def test_one_spoilt_point_does_not_move_the_exponent():
     seconds = 1e-9 * SIZES.astype(float)
     seconds[-1] *= 10
-    assert exponent("time", scaling.run(decades=3.1, scaling_points=points(seconds)))["exponent"] < 1.1
+    assert (
+        exponent("time", scaling.run(decades=3.1, above=1.0, scaling_points=points(seconds)))["exponent"]
+        < 1.1
+    )
 
 
 def test_only_the_upper_decades_are_fitted():
     seconds = 1e-9 * np.maximum(SIZES, 600)  # small sizes cost the same: the call itself
-    whole = exponent("time", scaling.run(decades=3.1, scaling_points=points(seconds)))
-    upper = exponent("time", scaling.run(decades=2.0, scaling_points=points(seconds)))
+    whole = exponent("time", scaling.run(decades=3.1, above=1.0, scaling_points=points(seconds)))
+    upper = exponent("time", scaling.run(decades=2.0, above=1.0, scaling_points=points(seconds)))
     assert whole["exponent"] < 0.99 and upper["exponent"] == pytest.approx(1)
     assert upper["points"] == 7
 
 
 def test_too_few_points_leave_a_reason():
-    found = scaling.run(decades=0.5, scaling_points=points(SIZES.astype(float)))
+    found = scaling.run(decades=0.5, above=1.0, scaling_points=points(SIZES.astype(float)))
     assert set(found["reason"]) == {"2 points; a fit needs 3"}
-    found = scaling.run(decades=2, scaling_points=points(SIZES.astype(float), reason="not measured"))
+    found = scaling.run(
+        decades=2, above=1.0, scaling_points=points(SIZES.astype(float), reason="not measured")
+    )
     assert set(found["reason"]) == {"0 points; a fit needs 3"}
 
 
 def test_decades_that_are_not_positive_are_refused():
     with pytest.raises(ValueError, match="decades is 0; allowed: more than 0"):
-        scaling.run(decades=0, scaling_points=points(SIZES.astype(float)))
+        scaling.run(decades=0, above=1.0, scaling_points=points(SIZES.astype(float)))
 
 
-@pytest.mark.parametrize("name, temporaries", [("compact", (4, 5.1)), ("numba_fused", (1, 1.1))])
-def test_peak_memory_is_the_inputs_and_what_the_call_allocates(name, temporaries):
-    arrays = buffers((256, 64), "float64", seed=1)
-    tensor, kernel = arrays.x.nbytes, KERNELS[name]
-    _, saved = kernel.forward(arrays.x, arrays.gamma, arrays.beta, 1e-5)
-    given = tensor + saved_bytes(saved)
-    allocated = scaling_points.peak_bytes(kernel, "backward", arrays) - given
-    low, high = temporaries
-    assert low * tensor <= allocated <= high * tensor
+def test_times_near_the_cost_of_a_call_are_left_out():
+    seconds = 1e-6 + 1e-9 * SIZES
+    found = {
+        above: exponent("time", scaling.run(decades=3.1, above=above, scaling_points=late(seconds)))
+        for above in (1.0, 10.0)
+    }
+    assert found[1.0]["points"] == SIZES.size and found[1.0]["exponent"] < 0.9
+    assert found[10.0]["points"] == 3 and found[10.0]["exponent"] > 0.95
+    assert (
+        exponent("memory", scaling.run(decades=3.1, above=10.0, scaling_points=late(seconds)))["points"]
+        == SIZES.size
+    )
+
+
+def late(seconds):
+    return points(seconds, overhead_s=1e-6)
+
+
+def test_a_limit_below_the_cost_of_a_call_is_refused():
+    with pytest.raises(ValueError, match=r"above is 0\.5; allowed: 1 or more"):
+        scaling.run(decades=1, above=0.5, scaling_points=points(SIZES.astype(float)))
+
+
+@pytest.mark.parametrize(("name", "arrays"), [("compact", (2.9, 3.1)), ("numpy_blocked", (0, 0.1))])
+def test_extra_memory_is_what_is_neither_input_nor_result(name, arrays):
+    data = buffers((4096, 512), "float64", seed=1)
+    found = memory(KERNELS[name], "backward", data)
+    low, high = arrays
+    assert low * data.x.nbytes <= found.extra_bytes <= high * data.x.nbytes
+    assert found.extra_share == pytest.approx(found.extra_bytes / (found.peak_bytes - found.extra_bytes))
+    assert found.peak_bytes > 3 * data.x.nbytes
+
+
+def test_what_the_forward_pass_saves_is_no_extra_memory():
+    data = buffers((4096, 64), "float64", seed=1)
+    KERNELS["numba_fused"].forward(data.x, data.gamma, data.beta, 1e-5)  # compiles, or loads
+    assert memory(KERNELS["numba_fused"], "forward", data).extra_bytes < 16 * 4096 / 2
+    with pytest.raises(ValueError, match="direction is 'both'; allowed: forward, backward"):
+        memory(KERNELS["compact"], "both", data)
 
 
 def test_a_point_is_measured_for_every_kernel_and_direction():
@@ -78,7 +115,7 @@ def test_a_point_is_measured_for_every_kernel_and_direction():
         kernels=["compact", "numba_fused"],
         directions=["forward", "backward"],
         axes={"rows": [8, 16], "hidden": [32]},
-        fixed=4,
+        fixed={"rows": 4, "hidden": 4},
         dtype="float64",
         repeats=2,
         at_least=2,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import stopwatch
+from layernorm_backward import clock
 from layernorm_backward.stopwatch import compare, ratio, summary, threads
 
 
@@ -102,16 +102,16 @@ def test_a_name_without_samples_is_told_with_those_there_are():
 
 
 def test_waiting_in_the_run_queue_is_marked(monkeypatch):
-    clock = iter(range(1000))
-    monkeypatch.setattr(stopwatch, "_run_queue_s", lambda: next(clock))
+    waited = iter(range(1000))
+    monkeypatch.setattr(clock, "run_queue_s", lambda: next(waited))
     assert compare({"a": int}, repeats=3, seed=0)["waited"].all()
-    monkeypatch.setattr(stopwatch, "_run_queue_s", lambda: float("nan"))
+    monkeypatch.setattr(clock, "run_queue_s", lambda: float("nan"))
     assert not compare({"a": int}, repeats=3, seed=0)["waited"].any()
 
 
 def test_off_linux_the_run_queue_is_unknown(monkeypatch, tmp_path):
-    monkeypatch.setattr(stopwatch, "_TASKS", tmp_path / "missing")
-    assert np.isnan(stopwatch._run_queue_s())
+    monkeypatch.setattr(clock, "_TASKS", tmp_path / "missing")
+    assert np.isnan(clock.run_queue_s())
 
 
 def test_threads_are_set_for_numba_and_given_back_after_a_fault():

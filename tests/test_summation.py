@@ -11,8 +11,7 @@ from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments import summation
 from layernorm_backward.experiments._orders import ORDERS
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.numba_fused import chunks
-from layernorm_backward.kernels.numba_rows import ROWS
+from layernorm_backward.kernels.numba_plan import BLOCK, chunks
 from layernorm_backward.sums import chunked_depth, chunked_sum, compensated_tree, running_sum
 from selection import select
 
@@ -61,15 +60,15 @@ def test_the_chunked_sum_is_that_of_the_fused_kernel_to_the_last_bit(dtype):
     _, saved = KERNELS["numba_fused"].forward(x, gamma, gamma, 1e-5)
     dbeta = KERNELS["numba_fused"].backward(x + 1, saved)[2]
     terms = np.ascontiguousarray((x + 1).T)
-    assert np.array_equal(chunked_sum(terms, chunks(len(x)), ROWS), dbeta)
-    assert not np.array_equal(chunked_sum(terms, chunks(len(x)), ROWS // 2), dbeta)
+    assert np.array_equal(chunked_sum(terms, chunks(len(x)), BLOCK), dbeta)
+    assert not np.array_equal(chunked_sum(terms, chunks(len(x)), 4 * BLOCK), dbeta)
 
 
 def test_the_depth_of_a_chunked_sum_is_that_of_block_chunk_and_tree():
-    assert chunked_depth(64, 1, 64) == 63
-    assert chunked_depth(65, 1, 64) == 63 + 1
-    assert chunked_depth(128, 2, 64) == 63 + 1
-    assert chunked_depth(3906 * 256, 256, 64) == 63 + 61 + 8
+    assert chunked_depth(16, 1, 16) == 15
+    assert chunked_depth(33, 1, 16) == 15 + 2
+    assert chunked_depth(32, 2, 16) == 15 + 1
+    assert chunked_depth(3904 * 256, 256, 16) == 15 + 8 + 8
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

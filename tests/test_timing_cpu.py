@@ -6,24 +6,39 @@ import time
 import numpy as np
 import pytest
 
-from layernorm_backward import machine
-from layernorm_backward.experiments import _prepared, timing_cpu
+from layernorm_backward import inputs, machine
+from layernorm_backward.difference import Ratio, differs
+from layernorm_backward.experiments import _prepared, _shapes, timing_cpu
+from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
 
+PUBLISHED = {
+    "kernels": ["compact", "overcached", "numba_fused"],
+    "directions": ["forward", "backward"],
+    "sizes": [(2, 3, 32)],
+    "dtypes": ["float64"],
+    "gamma_dtypes": ["same"],
+    "threads": [1, "all"],
+}
 ARGUMENTS = {
     "kernels": ["compact", "overcached", "numba_fused"],
     "threaded": ["numba_fused"],
-    "directions": ["forward", "backward"],
-    "shapes": [(2, 3, 32)],
-    "dtypes": ["float64"],
-    "threads": [1, "all"],
+    "sets": {"published": PUBLISHED},
     "repeats": 2,
     "at_least": 2,
     "budget_s": 0.0,
-    "error_rows": 4,
+    "error_elements": 128,
     "error_limit_u": 100.0,
     "seed": 2,
 }
+
+
+def only(*kernels, **changed):
+    return {
+        "kernels": list(kernels),
+        "threaded": [],
+        "sets": {"one": PUBLISHED | {"kernels": list(kernels)} | changed},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +73,8 @@ def test_each_row_names_the_roof_of_its_direction_and_compact_is_its_own_partner
 def test_the_samples_hold_kernels_and_roofs_of_each_cell(measured):
     _, samples = measured
     names = samples.groupby(["direction", "threads"])["name"].agg(set)
-    assert names["backward", 1] == {"compact", "overcached", "numba_fused", "triad", "triad_nt"}
+    kernels = {"compact", "overcached", "numba_fused"}
+    assert names["backward", 1] == kernels | {"triad", "triad_nt", "triad_again"}
     assert "compact" in names["forward", machine.usable_cores()]
 
 
@@ -81,8 +97,7 @@ def test_a_wrong_kernel_is_not_timed_and_the_row_says_why(monkeypatch):
 
     kernels = {"compact": dataclasses.replace(compact, backward=wrong), "overcached": KERNELS["overcached"]}
     monkeypatch.setattr(timing_cpu, "KERNELS", kernels)
-    changed = {"kernels": list(kernels), "threaded": [], "threads": [1]}
-    found, samples = timing_cpu.run(**ARGUMENTS | changed)
+    found, samples = timing_cpu.run(**ARGUMENTS | only(*kernels, threads=[1]))
     row = found[(found["kernel"] == "compact") & (found["direction"] == "backward")].iloc[0]
     assert row["reason"].startswith("wrong: an error of") and np.isnan(row["median_s"])
     other = found[(found["kernel"] == "overcached") & (found["direction"] == "backward")].iloc[0]
@@ -90,14 +105,60 @@ def test_a_wrong_kernel_is_not_timed_and_the_row_says_why(monkeypatch):
     assert "compact" not in set(samples.loc[samples["direction"] == "backward", "name"])
 
 
-@pytest.mark.parametrize(
-    "cache, residency", [(2 * 6 * 32 * 8, "cache"), (2 * 6 * 32 * 8 - 1, "memory"), (0, "")]
-)
-def test_residency_is_memory_where_what_is_touched_exceeds_the_last_level_cache(
-    monkeypatch, cache, residency
-):
-    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: cache)
-    assert timing_cpu._cell((2, 3, 32), "float64", "forward")["residency"] == residency
+@pytest.mark.parametrize("size, where", [(100, "cache"), (101, "partly"), (399, "partly"), (400, "memory")])
+def test_residency_is_memory_from_four_times_the_last_level_cache_on(monkeypatch, size, where):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 100)
+    assert _shapes.residency(size) == where
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 0)
+    assert _shapes.residency(size) == ""
+
+
+def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_told(monkeypatch):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3000)
+    assert _shapes.sized(10, "float32", "backward", "beyond_cache", 1 << 20) == (100, "")
+    assert _shapes.sized(10, "float16", "both", "beyond_cache", 1 << 20) == (150, "")
+    rows, note = _shapes.sized(10, "float32", "backward", "beyond_cache", 6000)
+    assert rows == 50 and note == "12000 bytes were wanted; a third of the available memory holds 6000"
+    with pytest.raises(ValueError, match="a row of 10 takes 120 bytes; allowed: 100"):
+        _shapes.sized(10, "float32", "backward", "beyond_cache", 100)
+
+
+def test_a_cell_of_two_sets_is_timed_once_with_the_kernels_of_both():
+    one = PUBLISHED | {"kernels": ["compact"], "directions": ["forward"], "threads": [1]}
+    wanted = cells(
+        {"one": one, "two": one | {"kernels": ["numba_fused", "compact"]}}, ARGUMENTS["kernels"], 1 << 20
+    )
+    assert list(wanted.values()) == [{1: ["compact", "numba_fused"]}]
+    with pytest.raises(ValueError, match=r"sets: one: kernels names \['compact'\]"):
+        cells({"one": one}, ["numba_fused"], 1 << 20)
+
+
+def test_gamma_is_float32_beside_16_bits_only():
+    both = PUBLISHED | {"dtypes": ["float32", "bfloat16"], "gamma_dtypes": ["same", "float32"]}
+    beside = {(cell.dtype, cell.gamma_dtype) for cell in cells({"one": both}, ARGUMENTS["kernels"], 1 << 20)}
+    assert beside == {("float32", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")}
+
+
+def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
+    pool = _prepared.Pool(1 << 16, 1)
+    for dtype in ("float64", "float32", "float16", "bfloat16"):
+        x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
+        assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
+        assert len(np.unique(x[0], axis=0)) == 64
+
+
+def test_forward_then_backward_writes_both_results_and_counts_five_accesses():
+    found, _ = timing_cpu.run(**ARGUMENTS | only("compact", directions=["both"], threads=[1]))
+    row = found.iloc[0]
+    assert row["roof_operation"].startswith("copy_triad") and row["bytes"] == 4 * 6 * 32 * 8
+    assert row["useful_gb_per_s"] == pytest.approx(5 * 6 * 32 * 8 / row["median_s"] / 1e9)
+
+
+def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1():
+    assert differs(Ratio(1.1, 1.05, 1.2), 0.02)
+    assert not differs(Ratio(1.1, 0.99, 1.2), 0.02)
+    assert not differs(Ratio(1.1, 1.05, 1.2), 0.11)
+    assert not differs(Ratio(1.1, float("nan"), float("nan")), 0.0)
 
 
 def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
@@ -105,7 +166,7 @@ def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
     ready, refused = _prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
     assert refused == {} and ready["compact"].error_u_max < 10
     arrays.out[-1] *= 2  # the last row is among those looked at
-    assert _prepared._error_u_max("backward", arrays, 2, 1e-5) > 1e14
+    assert _prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
 
 
 def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
@@ -125,7 +186,7 @@ def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
 
 @pytest.mark.parametrize(
     "changed, message",
-    [({"kernels": ["compat"]}, "unknown kernel 'compat'"), ({"threaded": ["recentred"]}, "threaded names")],
+    [(only("compat"), "unknown kernel 'compat'"), ({"threaded": ["recentred"]}, "threaded names")],
 )
 def test_unknown_kernels_are_refused(changed, message):
     with pytest.raises(ValueError, match=message):
@@ -135,6 +196,6 @@ def test_unknown_kernels_are_refused(changed, message):
 def test_a_dtype_that_a_kernel_lacks_leaves_a_row_with_its_reason(monkeypatch):
     lacking = dataclasses.replace(KERNELS["compact"], unsupported={"float64": "no doubles here"})
     monkeypatch.setattr(timing_cpu, "KERNELS", {"compact": lacking})
-    found, samples = timing_cpu.run(**ARGUMENTS | {"kernels": ["compact"], "threaded": []})
+    found, samples = timing_cpu.run(**ARGUMENTS | only("compact"))
     assert set(found["reason"]) == {"no doubles here"}
     assert found["median_s"].isna().all() and samples.empty

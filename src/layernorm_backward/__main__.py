@@ -4,8 +4,8 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 
 from layernorm_backward import config, experiments, figures, files, tables
 from layernorm_backward.provenance import constant
@@ -13,14 +13,14 @@ from layernorm_backward.provenance import constant
 
 def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
-    from layernorm_backward.record import record
+    from layernorm_backward.record import begin, record
 
     name = experiments.module_name(stem)
     run = importlib.import_module(name).run
     needs = constant(name, "NEEDS")
     arguments = config.load(config_path, run, needs)
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
-    started = datetime.now(UTC)
+    started = begin()
     result = run(**arguments, **inputs)
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
@@ -46,9 +46,9 @@ def figure(stem: str, tables_dir: Path, out: Path) -> None:
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
     """Judge every claim by its predicate over the tables; fails where one of ours does not hold."""
     from layernorm_backward.paper import claims as judge
-    from layernorm_backward.record import record
+    from layernorm_backward.record import begin, record
 
-    started = datetime.now(UTC)
+    started = begin()
     judged = judge.run(claims_yaml, tables_dir)
     meta = record(judge.__name__, {}, claims_yaml, started) | {"study": tables_dir.parent.name}
     tables.write(judged, table, meta)
@@ -59,9 +59,9 @@ def comparison(tables_dir: Path, table: Path) -> None:
     """Compare a run's tables with the archived ones of the same study; writes a row a table."""
     from layernorm_backward import study
     from layernorm_backward.paper import comparison as compare
-    from layernorm_backward.record import record
+    from layernorm_backward.record import begin, record
 
-    started = datetime.now(UTC)
+    started = begin()
     name = tables_dir.parent.name
     compared = compare.run(tables_dir, study.stems(name))
     tables.write(compared, table, record(compare.__name__, {}, study.CONFIG / name / "-", started))
@@ -105,12 +105,12 @@ def promote(results: Path, machine: str) -> None:
 
 def compile_kernels() -> None:
     """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
-    from layernorm_backward.dtypes import dtype_of
-    from layernorm_backward.kernels import KERNELS
-    from layernorm_backward.kernels.numba_rows import compiled
+    from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
+    from layernorm_backward.kernels.numba_chunks import add_chunks, passes
 
-    for name in KERNELS["numba_fused"].dtypes:
-        compiled(dtype_of(name))
+    for name in DTYPE_NAMES:
+        passes(name)
+        add_chunks(sum_dtype(dtype_of(name)).name)
 
 
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
@@ -135,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(stem, help=f"measure the table {stem}{also}")
         sub.set_defaults(function=measure, stem=stem)
         _add_arguments(sub, ("config_path", "table"))
+    commands.add_parser("bench", help="time a kernel beside its roof and ours (`bench --help`)")
     for name, (function, arguments) in _COMMANDS.items():
         sub = commands.add_parser(name, help=function.__doc__)
         sub.set_defaults(function=function)
@@ -155,6 +156,11 @@ def _names_an_implementation(words: list[str]) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; an error in a config, a table or a value ends in one line and exit code 1."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["bench"]:
+        started = perf_counter()
+        from layernorm_backward.bench import command
+
+        return command.main(words[1:], spent_s=perf_counter() - started)
     if _names_an_implementation(words):
         from layernorm_backward.audit import command
 

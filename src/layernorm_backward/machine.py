@@ -36,13 +36,14 @@ def describe() -> dict[str, str | int | float]:
     return {
         "cpu": cpu_model(),
         "cores_usable": usable_cores(),
+        "affinity": affinity(),
         "cores_physical": psutil.cpu_count(logical=False) or 0,
         "cores_logical": psutil.cpu_count() or 0,
         "l1d_bytes": caches.get("l1d", 0),
         "l2_bytes": caches.get("l2", 0),
         "last_level_cache_bytes": caches.get("last_level", 0),
         "memory_bytes": psutil.virtual_memory().total,
-        "load_1min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
+        "load_1min": load_1min(),
         "architecture": platform.machine(),
         "os": _operating_system(),
         "python": platform.python_version(),
@@ -55,6 +56,24 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def affinity() -> str:
+    """The logical cores that this process may run on, as ranges ("0-3,8"); "" where none are set."""
+    if not hasattr(os, "sched_getaffinity"):
+        return ""
+    ranges: list[list[int]] = []
+    for core in sorted(os.sched_getaffinity(0)):
+        if ranges and core == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [core]
+        else:
+            ranges.append([core])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def load_1min() -> float:
+    """Processes that ran or waited for a core, averaged over the last minute; 0 where it is not told."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0
 
 
 def last_level_cache_bytes() -> int:

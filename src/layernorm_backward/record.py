@@ -3,21 +3,41 @@
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from layernorm_backward import machine
+from layernorm_backward import clock, machine
 from layernorm_backward.provenance import code_hash
 
 
-def record(module: str, config: dict[str, Any], config_path: Path, started: datetime) -> dict[str, Any]:
-    """What a reader needs to judge and to repeat a table; `started` is in UTC."""
+class Started(NamedTuple):
+    """When a run began (UTC), the load there was, and the seconds its threads had waited for a core."""
+
+    date: datetime
+    load_1min: float
+    waited_s: float
+
+
+def begin() -> Started:
+    """The state of things before a run, for its record."""
+    return Started(datetime.now(UTC), machine.load_1min(), clock.run_queue_s())
+
+
+def record(module: str, config: dict[str, Any], config_path: Path, started: Started) -> dict[str, Any]:
+    """What a reader needs to judge and to repeat a table.
+
+    The load is that of before; the one after is in `machine`. waited_s are the seconds that the threads of
+    this run stood in the run queue, ready but without a core (null where the system does not tell).
+    """
+    waited_s = clock.run_queue_s() - started.waited_s
     return {
         "study": config_path.parent.name,
         "config": config,
         "code_hash": code_hash(module, config.get("kernels", ())),
         "commit": commit(),
-        "date": started.isoformat(timespec="seconds"),
-        "duration_s": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "date": started.date.isoformat(timespec="seconds"),
+        "duration_s": round((datetime.now(UTC) - started.date).total_seconds(), 3),
+        "load_1min_before": started.load_1min,
+        "waited_s": round(max(waited_s, 0.0), 3) if waited_s == waited_s else None,
         "machine": machine.describe(),
     }
 

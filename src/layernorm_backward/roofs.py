@@ -16,10 +16,12 @@ from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
 from layernorm_backward import peak
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.streams import LINE, non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
+__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "stream"]
 ACCESSES = {"copy": 2, "copy_nt": 2, "triad": 3, "triad_nt": 3}
 SCALE = 0.5
 
@@ -27,15 +29,6 @@ SCALE = 0.5
 def missing(operation: str) -> str:
     """Empty where the operation can run here, else the reason why it cannot."""
     return non_temporal_missing() if operation.endswith("_nt") else ""
-
-
-def aligned_empty(shape: int | tuple[int, ...], dtype: DTypeLike, align: int = 4096) -> NDArray:
-    """An array like np.empty whose first element lies at a multiple of `align` bytes."""
-    dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
-    raw = np.empty(size + align, np.uint8)
-    start = -raw.ctypes.data % align
-    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) -> Callable[[], None]:

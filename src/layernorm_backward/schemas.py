@@ -37,6 +37,11 @@ def _schema(keys: str, values: str, repeats: float | None = 0.0) -> Schema:
     return Schema(_columns(keys), _columns(values), repeats)
 
 
+def _interval(name: str) -> str:
+    """The columns of a ratio with its interval."""
+    return f"{name}:float {name}_low:float {name}_high:float"
+
+
 _LOGARITHMS = 1e-9  # fitted to logarithms, whose last bit is the library's
 _PRODUCTS = 1e-2  # behind matrix products, whose order of sums is the library's; medians over few rows
 
@@ -155,31 +160,55 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "timing_cpu": _schema(
         "kernel direction dtype gamma_dtype shape threads:int",
-        f"rows:int hidden:int {_TIMES} useful_gb_per_s:float roof_operation roof_fraction:float "
-        "roof_fraction_low:float roof_fraction_high:float compact_ratio:float compact_ratio_low:float "
-        "compact_ratio_high:float residency saved_bytes:int saved_extra_bytes:int saved_arrays:int "
-        "saved_scalars:int error_u_max:float reason",
+        f"rows:int hidden:int bytes:int residency {_TIMES} useful_gb_per_s:float roof_operation "
+        f"roof_gb_per_s:float {_interval('roof_fraction')} differs:bool noise:float "
+        f"{_interval('compact_ratio')} {_interval('overcached_ratio')} "
+        f"{_interval('numpy_blocked_ratio')} saved_bytes:int saved_extra_bytes:int "
+        "saved_arrays:int saved_scalars:int error_u_max:float note reason",
         repeats=None,
     ),
+    "peers_cpu": _schema(
+        "kernel setting direction dtype gamma_dtype shape threads:int",
+        f"rows:int hidden:int bytes:int residency {_TIMES} useful_gb_per_s:float roof_operation "
+        f"roof_gb_per_s:float {_interval('roof_fraction')} {_interval('ours_ratio')} differs:bool "
+        "noise:float cores_busy:float idle_share:float page_faults:float error_u_max:float "
+        "sums_difference_u:float version note reason",
+        repeats=None,
+    ),
+    "kernel_costs": _schema(
+        "variant direction dtype hidden:int threads:int working_set",
+        "rows:int bytes:int residency group:int ahead:int stream:bool chunks:int block:int recentre:bool "
+        f"{_TIMES} {_interval('cost')} noise:float differs:bool error_u_max:float kappa:float "
+        "kappa_error_u_max:float bits_equal:bool note reason",
+        repeats=None,
+    ),
+    "compile_time": _schema("kernel dtype direction cache", f"{_TIMES} reason", repeats=None),
     "traffic_cpu": _schema(
         "kernel direction dtype rows:int hidden:int",
         "operations_per_element:float accesses_per_element:float counted_operations_per_element:float "
-        "counted_accesses_per_element:float reductions:int modelled_bytes:float measured_bytes:float "
-        "minimum_bytes:float method reason",
+        "counted_accesses_per_element:float reductions:int stores minimum_bytes:float modelled_bytes:float "
+        "measured_bytes:float measured_over_minimum:float method counter reason",
         repeats=None,
     ),
     "traffic_steps": _schema(
         "kernel direction step:int",
-        "name reads:float cached:float writes:float operations:float row_sums:int",
+        "name reads:float cached:float writes:float kept:float operations:float row_sums:int",
     ),
     "scaling_points": _schema(
         "kernel direction axis rows:int hidden:int dtype",
-        f"{_TIMES} peak_bytes:float reason",
+        f"{_TIMES} overhead_s:float peak_bytes:float extra_bytes:float extra_share:float chunks:float reason",
         repeats=None,
     ),
     "scaling": _schema(
         "kernel direction axis quantity",
         "exponent:float exponent_low:float exponent_high:float points:int reason",
+        repeats=None,
+    ),
+    "bench": _schema(
+        "kernel direction dtype gamma_dtype rows:int hidden:int threads:int against",
+        f"{_TIMES} useful_gb_per_s:float against_median_s:float against_gb_per_s:float {_interval('ratio')} "
+        "noise:float differs:bool bytes:int residency y_error_u:float dx_error_u:float dgamma_error_u:float "
+        "dbeta_error_u:float reason",
         repeats=None,
     ),
     "comparison": _schema(

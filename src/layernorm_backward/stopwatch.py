@@ -1,18 +1,19 @@
-"""Paired, interleaved timing: every repetition runs every call once, in a shuffled order.
+"""Paired, interleaved timing: a repetition runs every call once, in a shuffled order.
 
 A slow spell of the machine then falls on all calls alike, and the ratio of two calls is taken within a
-repetition, where it cancels. Every repetition is kept. Calls that are too short for the clock are repeated
-within a sample; the garbage collector is off. On Linux each sample also holds how long the threads of this
-process stood in the run queue, ready but without a core (/proc/self/task/*/schedstat); `waited` marks the
-samples where that is more than WAITED of the sample. Repetitions with a marked sample stay in the table of
-samples, and are left out of medians and ratios unless fewer than half of all, or than FEWEST, would remain.
+repetition, where it cancels. Every repetition is kept. A call that lasts longer than all others together runs
+in the first repetitions only. Calls that are too short for the clock are repeated within a sample; the
+garbage collector is off. On Linux each sample also holds how long the threads of this process stood in the
+run queue, ready but without a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is
+more than WAITED of the sample. Repetitions with a marked sample stay in the table of samples, and are left
+out of medians and ratios unless fewer than half of all, or than FEWEST, would remain.
 """
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
 from time import perf_counter
 from typing import NamedTuple
 
@@ -22,10 +23,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-Call = Callable[[], object]
+from layernorm_backward import clock
+from layernorm_backward.clock import Call
+from layernorm_backward.difference import Ratio
+
 WAITED = 0.05
 FEWEST = 5
-_TASKS = Path("/proc/self/task")
 
 
 class Summary(NamedTuple):
@@ -35,14 +38,6 @@ class Summary(NamedTuple):
     p20_s: float
     p80_s: float
     repeats: int
-
-
-class Ratio(NamedTuple):
-    """The median of paired ratios and its 95 % bootstrap interval."""
-
-    median: float
-    low: float
-    high: float
 
 
 def compare(
@@ -59,23 +54,28 @@ def compare(
 ) -> pd.DataFrame:
     """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
 
-    Each call runs `warmup` times untimed, then in each of `repeats` repetitions; after `at_least`
-    repetitions (default: all) it ends when `budget_s` seconds have passed. `lead` untimed runs precede each
-    sample, so that it meets its own arrays in the cache. A sample lasts at least `minimum_s` seconds and
-    holds `calls` runs; `seconds` is for one run. How many runs that takes is found by trying, but for calls
-    that are known to last far longer (`known_s`, seconds).
+    Each call runs `warmup` times untimed, then in each of `repeats` repetitions. After `at_least` of them
+    (default: all) a call that has used half of `budget_s` seconds takes no further part, and it ends when the
+    calls that are left have used all of it. `lead` untimed runs precede each sample, so that it meets its own
+    arrays in the cache. A sample lasts at least `minimum_s` seconds and holds `calls` runs; `seconds` is for
+    one run. How many runs that takes is found by trying, but for calls that are known to last far longer
+    (`known_s`, seconds).
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
+    share_s = budget_s / min(len(calls), 2)
     with _collector_off():
         long = {name for name, seconds in (known_s or {}).items() if seconds > 10 * minimum_s}
         loops = {name: 1 if name in long else _loops(calls[name], warmup, minimum_s) for name in calls}
-        started, samples = perf_counter(), []
+        samples, spent_s = [], dict.fromkeys(calls, 0.0)
         for repeat in range(repeats):
-            if repeat >= at_least and perf_counter() - started > budget_s:
+            left = [name for name in calls if repeat < at_least or spent_s[name] <= share_s]
+            if repeat >= at_least and sum(spent_s[name] for name in left) > budget_s:
                 break
-            for name in shuffle.permutation(list(calls)).tolist():
+            for name in shuffle.permutation(np.array(left, dtype=object)).tolist():
+                started = perf_counter()
                 samples.append((name, repeat, *_sample(calls[name], loops[name], lead)))
+                spent_s[name] += perf_counter() - started
     columns = ["name", "repeat", "seconds", "calls", "wait_s"]
     table = pd.DataFrame(samples, columns=columns)
     return table.assign(waited=table["wait_s"] > WAITED * table["seconds"] * table["calls"])
@@ -124,51 +124,33 @@ def threads(count: int) -> Iterator[None]:
 
 
 def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
-    """Seconds of each name, one per repetition, without the repetitions in which one of them waited."""
-    name, seconds, waited = (samples[column].to_numpy() for column in ("name", "seconds", "waited"))
+    """Seconds of each name in the repetitions that hold all, less those in which one of them waited."""
+    columns = ("name", "repeat", "seconds", "waited")
+    name, repeat, seconds, waited = (samples[column].to_numpy() for column in columns)
     missing = sorted(set(names) - set(name))
     if missing:
         raise ValueError(f"no samples of {missing}; there are: {sorted(set(name))}")
-    clean = ~np.any([waited[name == wanted] for wanted in names], axis=0)
+    shared = reduce(np.intersect1d, (repeat[name == wanted] for wanted in names))
+    held = [(name == wanted) & np.isin(repeat, shared) for wanted in names]
+    clean = ~np.any([waited[its] for its in held], axis=0)
     if clean.sum() < max(FEWEST, len(clean) / 2):
         clean[:] = True
-    return [seconds[name == wanted][clean] for wanted in names]
+    return [seconds[its][clean] for its in held]
 
 
 def _loops(call: Call, warmup: int, minimum_s: float) -> int:
     """How many runs make a sample of `minimum_s` seconds, by doubling; of three tries the fastest counts."""
-    _elapsed(call, warmup)
+    clock.elapsed(call, warmup)
     loops = 1
-    while min(_elapsed(call, loops) for _ in range(3)) < minimum_s:
+    while min(clock.elapsed(call, loops) for _ in range(3)) < minimum_s:
         loops *= 2
     return loops
 
 
 def _sample(call: Call, loops: int, lead: int) -> tuple[float, int, float]:
-    """Seconds a run, runs, and seconds in the run queue during them."""
-    _elapsed(call, lead)
-    before = _run_queue_s()
-    seconds = _elapsed(call, loops)
-    return seconds / loops, loops, _run_queue_s() - before
-
-
-def _elapsed(call: Call, loops: int) -> float:
-    rounds = range(loops)
-    started = perf_counter()
-    for _ in rounds:
-        call()
-    return perf_counter() - started
-
-
-def _run_queue_s() -> float:
-    """Seconds that this process's threads have stood in the run queue; NaN where the system is not Linux."""
-    if not _TASKS.exists():
-        return float("nan")
-    total = 0
-    for task in _TASKS.iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
-    return total / 1e9
+    """As `clock.sample`; a call that runs in another process brings its own `sample`, by the clock there."""
+    own = getattr(call, "sample", None)
+    return own(loops, lead) if own else clock.sample(call, loops, lead)
 
 
 @contextmanager

@@ -19,7 +19,18 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "pdf": ("auto", "latex", "typst"),
     "optional": ("auto", "live", "archive"),
 }
-TIMED = frozenset({"variance_time", "ceiling_cpu", "timing_cpu", "scaling_points"})
+TIMED = frozenset(
+    {
+        "variance_time",
+        "ceiling_cpu",
+        "timing_cpu",
+        "peers_cpu",
+        "kernel_costs",
+        "compile_time",
+        "scaling_points",
+        "traffic_cpu",
+    }
+)
 
 
 def choose(given: dict[str, object]) -> dict[str, str]:

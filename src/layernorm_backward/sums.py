@@ -30,24 +30,41 @@ def running_sum(terms: NDArray) -> NDArray:
 
 
 def chunked_sum(terms: NDArray, chunks: int, block: int) -> NDArray:
-    """The sum over the last axis of terms (..., n), n > 0: running in blocks, then in chunks, then a tree.
+    """The sum over the last axis of terms (..., n), n > 0: running in blocks, blocks and chunks in pairs.
 
-    Chunk i of `chunks` <= n begins at term i*n // chunks; its sum grows by the sums of `block` terms each.
+    Blocks have `block` terms; chunk i of `chunks` begins at block i*B // chunks of B. The blocks of a chunk
+    are added as a binary counter counts: two sums of as many blocks become one.
     """
-    count = terms.shape[-1]
-    ends = np.arange(chunks + 1) * count // chunks
-    longest = -(-int(np.max(np.diff(ends))) // block) * block
-    padded = np.zeros((*terms.shape[:-1], chunks, longest), terms.dtype)  # what is added to no term is 0
-    for chunk, (start, end) in enumerate(pairwise(ends)):
-        padded[..., chunk, : end - start] = terms[..., start:end]
-    blocks = running_sum(padded.reshape(*padded.shape[:-1], -1, block))
-    return tree_sum(running_sum(blocks))
+    blocks = -(-terms.shape[-1] // block)
+    ends = np.arange(chunks + 1) * blocks // chunks
+    longest = int(np.max(np.diff(ends)))
+    padded = np.zeros((*terms.shape[:-1], chunks, longest * block), terms.dtype)  # a 0 more changes no sum
+    for chunk, (start, end) in enumerate(pairwise(ends * block)):
+        part = terms[..., start:end]
+        padded[..., chunk, : part.shape[-1]] = part
+    return tree_sum(_counted(running_sum(padded.reshape(*padded.shape[:-1], longest, block))))
+
+
+def _counted(sums: NDArray) -> NDArray:
+    """The sum over the last axis in the order of a binary counter."""
+    levels: dict[int, NDArray] = {}
+    for number in range(sums.shape[-1]):
+        level, total = 0, sums[..., number]
+        while number >> level & 1:
+            total = total + levels.pop(level)
+            level += 1
+        levels[level] = total
+    total = np.zeros_like(sums[..., 0])
+    for level in sorted(levels):
+        total = total + levels[level]
+    return total
 
 
 def chunked_depth(count: int, chunks: int, block: int) -> int:
     """The additions that round a term of `chunked_sum`; the first of a running sum adds to nothing."""
-    longest = -(-count // chunks)
-    return min(longest, block) - 1 + -(-longest // block) - 1 + tree_depth(chunks)
+    blocks = -(-count // block)
+    longest = -(-blocks // chunks)
+    return min(count, block) - 1 + (longest.bit_length() if longest > 1 else 0) + tree_depth(chunks)
 
 
 def compensated_tree(terms: NDArray) -> tuple[NDArray, NDArray]:
@@ -88,6 +105,7 @@ def pairwise_depth(count: int) -> int:
     return block + tree_depth(-(-count // 112))
 
 
-def blocked_depth(count: int, block: int) -> int:
-    """The depth of `count` terms summed in blocks, each in any order, and the blocks one after the other."""
-    return min(count, block) - 1 + -(-count // block)
+def lanes_depth(count: int, lanes: int, block: int) -> int:
+    """The depth of `count` terms in lines of `lanes`: running in blocks and over blocks, lanes in pairs."""
+    lines = -(-count // lanes)
+    return min(lines, block) - 1 + -(-lines // block) - 1 + tree_depth(lanes)

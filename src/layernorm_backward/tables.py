@@ -18,9 +18,11 @@ class TableError(ValueError):
     """A table that does not hold what its schema says; the message names file, column and row."""
 
 
-def write(table: pd.DataFrame, path: Path, meta: dict[str, Any] | None = None) -> None:
-    """Check `table` against the schema of the path's stem, then write CSV and meta, each whole."""
-    table = _checked(table, _schema(path), path)
+def write(
+    table: pd.DataFrame, path: Path, meta: dict[str, Any] | None = None, *, stem: str | None = None
+) -> None:
+    """Check against the schema of `stem` (default: the path's), then write CSV and meta, each whole."""
+    table = _checked(table, _schema(path, stem), path)
     write_samples(table, path)
     record = dict(meta or {}) | {"table": path.name, "rows": len(table), "sha256": sha256(path)}
     with whole(meta_path(path)) as temporary:
@@ -33,13 +35,13 @@ def write_samples(samples: pd.DataFrame, path: Path) -> None:
         samples.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def read(path: Path, *, verify: bool = True) -> pd.DataFrame:
-    """Read a table, its columns in the types of its schema.
+def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.DataFrame:
+    """Read a table, its columns in the types of the schema of `stem` (default: the path's).
 
     Raises TableError where the file is missing, was cut or edited since it was written (its hash is in
     the meta file; `verify=False` skips that), or where a column is missing, unknown or of another type.
     """
-    schema = _schema(path)
+    schema = _schema(path, stem)
     if not path.exists():
         raise TableError(f"{path}: there is no such table; make it with: snakemake {path}")
     if verify:
@@ -72,10 +74,11 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _schema(path: Path) -> Schema:
-    if path.stem not in SCHEMAS:
-        raise TableError(f"{path}: no table is called {path.stem!r}; allowed: {', '.join(SCHEMAS)}")
-    return SCHEMAS[path.stem]
+def _schema(path: Path, stem: str | None) -> Schema:
+    name = stem or path.stem
+    if name not in SCHEMAS:
+        raise TableError(f"{path}: no table is called {name!r}; allowed: {', '.join(SCHEMAS)}")
+    return SCHEMAS[name]
 
 
 def _verify(path: Path) -> None:

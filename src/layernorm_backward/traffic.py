@@ -3,7 +3,8 @@
 A step counts, per element of x, its accesses to tensors of x's size (reads, writes) and its arithmetic
 operations (an addition, multiplication or division each; a sum over n numbers is n). Rows of statistics and
 vectors of length D are left out: they grow with N or D alone, or stay in the cache. `cached` are those reads
-that find their row in the cache, because the step before has just read it. `row_sums` are sums over D.
+that find their row or block in the cache, because a step before has just read it; `kept` those writes that
+are overwritten, or no longer wanted, before they leave it. `row_sums` are sums over D.
 
 In a NumPy kernel a step is one pass of a ufunc or a reduction. `separate` and `fused` are no kernels of ours:
 they are the textbook equations as one GPU or CPU kernel an equation, and as one kernel a direction.
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Direction = Literal["forward", "backward"]
+Stores = Literal["ordinary", "non-temporal"]
 
 
 class Step(NamedTuple):
@@ -25,14 +27,16 @@ class Step(NamedTuple):
     operations: float
     row_sums: int = 0
     cached: float = 0
+    kept: float = 0
 
 
 class Totals(NamedTuple):
-    """Sums over the steps; memory_reads are the reads that no cache answers."""
+    """Sums over the steps; the memory ones are those accesses that no cache answers."""
 
     reads: float
     memory_reads: float
     writes: float
+    memory_writes: float
     operations: float
     row_sums: float
 
@@ -40,20 +44,19 @@ class Totals(NamedTuple):
     def accesses(self) -> float:
         return self.reads + self.writes
 
-    @property
-    def memory_accesses(self) -> float:
+    def memory_accesses(self, stores: Stores) -> float:
         """Reads and writes that reach memory; an ordinary store reads its cache line first."""
-        return self.memory_reads + 2 * self.writes
+        return self.memory_reads + (2 if stores == "ordinary" else 1) * self.memory_writes
 
 
 def totals(steps: Iterable[Step]) -> Totals:
     """The totals of a model."""
     steps = tuple(steps)
-    reads, writes, operations, row_sums, cached = (
+    reads, writes, operations, row_sums, cached, kept = (
         sum(getattr(step, name) for step in steps)
-        for name in ("reads", "writes", "operations", "row_sums", "cached")
+        for name in ("reads", "writes", "operations", "row_sums", "cached", "kept")
     )
-    return Totals(reads, reads - cached, writes, operations, row_sums)
+    return Totals(reads, reads - cached, writes, writes - kept, operations, row_sums)
 
 
 _CENTRED_VARIANCE = (
@@ -84,6 +87,8 @@ _RECENTRE = (
     Step("mean of it", 1, 0, 1, row_sums=1),
     Step("z -= mean of it", 1, 1, 1),
 )
+
+_IN_CACHE = (1, 1, 1, 0, 1, 1)  # one pass over a block in the cache, into scratch that stays there
 
 MODELS: dict[str, dict[Direction, tuple[Step, ...]]] = {
     "reference": {
@@ -130,16 +135,43 @@ MODELS: dict[str, dict[Direction, tuple[Step, ...]]] = {
         ),
         "backward": (*_RECENTRE, Step("x_hat", 1, 1, 1), *_G, *_PARAMETERS),
     },
+    "numpy_blocked": {
+        "forward": (
+            Step("mean(x)", 1, 0, 1, row_sums=1),
+            Step("x - mean", 1, 1, 1, cached=1, kept=1),
+            Step("mean of it", 1, 0, 1, row_sums=1, cached=1),
+            Step("z -= mean of it", *_IN_CACHE),
+            Step("square", *_IN_CACHE),
+            Step("mean of squares", 1, 0, 1, row_sums=1, cached=1),
+            Step("x_hat", *_IN_CACHE),
+            Step("gamma * x_hat", *_IN_CACHE),
+            Step("+ beta", 1, 1, 1, cached=1),
+        ),
+        "backward": (
+            Step("x - mean", 1, 1, 1, kept=1),
+            Step("- shift", *_IN_CACHE),
+            Step("x_hat", *_IN_CACHE),
+            Step("dy * x_hat", 2, 1, 1, cached=1, kept=1),
+            Step("dgamma, sum over rows", 1, 0, 1, cached=1),
+            Step("dbeta, sum over rows", 1, 0, 1, cached=1),
+            Step("g * x_hat", *_IN_CACHE),
+            Step("mean(g * x_hat)", 1, 0, 1, row_sums=1, cached=1),
+            Step("g = gamma * dy", *_IN_CACHE),
+            Step("mean(g)", 1, 0, 1, row_sums=1, cached=1),
+            Step("g - mean(g)", *_IN_CACHE),
+            Step("x_hat * mean(g * x_hat)", *_IN_CACHE),
+            Step("difference", 2, 1, 1, cached=2, kept=1),
+            Step("dx = rstd * difference", 1, 1, 1, cached=1),
+        ),
+    },
     "numba_fused": {
         "forward": (
-            Step("mean(x)", 1, 0, 2, row_sums=1),
-            Step("sums of z, z^2", 1, 0, 4, row_sums=2, cached=1),
+            Step("sums of z, z^2", 1, 0, 4, row_sums=2),
             Step("y", 1, 1, 5, cached=1),
         ),
         "backward": (
             Step("sums of z, g, g*z", 2, 0, 6, row_sums=3),
-            Step("dx", 2, 1, 8, cached=2),
-            Step("dgamma, dbeta", 2, 0, 6, cached=2),
+            Step("dx, dgamma, dbeta", 2, 1, 11, cached=2),
         ),
     },
     "separate": {

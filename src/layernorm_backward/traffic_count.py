@@ -1,35 +1,44 @@
 """Operations and accesses of each kernel, counted by running it on arrays that count.
 
 A count f(N, D) = a + b*N + c*D + d*N*D is taken at four small sizes, whose mixed difference is d, the
-number per element of x; what grows with N or D alone drops out, exactly. NumPy kernels run as they are. Of
-numba_fused the source of its compiled loops runs, in Python. A scheme's function reads its parameters
-and writes its results, and its operations are NumPy's.
+number per element of x; what grows with N or D alone drops out, exactly. NumPy kernels run as they are,
+numpy_blocked in four blocks whatever N is, through a cache that holds as much as its blocks are made for. Of
+numba_fused the source runs, in Python (`traffic_lanes`), through a cache of a few rows. A scheme's function
+reads its parameters and writes its results, and its operations are NumPy's.
 """
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
-from layernorm_backward.kernels import KERNELS, numba_rows
-from layernorm_backward.traffic import Direction, Totals
-from layernorm_backward.traffic_arrays import Elements, Tally, counted
+from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import KERNELS, numba_plan, numpy_blocked, row_blocks
+from layernorm_backward.traffic import Direction, Stores, Totals
+from layernorm_backward.traffic_arrays import Tally, counted
+from layernorm_backward.traffic_lanes import counting
 from layernorm_backward.traffic_schemes import SCHEMES
 
-SIZES = (4, 16)  # N and D of the smallest run: below a chunk of rows, more elements a row than registers
+SIZES = (8, 32)  # N and D of the smallest run: below a chunk of rows, whole lines of every dtype
 EPS = 1e-5
+BLOCKS = 4
+CACHED_ROWS = 12  # in the counting run of numba_fused, of the 24 that x, dy and dx have, or more
 _FIELDS = Totals._fields
+_Run = Callable[[Direction, str, int, int], Tally]
 
 
-def count(name: str, direction: Direction, dtype: str) -> Totals:
-    """Counts per element of x for a kernel or a scheme; row_sums is counted for NumPy alone, else NaN."""
+def count(name: str, direction: Direction, dtype: str, stores: Stores = "ordinary") -> Totals:
+    """Counts per element of x for a kernel or a scheme; row_sums is counted for NumPy alone, else NaN.
+
+    `stores` are those of numba_fused's large result; all others have ordinary ones.
+    """
     rows, hidden = SIZES
-    run = _runner(name)
+    run = _runner(name, stores)
     tallies = {(i, j): run(direction, dtype, i * rows, j * hidden) for i in (1, 2) for j in (1, 2)}
     found = {
         field: sum((-1) ** (i + j) * getattr(tally, field) for (i, j), tally in tallies.items())
@@ -40,37 +49,65 @@ def count(name: str, direction: Direction, dtype: str) -> Totals:
     return per_element._replace(row_sums=row_sums)
 
 
-def _runner(name: str) -> Callable[[Direction, str, int, int], Tally]:
+def _runner(name: str, stores: Stores) -> _Run:
     if name in SCHEMES:
         return lambda *size: _scheme(name, *size)
     if name == "numba_fused":
-        return _numba_fused
-    return lambda *size: _numpy(name, *size)
+        return lambda *size: _numba_fused(stores, *size)
+    return _numpy_blocked if name == "numpy_blocked" else lambda *size: _numpy(name, Tally(), *size)
 
 
-def _numpy(name: str, direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
-    tally, kernel = Tally(), KERNELS[name]
+def _numpy(name: str, tally: Tally, direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
+    kernel = KERNELS[name]
     x, dy, out, gamma, beta, dgamma, dbeta = (counted(a, tally) for a in _arrays(dtype, rows, hidden))
     _, saved = kernel.forward(x, gamma, beta, EPS, out=out)
     if direction == "backward":
-        before = Tally(**{field: getattr(tally, field) for field in _FIELDS})
+        tally.restart()
         kernel.backward(dy, saved, out=(out, dgamma, dbeta))
-        for field in _FIELDS:
-            setattr(tally, field, getattr(tally, field) - getattr(before, field))
+    tally.flushed(out)
     return tally
 
 
-def _numba_fused(direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
-    tally = Tally()
-    x, dy, out, gamma, beta, *_ = _arrays(dtype, rows, hidden)
-    x, dy, out = (counted(array, tally, Elements) for array in (x, dy, out))
-    mean, rstd = np.zeros((2, rows), dtype)
-    with _nothing_compiled():
-        forward, backward = _copy(numba_rows).compiled(np.dtype(dtype))
-        if direction == "forward":
-            forward(x, gamma, beta, EPS, out, mean, rstd, 1)
-        else:
-            backward(dy, x, mean, rstd, gamma, out, np.zeros((1, 2, hidden), dtype))
+def _numpy_blocked(direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
+    """Scratch counts as well; one row sum is one of a block, so BLOCKS of them are one of the kernel."""
+    block = rows // BLOCKS
+    tally = Tally(cache=row_blocks.SHARE * block * hidden)
+    sizes = row_blocks.Blocks(group=block, block=block)
+    with _replaced(numpy_blocked, np=_numpy_that_counts(tally), blocks=lambda *_: sizes):
+        _numpy("numpy_blocked", tally, direction, dtype, rows, hidden)
+    tally.row_sums //= BLOCKS
+    return tally
+
+
+def _numpy_that_counts(tally: Tally) -> SimpleNamespace:
+    """NumPy, whose new and required arrays count."""
+
+    def wrapped(function: Callable[..., NDArray]) -> Callable[..., NDArray]:
+        return lambda *arguments, **options: counted(function(*arguments, **options), tally)
+
+    return SimpleNamespace(**vars(np) | {"empty": wrapped(np.empty), "require": wrapped(np.require)})
+
+
+@contextmanager
+def _replaced(module: ModuleType, **names: Any) -> Iterator[None]:
+    before = {name: getattr(module, name) for name in names}
+    vars(module).update(names)
+    try:
+        yield
+    finally:
+        vars(module).update(before)
+
+
+def _numba_fused(stores: Stores, direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
+    x, dy, out, gamma, beta, dgamma, dbeta = _arrays(dtype, rows, hidden)
+    tally = Tally(cache=CACHED_ROWS * hidden)
+    plan = numba_plan.Plan(group=1, ahead=1, stream=stores == "non-temporal", chunks=1)
+    with counting(tally, (x, dy, out)) as kernel:
+        _, saved = kernel.forward(x, gamma, beta, EPS, out=out, plan=plan)
+        if direction == "backward":
+            tally.restart()
+            kernel.backward(dy, saved, out=(out, dgamma, dbeta), plan=plan)
+    tally.flushed(out)
     return tally
 
 
@@ -102,25 +139,10 @@ def _sweeps(name: str, direction: Direction, known: dict[str, NDArray]) -> Tally
 
 
 def _arrays(dtype: str, rows: int, hidden: int) -> list[NDArray]:
-    """x, dy, out (N, D), gamma, beta, dgamma, dbeta (D,), all of random numbers."""
+    """x, dy, out (N, D), gamma, beta, dgamma, dbeta (D,), all of random numbers; the large ones aligned."""
     rng = np.random.default_rng(0)
     shapes = [(rows, hidden)] * 3 + [(hidden,)] * 4
-    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-
-
-@contextmanager
-def _nothing_compiled() -> Iterator[None]:
-    before = config.DISABLE_JIT
-    config.DISABLE_JIT = True
-    try:
-        yield
-    finally:
-        config.DISABLE_JIT = before
-
-
-def _copy(module: ModuleType) -> ModuleType:
-    """A module loaded a second time, apart from the first."""
-    spec = importlib.util.spec_from_file_location(f"{module.__name__}_in_python", module.__file__)
-    copy = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(copy)
-    return copy
+    arrays = [aligned_empty(shape, dtype_of(dtype)) for shape in shapes]
+    for array in arrays:
+        array[...] = rng.standard_normal(array.shape)
+    return arrays

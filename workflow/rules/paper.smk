@@ -38,6 +38,7 @@ rule render:
         TABLES,
         FIGURES,
         template="paper/paper.md.j2",
+        attempts="paper/attempts.csv",
         numbers=rules.numbers.output.numbers,
     output:
         source=ensure(f"{RESULTS}/paper.pandoc.md", non_empty=True),

@@ -1,14 +1,10 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
-import argparse
-import errno
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
@@ -20,6 +16,7 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version
+from layernorm_backward.options import Parser, require_writable
 from layernorm_backward.schemas import SCHEMAS
 
 DESCRIPTION = (
@@ -42,7 +39,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
     try:
         setting = replace(STANDARD, **changes)
         if out is not None:
-            _require_writable(out)
+            require_writable(out)
         kernel = load(target)
         for dtype in dtypes:
             try_out(kernel, dtype, setting.eps)
@@ -54,16 +51,6 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         print(f"error: {error}", file=sys.stderr)
         return 2
     return int(any(finding.passed is False for findings in found.values() for finding in findings))
-
-
-def _require_writable(out: Path) -> None:
-    try:
-        if out.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
 
 
 def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> None:
@@ -94,15 +81,8 @@ def main(argv: Sequence[str]) -> int:
     return run(target, list(dict.fromkeys(dtypes)), given, out)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}; --help lists what is allowed\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
+def _parser() -> Parser:
+    parser = Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
     what = "a Kernel or a pair (forward, backward); or the name of one of ours"
     which = f"one or more of {', '.join(DTYPE_NAMES)} (float32); after MODULE:NAME"
     parser.add_argument("target", metavar="MODULE:NAME", help=what)

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,12 +56,14 @@ def as_kernel(name: str, thing: Any) -> Kernel:
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
     forward, backward = thing
 
-    def showing(*arguments: Any) -> tuple[Any, tuple]:
-        y, saved = parts("forward", forward(*arguments), 2, "y, saved")
+    @wraps(forward)
+    def showing(*arguments: Any, **options: Any) -> tuple[Any, tuple]:
+        y, saved = parts("forward", forward(*arguments, **options), 2, "y, saved")
         return y, (saved, *arrays(saved))
 
-    def unpacking(dy: Any, saved: tuple) -> Any:
-        return backward(dy, saved[0])
+    @wraps(backward)
+    def unpacking(dy: Any, saved: tuple, **options: Any) -> Any:
+        return backward(dy, saved[0], **options)
 
     return Kernel(name, "cpu", showing, unpacking, default_eps=1e-5, source=name)
 

@@ -7,22 +7,27 @@ is not timed. eps is the kernel's own.
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward.dtypes import dtype_of, round_to
 from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.kernels import Kernel, available
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 
-Direction = Literal["forward", "backward"]
-ACCESSES: dict[Direction, int] = {"forward": 2, "backward": 3}  # useful ones, an element of x
+ACCESSES: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 5}  # useful ones, an element of x
+BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
 
 class Buffers(NamedTuple):
-    """x, dy, out (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,). `out` takes y or dx."""
+    """x, dy, out, y (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,).
+
+    `out` takes y or dx. Where both are written, it takes dx, and y an array of its own; else y is `out`.
+    """
 
     x: NDArray
     dy: NDArray
@@ -31,6 +36,7 @@ class Buffers(NamedTuple):
     beta: NDArray
     dgamma: NDArray
     dbeta: NDArray
+    y: NDArray
 
 
 class Prepared(NamedTuple):
@@ -46,15 +52,55 @@ class Prepared(NamedTuple):
     error_u_max: float
 
 
-def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
-    """x and dy from N(0,1), gamma from N(1,1/4), beta from N(0,1); every page has been written."""
-    rng = inputs.generator(seed, *shape)
-    x, dy, out = (roofs.aligned_empty(shape, dtype) for _ in range(3))
-    for array in (x, dy, out):
-        rng.standard_normal(out=array, dtype=array.dtype)
-    gamma = inputs.gamma(rng, "random", shape[-1], dtype)
-    beta = inputs.beta(rng, shape[-1], dtype)
-    return Buffers(x, dy, out, gamma, beta, np.zeros_like(gamma), np.zeros_like(gamma))
+class Pool:
+    """Memory for the arrays of many cells, allocated and written once: no cell meets a page fault.
+
+    x and dy are from N(0,1): BLOCK random numbers each, repeated, so that no row equals one near it;
+    `inputs_in` is the memory they lie in where it is not to be allocated here.
+    """
+
+    def __init__(
+        self, bytes_each: int, seed: int, arrays: int = 4, inputs_in: tuple[NDArray[np.uint8], ...] = ()
+    ) -> None:
+        self._seed = seed
+        own = arrays - len(inputs_in)
+        self._memory = [*inputs_in, *(roofs.aligned_empty(bytes_each, np.uint8) for _ in range(own))]
+        self._filled = ""
+        for memory in self._memory[2:]:
+            memory.fill(0)
+
+    def buffers(self, shape: tuple[int, ...], dtype: str, gamma_dtype: str = "") -> Buffers:
+        """Arrays of this shape; gamma from N(1,1/4), beta from N(0,1), in x's dtype where none is given.
+
+        They share their memory with those of every other call.
+        """
+        self._fill(dtype_of(dtype))
+        size = int(np.prod(shape)) * dtype_of(dtype).itemsize
+        x, dy, out, *y = (memory[:size].view(dtype_of(dtype)).reshape(shape) for memory in self._memory)
+        rng = inputs.generator(self._seed, *shape)
+        gamma = inputs.gamma(rng, "random", shape[-1], dtype_of(gamma_dtype or dtype))
+        beta = inputs.beta(rng, shape[-1], gamma.dtype)
+        return Buffers(x, dy, out, gamma, beta, np.zeros_like(gamma), np.zeros_like(gamma), *y or [out])
+
+    def _fill(self, dtype: np.dtype) -> None:
+        if dtype.name == self._filled:
+            return
+        rng = inputs.generator(self._seed)
+        for memory in self._memory[:2]:
+            flat = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            block = round_to(rng.standard_normal(min(BLOCK, flat.size)), dtype)
+            for start in range(0, flat.size, BLOCK):
+                part = flat[start : start + BLOCK]
+                part[...] = block[: part.size]
+        self._filled = dtype.name
+
+
+def buffers(
+    shape: tuple[int, ...], dtype: str, seed: int, gamma_dtype: str = "", *, both: bool = False
+) -> Buffers:
+    """The arrays of one cell, in memory of their own; see `Pool`. `both`: y is not `out`."""
+    size = int(np.prod(shape)) * dtype_of(dtype).itemsize
+    return Pool(size, seed, 4 if both else 3).buffers(shape, dtype, gamma_dtype)
 
 
 def prepare(
@@ -79,43 +125,51 @@ def prepare(
 
 
 def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows: int) -> Prepared:
-    x, dy, out, gamma, beta, dgamma, dbeta = arrays
+    x, dy, out, gamma, beta, dgamma, dbeta, y = arrays
     eps = kernel.default_eps
-    _compile(kernel, x.dtype)
+    _compile(kernel, x.dtype, gamma.dtype)
     started = perf_counter()
-    _, saved = kernel.forward(x, gamma, beta, eps, out=out)
+    _, saved = kernel.forward(x, gamma, beta, eps, out=y)
     kept = saved_bytes(saved), saved_extra_bytes(saved), *saved_items(saved)
 
     def forward() -> None:
-        kernel.forward(x, gamma, beta, eps, out=out)
+        kernel.forward(x, gamma, beta, eps, out=y)
 
     def backward() -> None:
         kernel.backward(dy, saved, out=(out, dgamma, dbeta))
 
+    def both() -> None:
+        kernel.backward(dy, kernel.forward(x, gamma, beta, eps, out=y)[1], out=(out, dgamma, dbeta))
+
     if direction == "backward":
         started = perf_counter()
+    if direction != "forward":
         backward()
-    else:
+    if direction != "backward":
         del saved
     first_s = perf_counter() - started
-    error = _error_u_max(direction, arrays, error_rows, eps)
-    return Prepared(backward if direction == "backward" else forward, first_s, *kept, error)
+    error = error_u_max(direction, arrays, error_rows, eps)
+    call = {"forward": forward, "backward": backward, "both": both}[direction]
+    return Prepared(call, first_s, *kept, error)
 
 
-def _compile(kernel: Kernel, dtype: np.dtype) -> None:
+def _compile(kernel: Kernel, dtype: DTypeLike, gamma_dtype: DTypeLike) -> None:
     """Run a kernel on one small row: what a first call compiles or loads is no part of a first run's time."""
-    row, vector = np.ones((1, 4), dtype), np.ones(4, dtype)
+    row, vector = np.ones((1, 4), dtype), np.ones(4, gamma_dtype)
     _, saved = kernel.forward(row, vector, vector, kernel.default_eps)
     kernel.backward(row, saved)
 
 
-def _error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:
-    """Largest error, in units of u, of evenly spread rows of `out`, the first and the last among them."""
-    flat = [array.reshape(-1, array.shape[-1]) for array in arrays[:3]]
+def error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:
+    """Largest error, in units of u, of evenly spread rows of y, dx or both, the first and last among them."""
+    flat = [array.reshape(-1, array.shape[-1]) for array in (arrays.x, arrays.dy, arrays.out, arrays.y)]
     count = len(flat[0])
     sample = np.unique(np.linspace(0, count - 1, min(error_rows, count)).astype(np.intp))
-    x, dy, computed = (array[sample] for array in flat)
+    x, dy, dx, y = (array[sample] for array in flat)
     x, dy, gamma, beta = map(inputs.values, (x, dy, arrays.gamma, arrays.beta))
-    if direction == "forward":
-        return float(error_u(computed, oracle.forward(x, gamma, beta, eps)).max())
-    return float(error_u(computed, oracle.backward(x, gamma, dy, eps).dx).max())
+    errors = []
+    if direction != "backward":
+        errors.append(error_u(y, oracle.forward(x, gamma, beta, eps)).max())
+    if direction != "forward":
+        errors.append(error_u(dx, oracle.backward(x, gamma, dy, eps).dx).max())
+    return float(max(errors))

@@ -13,6 +13,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import machine, roofs, stopwatch
+from layernorm_backward.experiments._shapes import beyond_cache
 from layernorm_backward.experiments._timed import (
     ThreadCount,
     labelled,
@@ -22,9 +23,6 @@ from layernorm_backward.experiments._timed import (
     too_many,
 )
 from layernorm_backward.tabulate import table
-
-BEYOND = 4
-UNKNOWN_CACHE = 64 << 20  # bytes taken for the last-level cache where the system does not tell
 
 
 def run(
@@ -96,9 +94,7 @@ def _buffers(dtype: str, size: int) -> list[np.ndarray]:
 
 def _working_set(wanted: int | str, limit: int) -> tuple[int, str]:
     """Bytes of a working set and "", or what fits the limit and why it had to be less."""
-    size = (
-        BEYOND * (machine.last_level_cache_bytes() or UNKNOWN_CACHE) if wanted == "beyond_cache" else wanted
-    )
+    size = beyond_cache() if wanted == "beyond_cache" else wanted
     if size < 1 << 12:
         raise ValueError(f"a working set is {size} bytes; allowed: at least 4096, or beyond_cache")
     most = limit * 2 // 3  # the buffers are three arrays of half a working set

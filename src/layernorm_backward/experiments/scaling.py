@@ -1,7 +1,9 @@
 """How time and memory grow with N and with D: exponents p of size**p, fitted to `scaling_points`.
 
-The slope of log(time) against log(size) is Theil and Sen's, with its 95 % interval (`fits`). Only the upper
-`decades` of sizes are fitted: below, a call costs as much as its work, and time hardly grows.
+The slope of the logarithms is Theil and Sen's, with its 95 % interval (`fits`). Of the sizes only the upper
+`decades` are fitted. Times, moreover, only from `above` times on what a call costs on a single element:
+below, time hardly grows with the work. memory is all that is alive at the peak, extra what of it is neither
+input nor result.
 """
 
 import pandas as pd
@@ -10,21 +12,25 @@ from layernorm_backward.fits import slope
 from layernorm_backward.tabulate import table
 
 NEEDS = ("scaling_points",)
-QUANTITIES = {"time": "median_s", "memory": "peak_bytes"}
+QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"}
 FEWEST = 3  # points for a slope with an interval
 
 
-def run(*, decades: float, scaling_points: pd.DataFrame) -> pd.DataFrame:
+def run(*, decades: float, above: float, scaling_points: pd.DataFrame) -> pd.DataFrame:
     """One row a kernel, direction, axis and quantity; `decades` counts down from the largest size."""
     if decades <= 0:
         raise ValueError(f"decades is {decades}; allowed: more than 0")
+    if above < 1:
+        raise ValueError(f"above is {above}; allowed: 1 or more")
     rows = []
     for (kernel, direction, axis), points in scaling_points.groupby(
         ["kernel", "direction", "axis"], sort=False
     ):
-        fitted = _upper(points[points["reason"] == ""], axis, decades)
+        upper = _upper(points[points["reason"] == ""], axis, decades)
         for quantity, column in QUANTITIES.items():
             key = {"kernel": kernel, "direction": direction, "axis": axis, "quantity": quantity}
+            slow = upper["median_s"] >= above * upper["overhead_s"]
+            fitted = upper[slow] if quantity == "time" else upper
             rows.append(key | _exponent(fitted[axis], fitted[column]))
     return table(rows, "scaling")
 

@@ -27,7 +27,7 @@ POWERS = (
     dict.fromkeys(("naive", "naive_s2", "naive_nn", "naive_compensated"), 2.0)
     | dict.fromkeys(("two_pass", "two_pass_corrected", "welford", "chan", "shifted", "float64_mean"), 1.0)
     | dict.fromkeys(("compact", "overcached", *WIDE), 1.0)
-    | dict.fromkeys(("recentred", "recentred_sums", "numba_fused"), 0.0)
+    | dict.fromkeys(("recentred", "recentred_sums", "numpy_blocked", "numba_fused"), 0.0)
 )
 
 

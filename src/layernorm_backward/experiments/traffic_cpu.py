@@ -6,29 +6,33 @@ tensor of x's size, whether memory or cache answers it; reductions are the sums 
 
 minimum_bytes: x, dy read once and dx written (backward), x read and y written (forward), mean and rstd of
 each row, and the vectors of length D. modelled_bytes: every access of the model that reaches memory, and the
-cache line that an ordinary store reads first (write-allocate), with the same statistics and vectors.
-measured_bytes is no reading of a hardware counter, which a user's process rarely has. It is the kernel's
-time on this shape, in `timing_cpu`, times the bandwidth of the roof beside it, write-allocate included: the
-bytes that the machine would have moved in that time. It is an upper bound, and empty for shapes that fit
-the cache.
+cache line that an ordinary store reads first (write-allocate), with the same statistics and vectors. A
+non-temporal store has none: `stores` says what numba_fused chooses for its result at this size.
+
+measured_bytes is for the shapes beyond the cache that `timing_cpu` timed, with the most threads. Where the
+machine lets, memory controllers counted them (`_counted`). Elsewhere they are an estimate, and `counter` says
+why: the kernel's time, times the bandwidth of the roof beside it, write-allocate included. These are the
+bytes that the machine would have moved in that time, an upper bound.
 """
 
+from functools import cache
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
+from layernorm_backward.experiments._shapes import ARRAYS
+from layernorm_backward.kernels import KERNELS, numba_plan
+from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.tabulate import table
-from layernorm_backward.traffic import MODELS, Direction, totals
+from layernorm_backward.traffic import MODELS, Direction, Stores, totals
 from layernorm_backward.traffic_count import count
 from layernorm_backward.traffic_schemes import SCHEMES
 
 NEEDS = ("timing_cpu",)
-TENSORS = {"forward": 2, "backward": 3}  # of x's size, that any kernel must read or write
 VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
-MOVED = {"copy": 3, "copy_nt": 2, "triad": 4, "triad_nt": 3}  # elements, write-allocate included
 
 
 def run(
@@ -38,67 +42,109 @@ def run(
     directions: list[Direction],
     dtypes: list[Literal["float64", "float32"]],
     shapes: list[tuple[int, int, int]],
+    counter_repeats: int,
+    counter_tolerance: float,
+    counter_budget_s: float,
+    seed: int,
     timing_cpu: pd.DataFrame,
 ) -> pd.DataFrame:
-    """One row a kernel (or scheme), direction, dtype and shape."""
+    """One row a kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""
     unknown = sorted(set(schemes) - set(SCHEMES))
     if unknown:
         raise ValueError(f"unknown schemes {unknown}; allowed: {', '.join(SCHEMES)}")
     names = [KERNELS[name].name for name in kernels] + schemes
-    cells = [(name, direction, dtype) for name in names for direction in directions for dtype in dtypes]
-    rows = []
-    for name, direction, dtype in tqdm(cells, desc="traffic_cpu", mininterval=1):
-        cell = {"kernel": name, "direction": direction, "dtype": dtype}
-        per_element = _unmodelled(name, dtype) or _per_element(name, direction, dtype)
-        for batch, time, hidden in shapes:
-            sized = cell | {"rows": batch * time, "hidden": hidden}
-            rows.append(sized | per_element | _bytes(sized, per_element, timing_cpu))
+    timed = _timed(timing_cpu, names, directions)
+    counts = counted_bytes(
+        timed, repeats=counter_repeats, tolerance=counter_tolerance, budget_s=counter_budget_s, seed=seed
+    )
+    given = [
+        (name, direction, dtype, batch * time, hidden)
+        for name in names
+        for direction in directions
+        for dtype in dtypes
+        for batch, time, hidden in shapes
+    ]
+    beyond = {tuple(row[KEYS]): row for _, row in timed.iterrows()}
+    cells = dict.fromkeys([*given, *beyond])
+    rows = [
+        _row(dict(zip(KEYS, cell, strict=True)), beyond.get(cell), counts)
+        for cell in tqdm(cells, desc="traffic_cpu", mininterval=1)
+    ]
     return table(rows, "traffic_cpu")
 
 
-def _unmodelled(name: str, dtype: str) -> dict[str, Any]:
+def _timed(timing: pd.DataFrame, names: list[str], directions: list[Direction]) -> pd.DataFrame:
+    """The timing of each cell beyond the cache, gamma in x's dtype, with most threads."""
+    here = (timing["reason"] == "") & (timing["residency"] == "memory")
+    here &= timing["kernel"].isin(names) & timing["direction"].isin(directions)
+    here &= timing["gamma_dtype"] == timing["dtype"]
+    return timing[here].sort_values("threads", kind="stable").drop_duplicates(KEYS, keep="last")
+
+
+def _row(cell: dict[str, Any], timed: pd.Series | None, counts: Counts) -> dict[str, Any]:
+    name, direction, dtype, rows, hidden = cell.values()
+    reason = _unmodelled(name, dtype)
+    if reason:
+        return cell | {"reason": reason}
+    stores = _stores(**cell)
+    per_element = _per_element(name, direction, dtype, stores)
+    tensor = rows * hidden * dtype_of(dtype).itemsize
+    small = 2 * rows * sum_dtype(dtype_of(dtype)).itemsize
+    small += VECTORS[direction] * hidden * dtype_of(dtype).itemsize
+    found = {
+        "stores": stores,
+        "minimum_bytes": ARRAYS[direction] * tensor + small,
+        "modelled_bytes": per_element["memory_accesses"] * tensor + small,
+    }
+    measured = {} if timed is None else _measured(cell, timed, tensor, counts)
+    if measured:
+        measured["measured_over_minimum"] = measured["measured_bytes"] / found["minimum_bytes"]
+    return cell | per_element | found | measured
+
+
+def _unmodelled(name: str, dtype: str) -> str:
     if name not in MODELS:
-        return {"reason": f"no traffic model is written down for {name}"}
+        return f"no traffic model is written down for {name}"
     if name == "reference" and dtype != "float64":
-        return {"reason": f"its intermediates are float64; it is modelled for float64, not {dtype}"}
-    return {}
+        return f"its intermediates are float64; it is modelled for float64, not {dtype}"
+    if name != "numba_fused" and dtype not in ("float64", "float32"):
+        return f"NumPy's passes in {dtype} are not modelled; they are for float64 and float32"
+    return ""
 
 
-def _per_element(name: str, direction: Direction, dtype: str) -> dict[str, Any]:
-    modelled, counted = totals(MODELS[name][direction]), count(name, direction, dtype)
+def _stores(kernel: str, direction: Direction, dtype: str, rows: int, hidden: int) -> Stores:
+    """Whether numba_fused writes its result past the caches: it can where rows are whole lines."""
+    number = dtype_of(dtype)
+    whole = hidden * number.itemsize % LINE == 0
+    streams = (
+        kernel == "numba_fused"
+        and whole
+        and numba_plan.choose(rows, hidden, number, ARRAYS[direction]).stream
+    )
+    return "non-temporal" if streams else "ordinary"
+
+
+@cache
+def _per_element(name: str, direction: Direction, dtype: str, stores: Stores) -> dict[str, Any]:
+    modelled, counted = totals(MODELS[name][direction]), count(name, direction, dtype, stores)
     return {
         "operations_per_element": modelled.operations,
         "accesses_per_element": modelled.accesses,
         "counted_operations_per_element": counted.operations,
         "counted_accesses_per_element": counted.accesses,
         "reductions": modelled.row_sums,
-        "memory_accesses": modelled.memory_accesses,
-        "method": "count",
+        "memory_accesses": modelled.memory_accesses(stores),
     }
 
 
-def _bytes(cell: dict[str, Any], per_element: dict[str, Any], timing: pd.DataFrame) -> dict[str, Any]:
-    if "reason" in per_element:
-        return {}
-    direction, rows, hidden = cell["direction"], cell["rows"], cell["hidden"]
-    itemsize = np.dtype(cell["dtype"]).itemsize
-    small = (2 * rows + VECTORS[direction] * hidden) * itemsize
-    tensor = rows * hidden * itemsize
-    found = {
-        "minimum_bytes": TENSORS[direction] * tensor + small,
-        "modelled_bytes": per_element["memory_accesses"] * tensor + small,
-    }
-    timed = _timed(cell, timing)
-    if timed is None:
-        return found
+def _measured(cell: dict[str, Any], timed: pd.Series, tensor: int, counts: Counts) -> dict[str, Any]:
+    how = f"{timed['threads']} threads" if timed["threads"] > 1 else "1 thread"
+    counted = counts.bytes.get(tuple(cell.values()))
+    if counted is not None:
+        return {"measured_bytes": counted, "method": f"counted by the memory controllers, {how}"}
     roof = timed["roof_operation"]
-    found["measured_bytes"] = MOVED[roof] * tensor / timed["roof_fraction"]
-    return found | {"method": f"count; bytes: time x bandwidth of {roof}, {timed['threads']} threads"}
-
-
-def _timed(cell: dict[str, Any], timing: pd.DataFrame) -> pd.Series | None:
-    """The timing of a cell that lies in memory, with most threads; None where it was not timed."""
-    keys = ["kernel", "direction", "dtype", "rows", "hidden"]
-    here = (timing[keys] == pd.Series(cell)[keys]).all(axis=1) & (timing["reason"] == "")
-    rows = timing[here & (timing["residency"] == "memory")].sort_values("threads")
-    return None if rows.empty else rows.iloc[-1]
+    return {
+        "measured_bytes": MOVED[roof] * tensor / timed["roof_fraction"],
+        "method": f"estimated: time x bandwidth of {roof}, {how}",
+        "counter": counts.missing,
+    }

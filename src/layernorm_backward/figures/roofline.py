@@ -10,7 +10,7 @@ from layernorm_backward.figures.timing_cpu import most_threads
 
 TABLES = ("ceiling_cpu", "timing_cpu", "traffic_cpu")
 CAPTION = (
-    "Operations a second against modelled operations a byte for the largest shape, each kernel at its "
+    "Operations a second against modelled operations a byte, each kernel at its largest shape and its "
     "most threads. Roofs: best stream and multiply-add peak with all threads (solid) and one (dashed). "
     "The reference has no point in float32, since its intermediates are float64."
 )
@@ -56,7 +56,9 @@ def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
     if timing.empty or traffic.empty:
         return timing.iloc[:0]
     keys = ["kernel", "direction", "dtype"]
-    timing = timing[timing["shape"] == max(timing["shape"], key=_panels.size)]
+    elements = (timing["rows"] * timing["hidden"]).astype(float)
+    timing = timing[elements == elements.groupby([timing[key] for key in keys]).transform("max")]
+    timing = timing.drop_duplicates(keys)
     model = _panels.measured(traffic, "operations_per_element", "modelled_bytes")
     model = model.assign(
         bytes_per_element=model["modelled_bytes"] / (model["rows"] * model["hidden"]).astype(float)

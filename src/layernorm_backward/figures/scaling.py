@@ -1,4 +1,4 @@
-"""Time and memory against the number of rows and against the hidden size, with fitted exponents."""
+"""Time and extra memory against the number of rows and against the hidden size, with fitted exponents."""
 
 import numpy as np
 import pandas as pd
@@ -9,20 +9,21 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("scaling_points", "scaling")
 CAPTION = (
-    "Backward pass in float64: time (above) and peak memory (below) against (a, d) $N$ and (b, e) $D$, the "
-    "other one held at 128, with fitted powers; (c, f) the exponents of both directions with their "
-    "intervals, dotted: 1. Those of memory are within a percent of 1."
+    "Backward pass: time (above) and memory beyond inputs and results (below) against (a, d) $N$ and "
+    "(b, e) $D$, the other one fixed, with fitted powers; (c, f) the exponents of both directions with their "
+    "intervals, dotted: 1."
 )
-_COLUMN = {"time": ("median_s", "time in s"), "memory": ("peak_bytes", "memory in MB")}
+_COLUMN = {"time": ("median_s", "time in s"), "extra": ("extra_bytes", "extra memory in MB")}
 _AXIS = {"rows": "number of rows $N$", "hidden": "hidden size $D$"}
 
 
 def draw(scaling_points: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
-    """Rows are time and memory; columns backward against N, against D, and all the exponents."""
+    """Rows are time and extra memory; columns backward against N, against D, and all the exponents."""
     points, fits = _panels.measured(scaling_points, "median_s"), _panels.measured(scaling, "exponent")
     points = points[points["direction"] == "backward"]
+    fits = fits[fits["quantity"].isin(_COLUMN)]
     if points.empty or fits.empty:
-        return _panels.empty(scaling_points if points.empty else scaling, "Growth of time and memory")
+        return _panels.empty(scaling_points if points.empty else scaling, "Growth of time and extra memory")
     figure, axes = _panels.grid(2, 3, 2.8, width_ratios=(1, 1, 0.9))
     for row, quantity in enumerate(_COLUMN):
         for column, axis in enumerate(_AXIS):
@@ -41,7 +42,7 @@ def _curves(panel: Axes, points: pd.DataFrame, fits: pd.DataFrame, axis: str, qu
     panel.set_yscale("log")
     for name in style.ordered(points["kernel"]):
         part = points[points["kernel"] == name].dropna(subset=[column]).sort_values(axis)
-        x, y = part[axis].to_numpy(float), part[column].to_numpy(float) / (1e6 if quantity == "memory" else 1)
+        x, y = part[axis].to_numpy(float), part[column].to_numpy(float) / (1e6 if quantity == "extra" else 1)
         panel.plot(x, y, **style.look(name).point)
         fitted = fits[(fits["kernel"] == name) & (fits["direction"] == "backward")]
         if len(fitted) and (y > 0).any():

@@ -56,7 +56,11 @@ LOOKS: dict[str, Look] = {
     "compact": Look("#D55E00", "s", _DASHES),
     "overcached": Look("#CC79A7", "D", _MIXED, "none", 5.0),
     "recentred": Look("#0072B2", "^", "-", "none"),
+    "numpy_blocked": Look("#56B4E9", "P", _LONG, size=4.4),
     "numba_fused": Look("#009E73", "v", "-"),
+    # other packages
+    "torch": Look("#D55E00", "o", "-", size=4.0),
+    "jax": Look("#0072B2", "s", _DASHES, size=4.0),
     # schemes of the traffic model, which are no kernels
     "separate": Look("#6E6E6E", "P", _DOTS),
     "fused": Look("#6E6E6E", "X", _DASHES, "none"),

@@ -1,43 +1,46 @@
-"""Time for each element, and the fraction of the roof that it is, by kernel and shape."""
+"""The fraction of the memory roof that the fused kernel reaches, against the hidden size."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("timing_cpu",)
 CAPTION = (
-    "Time for each element (median, with quantiles) and fraction of the roof (with interval) by kernel "
-    "and shape; an asterisk marks a working set inside the last-level cache. Numba uses all threads, "
-    "NumPy one; line: the roof."
+    "Fraction of the roof that `numba_fused` reaches (with interval) against the hidden size, rows so many "
+    "that the arrays are four times the last-level cache (filled) or stay in it (open, dotted). Lines "
+    "across: floor and goal of the backward pass with all threads."
 )
+_KERNEL = "numba_fused"
+_FLOOR, _GOAL = 0.88, 0.95
+_COLOURS = {"float64": "#000000", "float32": "#0072B2", "float16": "#D55E00", "bfloat16": "#009E73"}
+_MARKERS = {"float64": "o", "float32": "s", "float16": "^", "bfloat16": "D"}
 
 
 def draw(timing_cpu: pd.DataFrame) -> Figure:
-    """Rows are directions; columns time and fraction of the roof, each for up to two dtypes; all threads."""
-    rows = most_threads(_panels.measured(timing_cpu, "median_s"))
+    """Columns are directions, rows thread counts; a line a dtype."""
+    rows = _panels.measured(timing_cpu, "roof_fraction")
+    rows = rows[(rows["gamma_dtype"] == rows["dtype"]) & (rows["residency"] != "partly")]
+    if _KERNEL in set(rows["kernel"]):
+        rows = rows[rows["kernel"] == _KERNEL]
     if rows.empty:
-        return _panels.empty(timing_cpu, "Time of the kernels")
+        return _panels.empty(timing_cpu, "Fraction of the roof")
     directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
-    dtypes = _panels.dtypes(rows["dtype"])[:2]
-    shapes = sorted(set(rows["shape"]), key=_panels.size)
-    kernels = style.ordered(rows["kernel"])
-    height = 0.7 + len(directions) * (0.4 + 0.145 * len(shapes))
-    figure, axes = _panels.grid(len(directions), 2 * len(dtypes), height, sharey=True, sharex="col")
-    for (row, column), panel in np.ndenumerate(axes):
-        dtype, fraction = dtypes[column % len(dtypes)], column >= len(dtypes)
-        part = rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtype)]
-        _panel(panel, part, shapes, kernels, fraction)
-        _panels.subject(panel, dtype)
-        if column == 0:
-            panel.set_yticks(range(len(shapes)), [_shape(shape, rows) for shape in shapes])
-            panel.set_ylim(len(shapes) - 0.5, -0.5)
-            panel.set_ylabel(directions[row])
-        if row == len(directions) - 1:
-            panel.set_xlabel("fraction of the roof" if fraction else "ns / element")
-    _panels.legend(figure, kernels, line=False)
+    threads = sorted(set(rows["threads"]), reverse=True)
+    height = 0.6 + 1.6 * len(threads)
+    figure, axes = _panels.grid(len(threads), len(directions), height, sharex=True, sharey=True)
+    for line, count in enumerate(threads):
+        for column, direction in enumerate(directions):
+            part = rows[(rows["threads"] == count) & (rows["direction"] == direction)]
+            _panel(axes[line, column], part)
+            _panels.subject(axes[line, column], f"{direction}, {count} thread{'s' if count > 1 else ''}")
+        axes[line, 0].set_ylabel("fraction of the roof", labelpad=6)
+    for panel in axes[-1]:
+        panel.set_xlabel("hidden size $D$")
+    axes[0, 0].set_ylim(0, max(1.05, 1.02 * rows["roof_fraction"].max()))
+    _legend(figure, _panels.dtypes(rows["dtype"]))
     return figure
 
 
@@ -48,25 +51,35 @@ def most_threads(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["threads"] == cells.transform("max")] if len(rows) else rows
 
 
-def _shape(shape: str, rows: pd.DataFrame) -> str:
-    inside = (rows.loc[rows["shape"] == shape, "residency"] == "cache").all()
-    return _panels.times(shape) + ("*" if inside else "")
+def _panel(panel: Axes, rows: pd.DataFrame) -> None:
+    panel.set_xscale("log", base=2)
+    for (dtype, where), part in rows.groupby(["dtype", "residency"]):
+        part = part.sort_values("hidden").drop_duplicates("hidden")
+        value = part["roof_fraction"].to_numpy(float)
+        low, high = (part[f"roof_fraction_{end}"].to_numpy(float) for end in ("low", "high"))
+        inside = where == "cache"
+        panel.errorbar(
+            part["hidden"].to_numpy(float),
+            value,
+            yerr=[(value - low).clip(min=0), (high - value).clip(min=0)],
+            color=_COLOURS[dtype],
+            marker=_MARKERS[dtype],
+            markerfacecolor="none" if inside else _COLOURS[dtype],
+            linestyle=":" if inside else "-",
+            linewidth=0.7,
+            elinewidth=0.6,
+        )
+    for height in (_FLOOR, _GOAL):
+        panel.axhline(height, color=style.GREY, linewidth=0.7, linestyle="--")
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
 
 
-def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str], fraction: bool) -> None:
-    panel.set_xscale("linear" if fraction else "log")
-    for number, name in enumerate(kernels):
-        part = rows[rows["kernel"] == name]
-        lift = 0.6 * ((number + 0.5) / len(kernels) - 0.5)
-        heights = part["shape"].map(shapes.index).astype(float) + lift
-        columns = [part["roof_fraction" + suffix] for suffix in ("", "_low", "_high")]
-        if not fraction:
-            elements = (part["rows"] * part["hidden"]).astype(float)
-            columns = [part[column] / elements * 1e9 for column in ("median_s", "p20_s", "p80_s")]
-        value, low, high = columns
-        _panels.whiskers(panel, value, heights, low, high, name)
-    if fraction:
-        panel.axvline(1, color=style.GREY, linewidth=0.9)
-        panel.set_xlim(0, max(1.1, 1.05 * rows["roof_fraction"].max()))
-    else:
-        _panels.powers(panel.xaxis, 4)
+def _legend(figure: Figure, dtypes: list[str]) -> None:
+    handles = [Line2D([], [], color=_COLOURS[name], marker=_MARKERS[name], label=name) for name in dtypes]
+    handles += [
+        Line2D(
+            [], [], color=style.GREY, marker="o", markerfacecolor="none", linestyle=":", label="in the cache"
+        ),
+        _panels.guide("floor, goal"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)))

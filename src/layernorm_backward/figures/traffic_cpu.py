@@ -11,19 +11,20 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("traffic_cpu",)
 CAPTION = (
     "Bytes moved by the model (marker) over bytes of $x$, against the least possible (vertical bar), "
-    "float64, the largest shape; a cross, where one is drawn: bytes estimated from time and roof. "
+    "float64, the largest shape of each kernel; a cross, where one is drawn: bytes counted by the memory "
+    "controllers, or estimated from time and roof where the machine shows no counters. "
     "`separate` and `fused` are the schemes of the fusion figure."
 )
 
 
 def draw(traffic_cpu: pd.DataFrame) -> Figure:
-    """A panel a direction, a line a kernel; in arrays of the size of x, the largest shape, widest dtype."""
+    """A panel a direction, a line a kernel; in arrays of x's size; each its largest shape, widest dtype."""
     rows = _panels.measured(traffic_cpu, "modelled_bytes", "minimum_bytes")
     if rows.empty:
         return _panels.empty(traffic_cpu, "Bytes moved by the kernels")
     rows = rows[rows["dtype"] == _panels.dtypes(rows["dtype"])[0]]
     elements = rows["rows"] * rows["hidden"]
-    rows = rows[elements == elements.max()]
+    rows = rows[elements == elements.groupby([rows["kernel"], rows["direction"]]).transform("max")]
     directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
     figure, axes = _panels.grid(1, len(directions), 0.85 + 0.15 * len(kernels), sharey=True)
@@ -64,7 +65,7 @@ def _handles(rows: pd.DataFrame) -> list[Line2D]:
                 [],
                 marker="x",
                 markersize=7,
-                label="estimate",
+                label="measured",
                 linestyle="none",
                 color="black",
             )

@@ -20,6 +20,7 @@ _HOME = {
     "compact": "published:COMPACT",
     "overcached": "published:OVERCACHED",
     "recentred": "recentred:KERNEL",
+    "numpy_blocked": "numpy_blocked:KERNEL",
     "numba_fused": "numba_fused:KERNEL",
 }
 

@@ -1,169 +1,216 @@
-"""The compiled half of numba_fused: rows, chunks of rows, and all chunks at once on all cores.
+"""The arithmetic of numba_fused: a group of rows at a time, the sweeps of two groups in one loop.
 
-The mean is re-centred, at no extra sweep, by equation (14): with z = x - mean and delta = mean(z),
+Forward, about a shift s (the mean of the row's first line), which stands in for the mean until it is known:
 
-    var = sum(z**2)/D - delta**2          sum(g*(z - delta)) = sum(g*z) - delta*sum(g)
+    z = x - s     delta = mean(z)     var = mean(z**2) - delta**2     x_hat = (z - delta) * rstd
 
-Only sums may be reordered by the compiler (`SUMS`): with reordering allowed elsewhere, (x - mean) - delta
-could become x - (mean + delta), which is the rounding that re-centring exists to avoid. No flag lets the
-compiler assume that there are no NaN or infinities. All arrays are C-contiguous and of one dtype.
+Where the shift is more than a standard deviation off, the row is swept again about s + delta. Backward, about
+the rounded mean m, equation (14): z = x - m, delta = mean(z), sum(g*(z - delta)) = sum(g*z) - delta*sum(g).
+So no error grows with mean/std, and re-centring takes no sweep of its own. Each row needs two sweeps, one for
+its sums and one for its results. The second of one group runs in one loop with the first of the next, so that
+memory is read and written all the time, and what is read ahead is asked for `ahead` elements before.
+
+x, dy, dx, y are flat, (N*D,); gamma, beta and `part`, the running sums of dgamma and dbeta, are padded to
+whole lines. A row's sums are added in the lanes of a line, BLOCK lines at a time; lanes are added in pairs.
 """
 
-import math
-from collections.abc import Callable
-from functools import cache
+from numba import njit
 
-import numpy as np
-from numba import from_dtype, njit, prange, types
+from layernorm_backward.kernels.lanes import (
+    add_rows,
+    choose,
+    each,
+    exceeds,
+    keep,
+    line,
+    load,
+    prefetch,
+    put_each,
+    put_line,
+    repeat,
+    root,
+    spread,
+    store,
+    stream,
+    total,
+    width,
+)
 
-ROWS = 64  # rows whose dgamma, dbeta are summed one after the other, before their sum joins the chunk's
-BLOCK = 2048  # elements of a row that are summed in vector lanes, before their sum joins the row's
-SUMS = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
-ELEMENTS = {"fastmath": {"contract"}, "error_model": "numpy"}
-ROUNDED = {"fastmath": False, "error_model": "numpy"}  # each operation is rounded by itself
-
-
-@njit(**ROUNDED)
-def _minus(a, b):
-    return a - b
-
-
-@njit(**ROUNDED)
-def _times(a, b):
-    """The same number wherever it is used: a g fused into g - c1 would leave dx not quite 0 for D = 1."""
-    return a * b
-
-
-@njit(**SUMS)
-def _mean(row):
-    """mean of a row (D,), summed relative to its first element: exact for constant rows."""
-    total = row.dtype.type(0)
-    for start in range(0, row.size, BLOCK):
-        block, part = row[start : start + BLOCK], row.dtype.type(0)
-        for j in range(block.size):
-            part += _minus(block[j], row[0])
-        total += part
-    return row[0] + total / row.dtype.type(row.size)
+BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
+INLINE = {"forceinline": True, "error_model": "numpy"}
+PLAIN = {"error_model": "numpy"}
 
 
-@njit(**SUMS)
-def _moments(row, mean):
-    """sum(z) and sum(z**2) of z = row - mean."""
-    first, second = row.dtype.type(0), row.dtype.type(0)
-    for start in range(0, row.size, BLOCK):
-        block, one, two = row[start : start + BLOCK], row.dtype.type(0), row.dtype.type(0)
-        for j in range(block.size):
-            z = _minus(block[j], mean)
-            one += z
-            two += z * z
-        first += one
-        second += two
-    return first, second
+@njit(**INLINE)
+def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
+    """Add line j of a group to its sums of z, g and g*z."""
+    z = keep(load(x, at + j, hidden, count, mean) - mean, count)
+    g = load(dy, at + j, hidden, count, mean) * repeat(line(gamma, j, mean), mean)
+    sum_z = sums[0] if recentre is None else sums[0] + z
+    return sum_z, sums[1] + g, sums[2] + g * z
 
 
-@njit(**SUMS)
-def _projections(row, dy, gamma, mean):
-    """sum(z), sum(g) and sum(g*z) of z = row - mean, g = gamma * dy."""
-    sum_z, sum_g, sum_gz = row.dtype.type(0), row.dtype.type(0), row.dtype.type(0)
-    for start in range(0, row.size, BLOCK):
-        block, dys, gammas = (
-            row[start : start + BLOCK],
-            dy[start : start + BLOCK],
-            gamma[start : start + BLOCK],
-        )
-        z_part, g_part, gz_part = row.dtype.type(0), row.dtype.type(0), row.dtype.type(0)
-        for j in range(block.size):
-            z = _minus(block[j], mean)
-            g = _times(gammas[j], dys[j])
-            z_part += z
-            g_part += g
-            gz_part += g * z
-        sum_z += z_part
-        sum_g += g_part
-        sum_gz += gz_part
-    return sum_z, sum_g, sum_gz
+@njit(**INLINE)
+def _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, streamed, recentre):
+    """Write line j of a group's dx, and add its dgamma and dbeta to `part`."""
+    mean, delta, rstd, c1, c2 = row
+    d = load(dy, at + j, hidden, count, mean)
+    z = load(x, at + j, hidden, count, mean) - mean
+    if recentre is not None:
+        z = z - delta
+    x_hat = z * rstd
+    result = rstd * (repeat(line(gamma, j, mean), mean) * d - c1 - x_hat * c2)
+    if streamed:
+        stream(result, dx, at + j, hidden)
+    else:
+        store(result, dx, at + j, hidden, count)
+    half = part.size // 2
+    put_line(add_rows(line(part, j, mean), d * x_hat), part, j)
+    put_line(add_rows(line(part, half + j, mean), d), part, half + j)
 
 
-@njit(**ELEMENTS)
-def _forward_row(row, gamma, beta, eps, y):
-    size = row.dtype.type(row.size)
-    mean = _mean(row)
-    first, second = _moments(row, mean)
-    delta = first / size
-    var = second / size - delta * delta
-    if var < 0:
-        var = row.dtype.type(0)
-    rstd = row.dtype.type(1) / math.sqrt(var + eps)
-    shift = delta * rstd
-    for j in range(row.size):
-        y[j] = gamma[j] * ((row[j] - mean) * rstd - shift) + beta[j]
-    return mean, rstd
+@njit(**PLAIN)
+def backward_sums(rows, i, hidden, recentre, like):
+    """The sums of z, g and g*z of the group at row i; rows are dy, x, mean, rstd, gamma, dx."""
+    dy, x, mean, _, gamma, _ = rows
+    lanes, at, centre = width(like), i * hidden, each(mean, i, like)
+    sums = (like, like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        part = (like, like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            part = _project(x, dy, gamma, at, j, hidden, lanes, centre, recentre, part)
+        if end % lanes:
+            part = _project(x, dy, gamma, at, end - end % lanes, hidden, end % lanes, centre, recentre, part)
+        sums = (sums[0] + part[0], sums[1] + part[1], sums[2] + part[2])
+    return sums
 
 
-@njit(**ELEMENTS)
-def _backward_row(row, dy, gamma, mean, rstd, dx, dgamma, dbeta):
-    size = row.dtype.type(row.size)
-    sum_z, sum_g, sum_gz = _projections(row, dy, gamma, mean)
-    delta = sum_z / size
-    c1 = sum_g / size
-    c2 = (sum_gz - delta * sum_g) * rstd / size
-    shift = delta * rstd
-    for j in range(row.size):
-        x_hat = (row[j] - mean) * rstd - shift
-        dx[j] = rstd * (_times(gamma[j], dy[j]) - c1 - x_hat * c2)
-    for j in range(row.size):
-        x_hat = (row[j] - mean) * rstd - shift
-        dgamma[j] += dy[j] * x_hat
-        dbeta[j] += dy[j]
+@njit(**INLINE)
+def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
+    """mean, delta, rstd, c1 and c2 of the group at row i, one number a row in all of its lanes."""
+    size = spread(hidden, like)
+    scale = each(rstd, i, like)
+    sum_g = total(sums[1])
+    if recentre is None:
+        return each(mean, i, like), like, scale, sum_g / size, total(sums[2]) * scale / size
+    delta = total(sums[0]) / size
+    c2 = (total(sums[2]) - delta * sum_g) * scale / size
+    return each(mean, i, like), delta, scale, sum_g / size, c2
 
 
-@njit(**ELEMENTS)
-def _forward_chunk(x, gamma, beta, eps, y, mean, rstd):
-    for i in range(x.shape[0]):
-        mean[i], rstd[i] = _forward_row(x[i], gamma, beta, eps, y[i])
+@njit(**PLAIN)
+def backward_group(rows, part, i, following, sums, hidden, ahead, streamed, recentre, like):
+    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
+    dy, x, mean, rstd, gamma, dx = rows
+    lanes, at, then = width(like), i * hidden, following * hidden
+    row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
+    centre = each(mean, following, like)
+    sums = (like, like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            if ahead:
+                prefetch(x, then + j + ahead, hidden, like)
+                prefetch(dy, then + j + ahead, hidden, like)
+            _differentiate(dy, x, gamma, dx, part, at, j, hidden, lanes, row, streamed, recentre)
+            block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
+        if end % lanes:
+            j, count = end - end % lanes, end % lanes
+            _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, streamed, recentre)
+            block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)
+        sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
+    return sums
 
 
-@njit(**ELEMENTS)
-def _backward_chunk(dy, x, mean, rstd, gamma, dx, dgamma, dbeta):
-    part_dgamma, part_dbeta = np.empty_like(dgamma), np.empty_like(dbeta)
-    for start in range(0, x.shape[0], ROWS):
-        part_dgamma[:] = 0
-        part_dbeta[:] = 0
-        for i in range(start, min(start + ROWS, x.shape[0])):
-            _backward_row(x[i], dy[i], gamma, mean[i], rstd[i], dx[i], part_dgamma, part_dbeta)
-        for j in range(dgamma.size):
-            dgamma[j] += part_dgamma[j]
-            dbeta[j] += part_dbeta[j]
+@njit(**INLINE)
+def _moment(x, at, j, hidden, count, shift, sums):
+    """Add line j of a group to its sums of z and z**2."""
+    z = keep(load(x, at + j, hidden, count, shift) - shift, count)
+    return sums[0] + z, sums[1] + z * z
 
 
-def _forward_rows(x, gamma, beta, eps, y, mean, rstd, chunks):
-    for chunk in prange(chunks):
-        i, end = chunk * x.shape[0] // chunks, (chunk + 1) * x.shape[0] // chunks
-        _forward_chunk(x[i:end], gamma, beta, eps, y[i:end], mean[i:end], rstd[i:end])
+@njit(**INLINE)
+def _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed):
+    """Write line j of a group's y."""
+    shift, delta, rstd = row
+    x_hat = (load(x, at + j, hidden, count, shift) - shift - delta) * rstd
+    result = repeat(line(gamma, j, shift), shift) * x_hat + repeat(line(beta, j, shift), shift)
+    if streamed:
+        stream(result, y, at + j, hidden)
+    else:
+        store(result, y, at + j, hidden, count)
 
 
-def _backward_rows(dy, x, mean, rstd, gamma, dx, sums):
-    chunks = sums.shape[0]
-    for chunk in prange(chunks):
-        i, end = chunk * x.shape[0] // chunks, (chunk + 1) * x.shape[0] // chunks
-        total = sums[chunk]
-        _backward_chunk(dy[i:end], x[i:end], mean[i:end], rstd[i:end], gamma, dx[i:end], total[0], total[1])
+@njit(**INLINE)
+def first_shift(x, i, hidden, like):
+    """The mean of the first line of each row of the group at row i; its first element where D is shorter."""
+    count = width(like) if hidden >= width(like) else 1
+    return total(load(x, i * hidden, hidden, count, like) * spread(1 / count, like))
 
 
-@cache
-def compiled(dtype: np.dtype) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Both passes for one dtype:
+@njit(**PLAIN)
+def forward_sums(rows, i, hidden, shift, like):
+    """The shift of the group at row i, and its sums of z and z**2."""
+    x = rows[0]
+    lanes, at = width(like), i * hidden
+    sums = (like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            block = _moment(x, at, j, hidden, lanes, shift, block)
+        if end % lanes:
+            block = _moment(x, at, end - end % lanes, hidden, end % lanes, shift, block)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    return shift, sums[0], sums[1]
 
-    forward(x, gamma, beta, eps, y, mean, rstd, chunks)      x, y (N, D); gamma, beta (D,); mean, rstd (N,)
-    backward(dy, x, mean, rstd, gamma, dx, sums)             sums (chunks, 2, D): dgamma, dbeta of each chunk
 
-    The first call for a dtype compiles (some seconds); later processes load it from Numba's cache, which
-    lies beside this file, or in the user's cache folder where that cannot be written.
+@njit(**INLINE)
+def _delta_and_variance(state, size):
+    delta = total(state[1]) / size
+    return delta, total(state[2]) / size - delta * delta
+
+
+@njit(**INLINE)
+def _statistics(rows, i, hidden, state, like):
+    """shift, delta and rstd of the group at row i; its mean and rstd are written."""
+    eps, mean, rstd = rows[3], rows[5], rows[6]
+    size, shift = spread(hidden, like), state[0]
+    delta, var = _delta_and_variance(state, size)
+    if exceeds(delta * delta, var):
+        shift = choose(delta * delta, var, shift + delta, shift)
+        delta, var = _delta_and_variance(forward_sums(rows, i, hidden, shift, like), size)
+    var = choose(like - var, like, like, var)
+    scale = spread(1.0, like) / root(var + spread(eps, like))
+    put_each(shift + delta, mean, i)
+    put_each(scale, rstd, i)
+    return shift, delta, scale
+
+
+@njit(**PLAIN)
+def forward_group(rows, i, following, state, hidden, ahead, streamed, like):
+    """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
+
+    rows are x, gamma, beta, eps, y, mean, rstd.
     """
-    number = from_dtype(dtype)
-    read = {ndim: types.Array(number, ndim, "C", readonly=True) for ndim in (1, 2)}
-    write = {ndim: types.Array(number, ndim, "C") for ndim in (1, 2, 3)}
-    forward_types = (read[2], read[1], read[1], number, write[2], write[1], write[1], types.intp)
-    backward_types = (read[2], read[2], read[1], read[1], read[1], write[2], write[3])
-    compiled = njit(types.void(*forward_types), parallel=True, cache=True, **ELEMENTS)(_forward_rows)
-    return compiled, njit(types.void(*backward_types), parallel=True, cache=True, **ELEMENTS)(_backward_rows)
+    x, gamma, beta, _, y, _, _ = rows
+    lanes, at, then = width(like), i * hidden, following * hidden
+    row = _statistics(rows, i, hidden, state, like)
+    shift = first_shift(x, following, hidden, like)
+    sums = (like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            if ahead:
+                prefetch(x, then + j + ahead, hidden, like)
+            _normalize(x, gamma, beta, y, at, j, hidden, lanes, row, streamed)
+            block = _moment(x, then, j, hidden, lanes, shift, block)
+        if end % lanes:
+            j, count = end - end % lanes, end % lanes
+            _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed)
+            block = _moment(x, then, j, hidden, count, shift, block)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    return shift, sums[0], sums[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import figures, tables
-from layernorm_backward.paper import claim_rows, grids
+from layernorm_backward.paper import attempts, claim_rows, goals, grids
 from layernorm_backward.paper.markdown_table import markdown_table
 
 
@@ -46,8 +46,8 @@ class Names(dict[str, Any]):
         return self[name]
 
 
-def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any]:
-    """The names of the template for one run; `numbers` is its numbers.json."""
+def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) -> dict[str, Any]:
+    """The names of the template in `folder` for one run; `numbers` is its numbers.json."""
     stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
     claims = _rows(tables_dir, "claims") if "claims" in stems else []
     meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
@@ -58,6 +58,8 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path) -> dict[str, Any
         "n": Names("number", _numbers(numbers)),
         "claims": claims,
         "claim_rows": partial(claim_rows.claim_rows, claims),
+        "goal_rows": partial(goals.goal_rows, claims),
+        "attempts": partial(attempts.rows, folder / "attempts.csv"),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),

@@ -20,7 +20,7 @@ class TemplateError(ValueError):
 
 def render(template: Path, numbers: Path, tables_dir: Path, figures_dir: Path, out: Path) -> None:
     """Fill `template` with a run's numbers and tables; writes Pandoc Markdown."""
-    text = markdown(template, context(numbers, tables_dir, figures_dir))
+    text = markdown(template, context(numbers, tables_dir, figures_dir, template.parent))
     with whole(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

@@ -9,7 +9,8 @@ def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     """The rows whose columns have the wanted value, or one of a list of wanted values.
 
     Raises ValueError where a column does not exist. Numbers are compared as float64, so that a YAML
-    `1e8` (a string there) and `100000000` select the same rows.
+    `1e8` (a string there) and `100000000` select the same rows. `max` stands for the largest number among
+    the rows that the columns before it leave: `threads: max` is all threads on any machine.
     """
     for name, wanted in where.items():
         choices = wanted if isinstance(wanted, list | tuple) else [wanted]
@@ -26,5 +27,5 @@ def column_of(table: pd.DataFrame, name: str) -> pd.Series:
 
 def _matches(column: pd.Series, choices: list[Any] | tuple[Any, ...]) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return column.astype(float).isin([float(choice) for choice in choices])
+        return column.astype(float).isin([column.max() if it == "max" else float(it) for it in choices])
     return column.isin(choices)

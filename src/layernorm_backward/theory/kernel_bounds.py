@@ -1,6 +1,6 @@
 """Bounds of the errors of our kernels: how each sums, finds mean and variance, and rounds what it saves.
 
-numba_fused sums in as many lanes as the compiler chooses; its bound holds for any number.
+numba_fused sums in the lanes of a cache line, whose number the storage dtype gives.
 """
 
 from collections.abc import Callable
@@ -11,19 +11,20 @@ import numpy as np
 from layernorm_backward import oracle
 from layernorm_backward.dtypes import sum_dtype, unit_roundoff
 from layernorm_backward.problem import Problem
-from layernorm_backward.sums import blocked_depth, pairwise_depth
+from layernorm_backward.sums import lanes_depth, pairwise_depth
 from layernorm_backward.theory import mean_bounds
 from layernorm_backward.theory.bounds import Bounds, Rounding, bounds
 from layernorm_backward.theory.mean_bounds import Statistics
 from layernorm_backward.theory.reach import Rows, rows_of
 
-BLOCK = 2048  # elements that numba_fused sums in an order of the compiler's
+LINE = 64  # bytes of a line of numba_fused's lanes
+BLOCK = 16  # lines that it adds one after the other
 
 
 class Model(NamedTuple):
     """What a bound needs to know of a kernel: its sums, mean and variance, and whether it rounds x_hat."""
 
-    sums: Literal["float64", "pairwise", "blocks"]
+    sums: Literal["float64", "pairwise", "lanes"]
     statistics: Callable[[Rows, int, float], Statistics]
     rounds_x_hat: bool
 
@@ -33,7 +34,8 @@ MODELS = {
     "compact": Model("pairwise", mean_bounds.two_pass, rounds_x_hat=True),
     "overcached": Model("pairwise", mean_bounds.two_pass, rounds_x_hat=True),
     "recentred": Model("pairwise", mean_bounds.recentred, rounds_x_hat=False),
-    "numba_fused": Model("blocks", mean_bounds.algebraic, rounds_x_hat=False),
+    "numpy_blocked": Model("pairwise", mean_bounds.recentred, rounds_x_hat=False),
+    "numba_fused": Model("lanes", mean_bounds.algebraic, rounds_x_hat=False),
 }
 
 
@@ -50,9 +52,15 @@ def for_model(model: Model, problem: Problem, moments: oracle.Moments, eps: floa
     rounding = Rounding(
         sum_u=unit_roundoff(np.float64 if model.sums == "float64" else sum_dtype(dtype)),
         result_u=unit_roundoff(dtype),
-        depth=blocked_depth(hidden, BLOCK) if model.sums == "blocks" else pairwise_depth(hidden),
+        depth=_depth(model, hidden, dtype.itemsize),
         row_depth=rows,
         rounds_x_hat=model.rounds_x_hat and dtype.itemsize == 2,
     )
     statistics = model.statistics(rows_of(moments), rounding.depth, rounding.sum_u)
     return bounds(moments, *problem.values()[1:], eps, statistics, rounding)
+
+
+def _depth(model: Model, hidden: int, itemsize: int) -> int:
+    if model.sums == "lanes":
+        return lanes_depth(hidden, LINE // itemsize, BLOCK)
+    return pairwise_depth(hidden)

@@ -27,6 +27,7 @@ from layernorm_backward.theory import variance_bounds
 from layernorm_backward.theory.reach import REACH, Rows, sums
 
 U64 = unit_roundoff(np.float64)
+SHIFT = 1.01  # standard deviations: further off, numba_fused sweeps a row again; 1, and what rounding adds
 
 
 class Statistics(NamedTuple):
@@ -75,9 +76,10 @@ def recentred_sums(rows: Rows, depth: int, u: float, t: Floats | None = None) ->
 
 
 def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
-    """`recentred_sums` about x_1 + mean(x - x_1), with sum(g*z) - delta*sum(g) in the backward pass too."""
-    t = about_first(rows, depth, u)
-    return recentred_sums(rows, depth, u, t)._replace(stray=2 * (depth + 3) * t)
+    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved."""
+    forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT))
+    saved = u * rows.mu + forward.drift
+    return forward._replace(stray=2 * (depth + 3) * saved)
 
 
 def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:

@@ -57,29 +57,5 @@ def published_times(
     )
 
 
-def is_faster(timing_cpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The low end of the interval of compact_ratio is above the tolerance in every cell."""
-    faster = pick(timing_cpu, "compact_ratio_low") > tolerance
-    ratio = pick(timing_cpu, "compact_ratio")
-    return Judgement(
-        verdict(bool(faster.all()), bool(faster.any())),
-        f"time of compact over that of the kernel {span(ratio)}, median {number(ratio.median())}",
-        _what(timing_cpu),
-        f"{int(faster.sum())} of {len(faster)} cells have their interval above {number(tolerance)}",
-    )
-
-
-def reaches_the_roof(timing_cpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The fraction of the roof is at least the tolerance in every cell."""
-    fraction = pick(timing_cpu, "roof_fraction")
-    reached = fraction >= tolerance
-    return Judgement(
-        verdict(bool(reached.all()), bool(reached.any())),
-        f"fraction of the roof {span(fraction)}, median {number(fraction.median())}",
-        _what(timing_cpu),
-        f"{int(reached.sum())} of {len(fraction)} cells reach {number(tolerance)}",
-    )
-
-
 def _what(timing_cpu: pd.DataFrame) -> str:
     return over(timing_cpu, "kernel", "dtype", "shape", "threads")

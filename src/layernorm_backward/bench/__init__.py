@@ -1,0 +1,52 @@
+"""How fast is a layer normalization? `bench(kernel, setting, deadline)` times it in the seconds there are.
+
+It runs beside copy or triad on the same arrays, its roof, and beside three kernels of ours. Each comparison
+is paired and interleaved, and held against the noise of a stream timed against itself.
+"""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from layernorm_backward import stopwatch
+from layernorm_backward.bench.contenders import WrongError, baselines, line_up
+from layernorm_backward.bench.data import draw
+from layernorm_backward.bench.schedule import require_room
+from layernorm_backward.bench.setting import Deadline, Setting
+from layernorm_backward.bench.timed import require_roof, time_direction
+from layernorm_backward.kernels import Kernel
+from layernorm_backward.tabulate import table
+
+__all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
+
+RESERVE = 0.05  # of the seconds left: for bootstraps, and for runs that take longer than the first
+
+
+def bench(
+    kernel: Kernel,
+    setting: Setting,
+    deadline: Deadline,
+    tick: Callable[[str], None] = lambda what: None,
+) -> pd.DataFrame:
+    """The table `bench`; `tick` is told what comes next, at most `steps` times in all.
+
+    ValueError where the kernel cannot be timed in this setting, WrongError where its results are wrong.
+    """
+    require_room(setting)
+    tick("arrays")
+    data = draw(setting)
+    rows = []
+    with stopwatch.threads(setting.threads):
+        for direction in setting.directions:
+            require_roof(direction, data)
+        found = line_up(kernel, setting, data, deadline, tick)
+        for number, direction in enumerate(setting.directions):
+            share = (1 - RESERVE) * deadline.left() / (len(setting.directions) - number)
+            rows += time_direction(kernel.name, direction, setting, data, found, Deadline(share), tick)
+    return table(rows, "bench")
+
+
+def steps(kernel: Kernel, setting: Setting) -> int:
+    """How often `tick` is called, where nothing is left out."""
+    each = 1 + len(baselines(kernel.name))
+    return 1 + each + len(setting.directions) * each

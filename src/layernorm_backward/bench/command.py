@@ -1,0 +1,125 @@
+"""`python -m layernorm_backward bench --kernel NAME`: options, progress, report, CSV, exit code."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import bench as benches
+from layernorm_backward import tables
+from layernorm_backward.audit.target import load, try_out
+from layernorm_backward.bench import report
+from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
+from layernorm_backward.dtypes import DTYPE_NAMES
+from layernorm_backward.experiments._prepared import ACCESSES
+from layernorm_backward.experiments._timed import most_threads
+from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.options import Parser, require_writable
+from layernorm_backward.record import Started, begin, record
+
+DESCRIPTION = (
+    "Time a layer normalization beside the roof of memory (copy, triad on the same arrays) and beside "
+    f"{', '.join(BASELINES)}, in under 20 seconds. Exit code 0: timed, 1: its results are wrong, 2: it could "
+    "not be run."
+)
+SECONDS = 18.5
+DIRECTIONS = {**{name: (name,) for name in ACCESSES}, "all": tuple(ACCESSES)}
+
+
+def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> int:
+    """Time and print; 0 where that went well, 1 where results are wrong, 2 where it could not be run."""
+    started = begin()
+    try:
+        if out is not None:
+            if out.suffix != ".csv":
+                raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
+            require_writable(out)
+        kernel = _timeable(load(target), setting)
+        found = _with_progress(kernel, setting, deadline)
+        print(report.text(kernel, setting, found))
+        if out is not None:
+            _write(out, kernel, setting, found, started)
+    except benches.WrongError as error:
+        print(f"error: {error}; not timed; `audit {target}` says more", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
+    """Parse the words after `bench`, then run; imports have taken `spent_s`."""
+    given = vars(_parser().parse_args(argv))
+    target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
+    given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
+    deadline = Deadline(given["seconds"] - spent_s)
+    try:
+        setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return run(target, setting, out, deadline)
+
+
+def _count(threads: str) -> int:
+    if threads != "all" and not threads.isdecimal():
+        raise ValueError(f"threads is {threads!r}; allowed: 1 to {most_threads()}, or all")
+    return most_threads() if threads == "all" else int(threads)
+
+
+def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
+    missing = available(kernel)
+    if kernel.device != "cpu":
+        here = f"; {missing}" if missing else ""
+        raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
+    try_out(kernel, setting.dtype, EPS)
+    return kernel
+
+
+def _with_progress(kernel: Kernel, setting: Setting, deadline: Deadline) -> pd.DataFrame:
+    with tqdm(
+        total=benches.steps(kernel, setting), desc=f"{kernel.name} {setting.dtype}", leave=False
+    ) as bar:
+
+        def tick(what: str) -> None:
+            bar.set_postfix_str(what, refresh=False)
+            bar.update()
+
+        return benches.bench(kernel, setting, deadline, tick)
+
+
+def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, started: Started) -> None:
+    """The table as CSV with its meta beside it, each whole or not at all."""
+    used = [name for name in (kernel.name, *BASELINES) if name in KERNELS]
+    config = vars(setting) | {"kernel": kernel.name, "source": kernel.source, "kernels": used}
+    meta = record(benches.__name__, config, Path("bench") / "-", started)
+    try:
+        tables.write(found, out, meta, stem="bench")
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m layernorm_backward bench", description=DESCRIPTION)
+    one = "the name of a kernel, or MODULE:NAME as for `audit`: a Kernel, or a pair (forward, backward)"
+    options = {
+        "--kernel": {"required": True, "metavar": "NAME", "help": one},
+        "--rows": {"required": True, "type": int, "metavar": "N", "help": "rows of x"},
+        "--hidden": {"required": True, "type": int, "metavar": "D", "help": "elements of a row"},
+        "--dtype": {"choices": DTYPE_NAMES, "default": "float32", "help": "dtype of x (%(default)s)"},
+        "--gamma-dtype": {
+            "choices": DTYPE_NAMES,
+            "help": "dtype of gamma: that of x, or float32 beside 16 bits",
+        },
+        "--direction": {"choices": DIRECTIONS, "default": "backward", "help": "what is timed (%(default)s)"},
+        "--threads": {"default": "all", "metavar": "N", "help": "threads for Numba and BLAS (%(default)s)"},
+        "--seconds": {"type": float, "default": SECONDS, "help": "time that may be taken (%(default)s)"},
+        "--seed": {"type": int, "default": 20260423, "help": "seed of the data (%(default)s)"},
+        "--out": {"type": Path, "metavar": "CSV", "help": "write the table there too"},
+    }
+    for name, settings in options.items():
+        parser.add_argument(name, **settings)
+    return parser

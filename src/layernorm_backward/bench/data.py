@@ -1,0 +1,84 @@
+"""Arrays of any number of rows with exact results: a block of random rows, repeated.
+
+A few hundred rows are drawn, and their exact results are computed; every further row is one of them again. So
+y and dx are known for every row, dgamma and dbeta for all rows together, and two billion bytes take a second
+to fill. Other rows of the block lie between a row and its repetition.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward.bench.setting import EPS, ERROR_ROWS, Setting
+from layernorm_backward.double_double import DoubleDouble
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._prepared import Buffers
+
+BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
+
+
+class Data(NamedTuple):
+    """The arrays of one problem, and the exact y, dx (rows of the block, D) and dgamma, dbeta (D,)."""
+
+    arrays: Buffers
+    exact: oracle.Results
+
+
+def draw(setting: Setting) -> Data:
+    """x from N(0,1), dy from N(1,1), gamma from N(1,1/4), beta from N(0,1); every page has been written."""
+    shape = setting.rows, setting.hidden
+    dtype, gamma_dtype = dtype_of(setting.dtype), dtype_of(setting.gamma_dtype)
+    rng = inputs.generator(setting.seed, *shape)
+    count = min(setting.rows, max(3, BLOCK // setting.hidden))
+    x = inputs.rows(rng, count, setting.hidden, dtype)
+    dy = inputs.upstream(rng, "shifted", x)
+    gamma = inputs.gamma(rng, "random", setting.hidden, gamma_dtype)
+    beta = inputs.beta(rng, setting.hidden, gamma_dtype)
+    out = repeated(dy, setting.rows)
+    y = repeated(x, setting.rows) if setting.both else out
+    arrays = Buffers(
+        repeated(x, setting.rows),
+        repeated(dy, setting.rows),
+        out,
+        gamma,
+        beta,
+        np.full_like(gamma, np.nan),
+        np.full_like(gamma, np.nan),
+        y,
+    )
+    return Data(arrays, _exact(x, gamma, beta, dy, setting.rows))
+
+
+def repeated(block: NDArray, rows: int) -> NDArray:
+    """`rows` rows at a page's boundary: those of the block (count, D), again and again."""
+    array = roofs.aligned_empty((rows, block.shape[1]), block.dtype)
+    for start in range(0, rows, len(block)):
+        array[start : start + len(block)] = block[: rows - start]
+    return array
+
+
+def errors_u(data: Data, **computed: NDArray) -> dict[str, float]:
+    """The largest error in u of each result named: of ERROR_ROWS rows of y and dx, of all dgamma, dbeta."""
+    found = {}
+    for name, array in computed.items():
+        exact: DoubleDouble = getattr(data.exact, name)
+        if array.ndim > 1:
+            sample = np.unique(np.linspace(0, len(array) - 1, ERROR_ROWS).astype(np.intp))
+            array, exact = array[sample], exact.at(sample % len(exact.hi))
+        found[name] = float(np.nan_to_num(np.max(error_u(array, exact)), nan=np.inf))
+    return found
+
+
+def _exact(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, rows: int) -> oracle.Results:
+    whole, rest = divmod(rows, len(x))
+    values = [inputs.values(array) for array in (x, gamma, beta, dy)]
+    block = oracle.results(*values, EPS)
+    sums = [part * float(whole) for part in (block.dgamma, block.dbeta)]
+    if rest:
+        x, gamma, beta, dy = values
+        last = oracle.backward(x[:rest], gamma, dy[:rest], EPS)
+        sums = [total + part for total, part in zip(sums, (last.dgamma, last.dbeta), strict=True)]
+    return oracle.Results(block.y, block.dx, *sums)

@@ -1,0 +1,140 @@
+"""A kernel made ready to be timed: tried on few rows, then on ever more, then checked on all.
+
+The few rows compile what is compiled, and tell how much memory a row takes. Then the rows grow by GROWTH from
+run to run, and each run foretells the last one: a kernel that would take too long is not started on all rows.
+"""
+
+import tracemalloc
+from collections.abc import Callable
+from inspect import signature
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from layernorm_backward.audit.fitting import MisfitError, parts
+from layernorm_backward.bench.data import Data, errors_u
+from layernorm_backward.bench.setting import EPS
+from layernorm_backward.experiments._prepared import Buffers, Direction
+from layernorm_backward.kernels import Kernel
+
+FEW = 1 << 16  # elements of the first run
+GROWTH = 8
+GRADIENTS = ("dx", "dgamma", "dbeta")
+
+
+class TooSlowError(ValueError):
+    """A run over all rows would take `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"one run, forward and backward, takes about {seconds:.2g} s")
+        self.seconds = seconds
+
+
+class Needs(NamedTuple):
+    """Bytes beyond the arrays of the problem: kept for the backward pass, and the most at any time."""
+
+    kept: float
+    most: float
+
+
+class Ready(NamedTuple):
+    """The call and the seconds of one run of each direction, and the error in u of each result."""
+
+    calls: dict[Direction, Callable[[], object]]
+    seconds: dict[Direction, float]
+    errors_u: dict[str, float]
+
+
+def takes_out(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `out` for its results."""
+    try:
+        return "out" in signature(function).parameters
+    except ValueError:  # what is not written in Python need not tell its parameters
+        return False
+
+
+def needs(kernel: Kernel, arrays: Buffers) -> Needs:
+    """Bytes for all rows, in proportion to those of a run over few rows."""
+    few = _few(arrays)
+    forward, backward = _passes(kernel, first_rows(arrays, few))
+    backward(forward()[1])
+    tracemalloc.start()
+    try:
+        saved = forward()[1]
+        kept = tracemalloc.get_traced_memory()[0]
+        backward(saved)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    scale = len(arrays.x) / few
+    return Needs(kept * scale, most * scale)
+
+
+def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
+    """Calls over all rows, each run once; TooSlowError where a run would take longer than `limit_s`."""
+    arrays = data.arrays
+    _require_quick(kernel, arrays, limit_s)
+    forward, backward = _passes(kernel, arrays)
+    started = perf_counter()
+    y, saved = forward()
+    forward_s = perf_counter() - started
+    found = errors_u(data, y=_like("y", y, arrays.y))
+    del y
+    started = perf_counter()
+    gradients = backward(saved)
+    backward_s = perf_counter() - started
+    wanted = arrays.out, arrays.dgamma, arrays.dbeta
+    for name, result, like in zip(GRADIENTS, gradients, wanted, strict=True):
+        found |= errors_u(data, **{name: _like(name, result, like)})
+    calls = {
+        "forward": forward,
+        "backward": lambda: backward(saved),
+        "both": lambda: backward(forward()[1]),
+    }
+    seconds = {"forward": forward_s, "backward": backward_s, "both": forward_s + backward_s}
+    return Ready(calls, seconds, found)
+
+
+def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Callable[[Any], tuple]]:
+    """forward() -> y, saved and backward(saved) -> dx, dgamma, dbeta; into `arrays` where they take `out`."""
+    x, dy, dx, gamma, beta, dgamma, dbeta, y = arrays
+    to_y = {"out": y} if takes_out(kernel.forward) else {}
+    to_gradients = {"out": (dx, dgamma, dbeta)} if takes_out(kernel.backward) else {}
+
+    def forward() -> tuple[NDArray, Any]:
+        return parts("forward", kernel.forward(x, gamma, beta, EPS, **to_y), 2, "y, saved")
+
+    def backward(saved: Any) -> tuple[NDArray, NDArray, NDArray]:
+        return parts("backward", kernel.backward(dy, saved, **to_gradients), 3, "dx, dgamma, dbeta")
+
+    return forward, backward
+
+
+def _require_quick(kernel: Kernel, arrays: Buffers, limit_s: float) -> None:
+    rows, few = len(arrays.x), _few(arrays)
+    while few < rows:
+        forward, backward = _passes(kernel, first_rows(arrays, few))
+        started = perf_counter()
+        backward(forward()[1])
+        expected_s = (perf_counter() - started) * rows / few
+        if expected_s > limit_s:
+            raise TooSlowError(expected_s)
+        few *= GROWTH
+
+
+def _few(arrays: Buffers) -> int:
+    rows, hidden = arrays.x.shape
+    return min(rows, max(1, FEW // hidden))
+
+
+def first_rows(arrays: Buffers, rows: int) -> Buffers:
+    """The same arrays, of their first rows only."""
+    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays))
+
+
+def _like(name: str, found: NDArray, wanted: NDArray) -> NDArray:
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        said = f"an array {found.shape} of {found.dtype}"
+        raise MisfitError(f"{name} is {said}; wanted: an array {wanted.shape} of {wanted.dtype}")
+    return found

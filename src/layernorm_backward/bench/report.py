@@ -1,0 +1,81 @@
+"""A table `bench` as text for people."""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from layernorm_backward import machine
+from layernorm_backward.bench.schedule import arrays_bytes
+from layernorm_backward.bench.setting import Setting
+from layernorm_backward.bench.timed import RESULTS
+from layernorm_backward.experiments import _shapes
+from layernorm_backward.experiments._roof import ROOFS
+from layernorm_backward.kernels import Kernel, version
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_ROOFS = {name for pair in ROOFS.values() for name in pair}
+_HEADER = (
+    f"  {'beside':22}{'its time':>10}{'GB/s':>8}{'/ yours':>9}  {'95 % interval':18}{'runs':>5}  verdict"
+)
+
+
+def text(kernel: Kernel, setting: Setting, found: pd.DataFrame) -> str:
+    """Per direction the kernel's time and errors, its working set, and what it was compared with."""
+    name = " ".join(filter(None, [kernel.name, version(kernel) and f"({version(kernel)})"]))
+    threads = "1 thread" if setting.threads == 1 else f"{setting.threads} threads"
+    sizes = f"{setting.rows} rows of {setting.hidden} {setting.dtype}, gamma {setting.gamma_dtype}"
+    lines = [f"{name}: {sizes}, {threads}"]
+    for direction in setting.directions:
+        lines += ["", *_of_direction(found[found["direction"] == direction], setting)]
+    return "\n".join(lines)
+
+
+def _of_direction(rows: pd.DataFrame, setting: Setting) -> Iterator[str]:
+    first = rows.iloc[0]
+    spread = f"{_amount(first['p20_s'], _TIMES)} to {_amount(first['p80_s'], _TIMES)}"
+    speed = f"{first['useful_gb_per_s']:.3g} GB/s of useful bytes"
+    yield f"{first['direction']:13}{_amount(first['median_s'], _TIMES)} (20 to 80 %: {spread}), {speed}"
+    results = RESULTS[first["direction"]]
+    yield "  errors     " + ", ".join(f"{name} {first[f'{name}_error_u']:.3g} u" for name in results)
+    yield f"  arrays     {_working_set(first, setting)}"
+    yield _HEADER
+    yield from (_comparison(row) for _, row in rows.iterrows())
+    yield f"  faster, slower: the interval leaves 1 out, and more than the noise ({first['noise']:.2g}) apart"
+
+
+def _working_set(row: pd.Series, setting: Setting) -> str:
+    size, cache = _amount(row["bytes"], _BYTES), machine.last_level_cache_bytes()
+    if not cache:
+        return f"{size}; the size of the last-level cache is not known"
+    said = f"{size}, {row['bytes'] / cache:.2g} times the last-level cache"
+    if row["residency"] == "memory":
+        return f"{said}: beyond it"
+    where = {"cache": "within it", "partly": "partly in it"}[row["residency"]]
+    return f"{said}: {where}; beyond it from {_beyond(row, setting)}"
+
+
+def _beyond(row: pd.Series, setting: Setting) -> str:
+    one = _shapes.touched(row["direction"], 1, setting.hidden, setting.dtype)
+    rows = math.ceil(_shapes.beyond_cache() / one)
+    fits = rows * arrays_bytes(setting, 1) <= _shapes.memory_limit()
+    return f"--rows {rows} on" + ("" if fits else ", more than this memory holds")
+
+
+def _comparison(row: pd.Series) -> str:
+    name = f"{row['against']} (roof)" if row["against"] in _ROOFS else row["against"]
+    if row["reason"]:
+        return f"  {name:22}not timed: {row['reason']}"
+    known = math.isfinite(row["ratio_low"])
+    interval = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}" if known else "-"
+    verdict = ("faster" if row["ratio"] > 1 else "slower") if row["differs"] else "no difference"
+    verdict = verdict if known else "one run: no verdict"
+    time = _amount(row["against_median_s"], _TIMES)
+    numbers = f"{time:>10}{row['against_gb_per_s']:8.3g}{row['ratio']:9.3g}"
+    return f"  {name:22}{numbers}  {interval:18}{row['repeats']:5}  {verdict}"
+
+
+def _amount(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    scale, unit = next((pair for pair in units if value >= pair[0]), units[-1])
+    return f"{value / scale:.{4 if value / scale >= 100 else 3}g} {unit}"

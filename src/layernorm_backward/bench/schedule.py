@@ -1,0 +1,54 @@
+"""How often each comparison runs in the seconds there are, and what there is room for in memory."""
+
+from collections.abc import Mapping
+
+import psutil
+
+from layernorm_backward.bench.prepare import Needs
+from layernorm_backward.bench.setting import Setting
+from layernorm_backward.experiments import _shapes
+
+MOST_REPEATS = 200
+SHORTEST_S = 1e-3  # a repetition of a call: the clock's minimum, and what lies around it
+FIRST_SHARE = 1 / 3  # of the time; the roof comes first
+SHARE = 0.75  # of the memory that is available, for everything
+
+
+def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
+    """Repetitions of the first comparison, where one of each costs `costs_s` and all share `seconds`.
+
+    Numbers as 1/sqrt(cost) make the sum of the variances of all means the smallest. The first gets at least
+    FIRST_SHARE of the time; at least 1 repetition, at most MOST_REPEATS.
+    """
+    first, *_ = roots = [max(cost, SHORTEST_S) ** 0.5 for cost in costs_s.values()]
+    share = max(first / sum(roots), FIRST_SHARE)
+    return max(1, min(MOST_REPEATS, int(share * seconds / first**2)))
+
+
+def require_room(setting: Setting) -> None:
+    """ValueError where the arrays take more than a third of the available memory; it says what would fit."""
+    limit = _shapes.memory_limit()
+    row = arrays_bytes(setting, 1)
+    if setting.rows * row <= limit:
+        return
+    said = (
+        f"the arrays take {setting.rows * row / 1e9:.3g} GB, over {limit / 1e9:.3g} GB, a third of the memory"
+    )
+    fits = limit // row
+    raise ValueError(f"{said}; allowed here: --rows up to {fits}" if fits else f"{said}: no such row fits")
+
+
+def room(setting: Setting) -> float:
+    """Bytes that kernels may take beyond the arrays."""
+    return SHARE * psutil.virtual_memory().available - arrays_bytes(setting, setting.rows)
+
+
+def fitting_rows(setting: Setting, needs: Needs) -> int:
+    """How many rows would leave room for a kernel with these needs."""
+    whole = arrays_bytes(setting, setting.rows)
+    return int(setting.rows * (room(setting) + whole) / (whole + needs.most))
+
+
+def arrays_bytes(setting: Setting, rows: int) -> int:
+    """x, dy, dx, and y where it needs an array of its own."""
+    return (4 if setting.both else 3) * rows * setting.row_bytes

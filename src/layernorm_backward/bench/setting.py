@@ -1,0 +1,68 @@
+"""What is timed, and how long that may take; a wrong value is refused with what is allowed."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._prepared import Direction
+from layernorm_backward.experiments._timed import most_threads
+
+BASELINES = ("numba_fused", "numpy_blocked", "compact")  # the quickest first
+EPS = 1e-5
+ERROR_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Setting:
+    """x (rows, hidden) of `dtype`, gamma of `gamma_dtype`; `seconds` is for everything."""
+
+    rows: int
+    hidden: int
+    dtype: DtypeName
+    gamma_dtype: DtypeName
+    directions: tuple[Direction, ...]
+    threads: int
+    seconds: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; allowed: at least 1")
+        if not 1 <= self.threads <= most_threads():
+            raise ValueError(f"threads is {self.threads}; allowed: 1 to {most_threads()}, or all")
+        if not 0 < self.seconds < math.inf:
+            raise ValueError(f"seconds is {self.seconds:g}; allowed: finite and > 0")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; allowed: at least 0")
+        wider = ("float32",) if self.itemsize == 2 else ()
+        if self.gamma_dtype not in (self.dtype, *wider):
+            allowed = " or ".join((self.dtype, *wider))
+            raise ValueError(f"gamma_dtype is {self.gamma_dtype} beside {self.dtype}; allowed: {allowed}")
+
+    @property
+    def itemsize(self) -> int:
+        return dtype_of(self.dtype).itemsize
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of x."""
+        return self.hidden * self.itemsize
+
+    @property
+    def both(self) -> bool:
+        """Whether y and dx are wanted at once, so that they need an array each."""
+        return "both" in self.directions
+
+
+class Deadline:
+    """The moment at which all must be done."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock, self._end = clock, clock() + seconds
+
+    def left(self) -> float:
+        """Seconds that are left, at least 0."""
+        return max(0.0, self._end - self._clock())

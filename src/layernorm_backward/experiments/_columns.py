@@ -1,0 +1,42 @@
+"""The columns that every timed cell gives its rows: keys and sizes, the roof, ratios with their intervals."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from layernorm_backward import stopwatch
+from layernorm_backward.difference import Ratio
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _roof, _shapes
+from layernorm_backward.experiments._prepared import ACCESSES
+from layernorm_backward.experiments._sets import Cell
+
+KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # of a cell, in its samples
+
+
+def of_cell(cell: Cell, threads: int) -> dict[str, Any]:
+    """What a cell and a thread count are: keys, sizes, residency, note."""
+    rows, hidden = cell.shape[0] * cell.shape[1], cell.shape[2]
+    size = _shapes.touched(cell.direction, rows, hidden, cell.dtype)
+    named = {"direction": cell.direction, "dtype": cell.dtype, "gamma_dtype": cell.gamma_dtype}
+    sizes = {"shape": "x".join(map(str, cell.shape)), "rows": rows, "hidden": hidden, "bytes": size}
+    return named | sizes | {"threads": threads, "residency": _shapes.residency(size), "note": cell.note}
+
+
+def roof(samples: pd.DataFrame, cell: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The fastest stream, its rate, and the noise of the cell."""
+    name = _roof.fastest(samples, cell["direction"])
+    gb_per_s = useful_bytes(cell) / stopwatch.summary(samples, name).median_s / 1e9
+    return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": _roof.noise(samples, seed)}
+
+
+def ratio(column: str, found: Ratio) -> dict[str, float]:
+    """A ratio and its interval."""
+    return {column: found.median, f"{column}_low": found.low, f"{column}_high": found.high}
+
+
+def useful_bytes(cell: Mapping[str, Any]) -> int:
+    """Bytes that the pass must at least read and write."""
+    itemsize = dtype_of(cell["dtype"]).itemsize
+    return ACCESSES[cell["direction"]] * cell["rows"] * cell["hidden"] * itemsize

@@ -1,0 +1,70 @@
+"""Bytes that a kernel moves to and from memory, read from the counters of the memory controllers.
+
+The calls and threads are those that were timed, on arrays of the same size. Before them the triad runs on the
+largest arrays: it moves three arrays, and a fourth where its stores are ordinary ones and read their lines
+first. Counters that do not find these bytes are not believed, and nothing else is counted.
+"""
+
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward import counters, roofs, stopwatch
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments._prepared import Buffers, Pool, prepare
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.perf_events import Count
+
+KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
+MOVED = {"copy": 3, "copy_nt": 2, "triad": 4, "triad_nt": 3}  # elements, write-allocate included
+
+
+class Counts(NamedTuple):
+    """Bytes of one call by the values of KEYS, and "" or why some or all cells have none."""
+
+    bytes: dict[tuple[Any, ...], float]
+    missing: str
+
+
+def counted_bytes(
+    cells: pd.DataFrame, *, repeats: int, tolerance: float, budget_s: float, seed: int
+) -> Counts:
+    """Counts for cells with KEYS and threads, each over `repeats` calls, until `budget_s` is spent."""
+    missing = counters.missing() or ("" if len(cells) else "no cell beyond the cache was timed")
+    if missing:
+        return Counts({}, missing)
+    cells = cells.sort_values(["dtype", "rows", "hidden"])
+    sizes = [row["rows"] * row["hidden"] * dtype_of(row["dtype"]).itemsize for _, row in cells.iterrows()]
+    pool, found, started = Pool(max(sizes), seed, arrays=3), {}, perf_counter()
+    with counters.memory_bytes() as count:
+        largest = cells.iloc[int(np.argmax(sizes))]
+        doubt = _doubt(count, _buffers(pool, largest), largest["threads"], repeats, tolerance)
+        if doubt:
+            return Counts({}, doubt)
+        for _, cell in cells.iterrows():
+            if perf_counter() - started > budget_s:
+                return Counts(found, f"counting stopped after {budget_s:g} s")
+            found[tuple(cell[KEYS])] = _counted(count, cell, _buffers(pool, cell), repeats)
+    return Counts(found, "")
+
+
+def _doubt(count: Count, arrays: Buffers, threads: int, repeats: int, tolerance: float) -> str:
+    name = "triad" if roofs.missing("triad_nt") else "triad_nt"
+    stream = roofs.stream(name, arrays.out, arrays.x, arrays.dy)
+    with stopwatch.threads(int(threads)):
+        counted = counters.per_call(count, stream, repeats)
+    return counters.disbelief(counted, MOVED[name] * arrays.x.nbytes, tolerance)
+
+
+def _counted(count: Count, cell: pd.Series, arrays: Buffers, repeats: int) -> float:
+    """Its results were checked when it was timed."""
+    kernel = {cell["kernel"]: KERNELS[cell["kernel"]]}
+    ready, _ = prepare(kernel, cell["direction"], arrays, error_rows=1, error_limit_u=float("inf"))
+    with stopwatch.threads(int(cell["threads"])):
+        return counters.per_call(count, ready[cell["kernel"]].call, repeats)
+
+
+def _buffers(pool: Pool, cell: pd.Series) -> Buffers:
+    return pool.buffers((int(cell["rows"]), int(cell["hidden"])), cell["dtype"])

@@ -1,0 +1,53 @@
+"""Memory that one call of a kernel needs: all that is alive at its worst moment, and what of it is scratch.
+
+What the call allocates is seen by tracemalloc, to which NumPy reports, with some kilobytes of Python's own.
+Compiled code that allocates for itself would not be seen; numba_fused lets NumPy allocate all it needs.
+"""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from layernorm_backward.experiments._prepared import Buffers
+from layernorm_backward.experiments._shapes import Direction
+from layernorm_backward.kernels import Kernel
+from layernorm_backward.kernels.saved import saved_bytes
+
+
+class Memory(NamedTuple):
+    """peak_bytes: inputs, results and scratch; extra_bytes: the scratch; extra_share: of inputs and results.
+
+    What is saved is a result of the forward pass and an input of the backward pass.
+    """
+
+    peak_bytes: float
+    extra_bytes: float
+    extra_share: float
+
+
+def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
+    """Memory of one forward or backward call that allocates its own results; ValueError for "both"."""
+    x, dy, _, gamma, beta, *_ = arrays
+    eps = kernel.default_eps
+    if direction == "forward":
+        allocated, (y, saved) = _allocated(lambda: kernel.forward(x, gamma, beta, eps))
+        given = sum(array.nbytes for array in (x, gamma, beta))
+        made = y.nbytes + saved_bytes(saved, exclude=("x", "gamma", "beta"))
+    elif direction == "backward":
+        _, saved = kernel.forward(x, gamma, beta, eps)
+        given = dy.nbytes + saved_bytes(saved)
+        allocated, results = _allocated(lambda: kernel.backward(dy, saved))
+        made = sum(array.nbytes for array in results)
+    else:
+        raise ValueError(f"direction is {direction!r}; allowed: forward, backward")
+    return Memory(given + allocated, allocated - made, (allocated - made) / (given + made))
+
+
+def _allocated(call: Callable[[], Any]) -> tuple[int, Any]:
+    """Peak of the bytes that are allocated during a call, and its result."""
+    tracemalloc.start()
+    try:
+        found = call()
+        return tracemalloc.get_traced_memory()[1], found
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,109 @@
+"""One cell of `peers_cpu`: our kernel, the roof and every peer timed in turn, and the rows that it gives."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from layernorm_backward import stopwatch
+from layernorm_backward.difference import differs
+from layernorm_backward.experiments import _columns, _peers, _roof
+from layernorm_backward.experiments._peers import Limits, Ready
+from layernorm_backward.experiments._prepared import Buffers, Prepared, prepare
+from layernorm_backward.experiments._timed import labelled, times, too_many
+from layernorm_backward.kernels import Kernel
+from layernorm_backward.peers_at_work.client import Lost
+from layernorm_backward.peers_at_work.crew import Crew
+from layernorm_backward.peers_at_work.meter import Meter
+from layernorm_backward.peers_at_work.protocol import Usage
+from layernorm_backward.peers_at_work.settings import SETTINGS
+
+OURS = "default"  # the setting of our kernel
+RUN_UP_S = 0.02  # of a sample in the cache: threads that rested need part of a millisecond
+
+Rows = list[dict[str, Any]]
+
+
+class Timed(NamedTuple):
+    """The samples of a cell, and what each call used."""
+
+    samples: pd.DataFrame
+    usage: dict[str, Usage]
+
+
+def measured(
+    cell: dict[str, Any],
+    ours: Kernel,
+    names: list[str],
+    arrays: Buffers,
+    crew: Crew,
+    limits: Limits,
+    how: dict[str, Any],
+) -> tuple[Rows, pd.DataFrame]:
+    """Rows and samples of one cell, which `cell` holds the columns of."""
+    named = {ours.name: {"kernel": ours.name, "setting": OURS}}
+    named |= {name: {"kernel": SETTINGS[name].kernel, "setting": SETTINGS[name].setting} for name in names}
+    nothing = pd.DataFrame(columns=["name", "repeat"])
+    if too_many(cell["threads"]):
+        return [cell | key | {"reason": too_many(cell["threads"])} for key in named.values()], nothing
+    direction, looked_at = cell["direction"], limits.rows(cell["hidden"])
+    kernels, refused = prepare({ours.name: ours}, direction, arrays, looked_at, limits.error_u)
+    peers, missing = _peers.prepare(names, cell, arrays, crew, ours.default_eps, limits)
+    timed, lost = _timed(cell, arrays, kernels, peers, crew, how)
+    found = {name: _found(item, name, timed) for name, item in (kernels | peers).items() if name not in lost}
+    rows = [
+        cell | named[name] | _row(name, ours.name, cell, timed.samples, how["seed"]) | more
+        for name, more in found.items()
+    ]
+    reasons = refused | missing | lost
+    rows += [cell | named[name] | {"reason": reason} for name, reason in reasons.items()]
+    return rows, labelled(timed.samples, **{key: cell[key] for key in _columns.KEYS})
+
+
+def _timed(
+    cell: Mapping[str, Any],
+    arrays: Buffers,
+    kernels: Mapping[str, Prepared],
+    peers: Mapping[str, Ready],
+    crew: Crew,
+    how: dict[str, Any],
+) -> tuple[Timed, dict[str, str]]:
+    """The samples, and why peers were lost meanwhile: then all others are timed anew."""
+    streams = _roof.with_noise(_roof.streams(cell["direction"], arrays), cell["residency"])
+    here = {name: Meter(call) for name, call in streams.items()}
+    here |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
+    known_s = {name: kernel.first_s for name, kernel in kernels.items()}
+    known_s |= {name: peer.seconds for name, peer in peers.items()}
+    calls, lost = here | {name: peer.peer for name, peer in peers.items()}, {}
+    resident = cell["residency"] == "cache"
+    how = how | ({"lead": 1, "minimum_s": RUN_UP_S} if resident else {"minimum_s": 0.0})
+    while True:
+        try:
+            with stopwatch.threads(cell["threads"]):
+                samples = stopwatch.compare(calls, warmup=0, known_s=known_s, **how)
+            usage = {name: call.usage() for name, call in calls.items()}
+            for name in peers.keys() & calls.keys():
+                calls[name].release()
+            return Timed(samples, usage), lost
+        except Lost as error:
+            crew.end(error.name, cell["threads"])
+            lost[error.name] = str(error)
+            del calls[error.name]
+
+
+def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:
+    columns = {"error_u_max": item.error_u_max} | timed.usage[name]._asdict()
+    if isinstance(item, Prepared):
+        return columns | {"idle_share": float("nan")}
+    return columns | {"version": item.version, "sums_difference_u": item.sums_difference_u}
+
+
+def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame, seed: int) -> dict[str, Any]:
+    roof = _columns.roof(samples, cell, seed)
+    row = roof | times(samples, name)
+    row["useful_gb_per_s"] = _columns.useful_bytes(cell) / row["median_s"] / 1e9
+    row |= _columns.ratio("roof_fraction", stopwatch.ratio(samples, roof["roof_operation"], name, seed))
+    if ours in set(samples["name"]):
+        ratio = stopwatch.ratio(samples, name, ours, seed)
+        row |= _columns.ratio("ours_ratio", ratio) | {"differs": differs(ratio, roof["noise"])}
+    return row

@@ -1,0 +1,103 @@
+"""Peers made ready to be timed: their results are held against the oracle, their sums against our kernel's.
+
+As for kernels (`_prepared`), a peer whose error is over the limit is not timed. dgamma and dbeta are sums
+over all rows, for which the oracle would take minutes; ours, whose error is known, stand in for it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.experiments._prepared import Buffers, error_u_max
+from layernorm_backward.peers_at_work.client import Lost, Peer
+from layernorm_backward.peers_at_work.crew import Crew
+from layernorm_backward.peers_at_work.protocol import Prepared, Work
+from layernorm_backward.peers_at_work.settings import SETTINGS
+
+SUMS = ("dgamma", "dbeta")
+LEAST_ROWS = 4
+
+
+class Limits(NamedTuple):
+    """How many elements are looked at, and the largest errors, in u, with which a peer is timed."""
+
+    elements: int
+    error_u: float
+    sums_u: float
+
+    def rows(self, hidden: int) -> int:
+        """How many rows are looked at."""
+        return max(LEAST_ROWS, self.elements // hidden)
+
+
+class Ready(NamedTuple):
+    """A peer that can be timed, seconds of a run, and what was found of it."""
+
+    peer: Peer
+    seconds: float
+    version: str
+    error_u_max: float
+    sums_difference_u: float
+
+
+def prepare(
+    names: Iterable[str],
+    cell: Mapping[str, Any],
+    arrays: Buffers,
+    crew: Crew,
+    eps: float,
+    limits: Limits,
+) -> tuple[dict[str, Ready], dict[str, str]]:
+    """The peers that can be timed, and for each other one the reason why not."""
+    missing = {name: SETTINGS[name].missing() for name in names}
+    here = [name for name, reason in missing.items() if not reason]
+    refused = {name: reason for name, reason in missing.items() if reason}
+    work = _work(cell, arrays, crew.apart, eps, limits.rows(cell["hidden"]))
+    for name in here:
+        crew.start(name, SETTINGS[name], work.threads)  # they load their packages side by side
+    ready = {}
+    for name in here:
+        try:
+            found = _checked(*crew.prepare(name, SETTINGS[name], work), work, arrays, limits)
+            ready[name] = found._replace(seconds=found.peer.warm())
+        except Lost as lost:
+            crew.end(name, work.threads)
+            refused[name] = str(lost)
+    return ready, refused
+
+
+def _work(cell: Mapping[str, Any], arrays: Buffers, apart: int, eps: float, rows: int) -> Work:
+    looked_at = np.unique(np.linspace(0, cell["rows"] - 1, min(rows, cell["rows"])).astype(np.intp))
+    what = cell["direction"], cell["dtype"], (cell["rows"], cell["hidden"]), apart
+    return Work(*what, arrays.gamma, arrays.beta, eps, cell["threads"], looked_at)
+
+
+def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, float]:
+    """Largest error of the rows looked at, and largest difference of the sums from ours, both in u."""
+    x, dy = (array.reshape(work.shape)[work.looked_at] for array in (arrays.x, arrays.dy))
+    found = {"dx": x, "y": x} | prepared.results
+    rows = arrays._replace(x=x, dy=dy, out=found["dx"], y=found["y"])
+    error = error_u_max(work.direction, rows, len(x), work.eps)
+    ours = {name: getattr(arrays, name) for name in SUMS if name in prepared.results}
+    differences = [_difference_u(found[name], values) for name, values in ours.items()]
+    return error, max(differences, default=float("nan"))
+
+
+def _difference_u(theirs: NDArray, ours: NDArray) -> float:
+    """Norm-wise, in u of the dtype of both."""
+    a, b = theirs.astype(np.float64), ours.astype(np.float64)
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b) / unit_roundoff(ours.dtype))
+
+
+def _checked(peer: Peer, prepared: Prepared, work: Work, arrays: Buffers, limits: Limits) -> Ready:
+    """Lost where its results are wrong."""
+    error, difference = _errors(prepared, work, arrays)
+    if not error <= limits.error_u:
+        raise Lost(peer.name, f"wrong: an error of {error:.3g} u, over {limits.error_u:g} u")
+    if difference > limits.sums_u:
+        far = f"wrong: dgamma or dbeta is {difference:.3g} u from ours, over {limits.sums_u:g} u"
+        raise Lost(peer.name, far)
+    return Ready(peer, float("nan"), prepared.version, error, difference)

@@ -1,0 +1,66 @@
+"""The roof of a cell: copy and triad on the very arrays that the kernels are timed on, and the cell's noise.
+
+    forward    copy y = x              2 useful accesses an element
+    backward   triad dx = x + s*dy     3
+    both       the copy, then the triad
+
+Each with ordinary and with non-temporal stores; the faster is the roof. The one that is expected to be the
+roof runs a second time, under its name and AGAIN: the ratio of the two is 1 in truth, and says what the
+machine adds.
+"""
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from layernorm_backward import difference, roofs, stopwatch
+from layernorm_backward.experiments._prepared import Buffers, Direction
+
+ROOFS: dict[Direction, tuple[str, str]] = {
+    "forward": ("copy", "copy_nt"),
+    "backward": ("triad", "triad_nt"),
+    "both": ("copy_triad", "copy_triad_nt"),
+}
+AGAIN = "_again"
+
+Call = Callable[[], object]
+
+
+def streams(direction: Direction, arrays: Buffers) -> dict[str, Call]:
+    """The streams that can run here, by name: ordinary stores first."""
+    names = [name for name in ROOFS[direction] if not roofs.missing(name)]
+    return {name: _call(direction, arrays, "_nt" if name.endswith("_nt") else "") for name in names}
+
+
+def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
+    """The streams, and once more the one expected to be the fastest: non-temporal but in the cache."""
+    ordinary, *past_the_cache = calls
+    expected = past_the_cache[0] if past_the_cache and residency != "cache" else ordinary
+    return dict(calls) | {expected + AGAIN: calls[expected]}
+
+
+def fastest(samples: pd.DataFrame, direction: Direction) -> str:
+    """The stream with the shortest median time."""
+    names = [name for name in ROOFS[direction] if name in set(samples["name"])]
+    return min(names, key=lambda name: stopwatch.summary(samples, name).median_s)
+
+
+def noise(samples: pd.DataFrame, seed: int) -> float:
+    """The cell's noise, as `difference` defines it."""
+    again = next(name for name in samples["name"] if name.endswith(AGAIN))
+    return difference.noise(stopwatch.ratio(samples, again, again.removesuffix(AGAIN), seed))
+
+
+def _call(direction: Direction, arrays: Buffers, suffix: str) -> Call:
+    if direction == "forward":
+        return roofs.stream("copy" + suffix, arrays.y, arrays.x)
+    triad = roofs.stream("triad" + suffix, arrays.out, arrays.x, arrays.dy)
+    if direction == "backward":
+        return triad
+    copy = roofs.stream("copy" + suffix, arrays.y, arrays.x)
+
+    def both() -> None:
+        copy()
+        triad()
+
+    return both

@@ -1,0 +1,85 @@
+"""The cells of a timing: every combination that a set of a config names, each cell once.
+
+A cell that several sets name is measured once, with the kernels of all of them.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Literal, NamedTuple
+
+from typing_extensions import TypedDict
+
+from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.experiments import _shapes
+from layernorm_backward.experiments._shapes import Direction, WorkingSet
+from layernorm_backward.experiments._timed import ThreadCount, thread_counts
+
+
+class ByWorkingSet(TypedDict):
+    """Hidden sizes, with as many rows as the working set takes."""
+
+    hidden: list[int]
+    working_set: WorkingSet
+
+
+class Set(TypedDict):
+    """Kernels on all combinations of what follows; gamma is in x's dtype, or float32 beside 16-bit x."""
+
+    kernels: list[str]
+    directions: list[Direction]
+    sizes: list[tuple[int, int, int]] | ByWorkingSet
+    dtypes: list[DtypeName]
+    gamma_dtypes: list[Literal["same", "float32"]]
+    threads: list[ThreadCount]
+
+
+class Cell(NamedTuple):
+    """What is timed on one set of arrays; `note` says why they are fewer rows than were wanted."""
+
+    direction: Direction
+    dtype: DtypeName
+    gamma_dtype: DtypeName
+    shape: tuple[int, int, int]
+    note: str
+
+
+Counts = dict[int, list[str]]  # thread count -> kernels
+
+
+def cells(sets: Mapping[str, Set], kernels: list[str], limit: int) -> dict[Cell, Counts]:
+    """The kernels of every cell by thread count; cells of one dtype follow each other, the widest first.
+
+    `limit`: bytes that the arrays of a cell may take. ValueError for a kernel that is not in `kernels`.
+    """
+    found: dict[Cell, Counts] = {}
+    for name, one in sets.items():
+        strangers = sorted(set(one["kernels"]) - set(kernels))
+        if strangers:
+            raise ValueError(
+                f"sets: {name}: kernels names {strangers}; allowed: {kernels}, those of this config"
+            )
+        for cell, count in product(_cells(one, limit), thread_counts(one["threads"])):
+            here = found.setdefault(cell, {}).setdefault(count, [])
+            here += [kernel for kernel in one["kernels"] if kernel not in here]
+    return dict(sorted(found.items(), key=lambda item: DTYPE_NAMES.index(item[0].dtype)))
+
+
+def _cells(one: Set, limit: int) -> list[Cell]:
+    found = []
+    for dtype, wanted, direction in product(one["dtypes"], one["gamma_dtypes"], one["directions"]):
+        beside = "float32" if wanted == "float32" and dtype_of(dtype).itemsize == 2 else dtype
+        sizes = _sizes(one["sizes"], dtype, direction, limit)
+        found += [Cell(direction, dtype, beside, shape, note) for shape, note in sizes]
+    return found
+
+
+def _sizes(
+    sizes: list[tuple[int, int, int]] | ByWorkingSet, dtype: str, direction: Direction, limit: int
+) -> list[tuple[tuple[int, int, int], str]]:
+    if isinstance(sizes, list):
+        return [(tuple(shape), "") for shape in sizes]
+    found = []
+    for hidden in sizes["hidden"]:
+        rows, note = _shapes.sized(hidden, dtype, direction, sizes["working_set"], limit)
+        found.append(((1, rows, hidden), note))
+    return found

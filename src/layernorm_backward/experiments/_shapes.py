@@ -1,0 +1,85 @@
+"""Shapes by their working set: how many rows put the arrays of a pass beyond the caches, or into them.
+
+The working set is what a pass must touch: x and y forward, x, dy and dx backward, all four for both in turn.
+It is beyond the cache from four times the last-level cache on, so that at most a quarter of it can be found
+there from the call before.
+"""
+
+from math import ceil, sqrt
+from typing import Literal, NamedTuple
+
+import psutil
+
+from layernorm_backward import machine
+from layernorm_backward.dtypes import dtype_of
+
+Direction = Literal["forward", "backward", "both"]
+WorkingSet = int | Literal["beyond_cache", "in_cache"]
+Residency = Literal["memory", "partly", "cache", ""]
+
+ARRAYS: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 4}  # of x's size
+BEYOND = 4  # times the last-level cache; a set that is to stay in it is at most this part of it
+UNKNOWN_CACHE = 64 << 20  # bytes taken for the last-level cache where the system does not tell
+SHARE = 3  # arrays take at most this part of the memory that is available
+
+
+class Sized(NamedTuple):
+    """A number of rows, and "" or why they are fewer than were wanted."""
+
+    rows: int
+    note: str
+
+
+def memory_limit() -> int:
+    """Bytes that the arrays of an experiment may take: a third of what is available now."""
+    return psutil.virtual_memory().available // SHARE
+
+
+def touched(direction: Direction, rows: int, hidden: int, dtype: str) -> int:
+    """Bytes of the working set."""
+    return ARRAYS[direction] * rows * hidden * dtype_of(dtype).itemsize
+
+
+def sized(
+    hidden: int, dtype: str, direction: Direction, working_set: WorkingSet, limit: int | None = None
+) -> Sized:
+    """The rows of length `hidden` that fill a working set: at least beyond the cache, at most otherwise.
+
+    `limit` is in bytes (default: `memory_limit()`). ValueError where it, or the working set, holds no row.
+    """
+    row = touched(direction, 1, hidden, dtype)
+    limit = memory_limit() if limit is None else limit
+    if row > limit:
+        raise ValueError(f"a row of {hidden} takes {row} bytes; allowed: {limit}, a third of the memory")
+    wanted = _bytes(working_set)
+    rows = max(1, ceil(wanted / row) if working_set == "beyond_cache" else wanted // row)
+    if rows * row <= limit:
+        return Sized(rows, "")
+    fits = limit // row
+    return Sized(fits, f"{wanted} bytes were wanted; a third of the available memory holds {fits * row}")
+
+
+def residency(size: int) -> Residency:
+    """Where a working set of so many bytes lies: memory, partly in the last-level cache, or in the cache."""
+    cache = machine.last_level_cache_bytes()
+    if not cache:
+        return ""
+    return "cache" if size <= cache else "partly" if size < BEYOND * cache else "memory"
+
+
+def beyond_cache() -> int:
+    """Bytes from which a working set is beyond the cache."""
+    return BEYOND * (machine.last_level_cache_bytes() or UNKNOWN_CACHE)
+
+
+def in_cache() -> int:
+    """Bytes that stay in the last-level cache and no other: the geometric mean of its quarter and all L2."""
+    most = (machine.last_level_cache_bytes() or UNKNOWN_CACHE) // BEYOND
+    inner = machine.usable_cores() * machine.cache_bytes().get("l2", 0)
+    return int(sqrt(most * min(inner, most))) if inner else most
+
+
+def _bytes(working_set: WorkingSet) -> int:
+    if working_set == "beyond_cache":
+        return beyond_cache()
+    return in_cache() if working_set == "in_cache" else working_set

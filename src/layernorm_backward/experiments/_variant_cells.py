@@ -1,0 +1,106 @@
+"""One cell of kernel_costs: its variants checked, then timed against the default on the same arrays."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward import difference, stopwatch
+from layernorm_backward.experiments import _variant_checks as check
+from layernorm_backward.experiments._prepared import Buffers
+from layernorm_backward.experiments._shapes import Direction, WorkingSet
+from layernorm_backward.experiments._timed import labelled, times, too_many
+from layernorm_backward.experiments._variants import DEFAULT, idle
+from layernorm_backward.kernels.numba_plan import Plan
+
+AGAIN = "again"  # the default a second time, for the noise
+NO_PARTNER = "the default's results are wrong"
+Rows = dict[str, dict[str, Any]]  # the columns measured, by variant
+
+
+class Cell(NamedTuple):
+    """The keys of a cell."""
+
+    working_set: WorkingSet
+    dtype: str
+    hidden: int
+    direction: Direction
+    threads: int
+
+
+class Checks(NamedTuple):
+    """Rows looked at for errors, and for bits; the largest error allowed; the kappa of a dtype; the seed."""
+
+    error_rows: int
+    bit_rows: int
+    limit_u: float
+    kappas: dict[str, float]
+    seed: int
+
+
+def measured(
+    cell: Cell, made: dict[str, Plan], arrays: Buffers, checks: Checks, how: dict[str, Any]
+) -> tuple[Rows, list[pd.DataFrame]]:
+    """The columns of each plan in `made`, and the samples; `how` is for `stopwatch.compare`."""
+    if too_many(cell.threads):
+        return {name: {"reason": too_many(cell.threads)} for name in made}, []
+    reasons = {name: idle(name, plan, made[DEFAULT], cell.direction) for name, plan in made.items()}
+    idlers = {name: {"reason": reason} for name, reason in reasons.items() if reason}
+    plans = {name: plan for name, plan in made.items() if name not in idlers}
+    with stopwatch.threads(cell.threads):
+        calls = check.calls(cell.direction, arrays, plans)
+        known_s, rows = _checked(cell, plans, calls, arrays, checks)
+        right = [name for name in plans if not rows[name]["reason"]]
+        if DEFAULT not in right:
+            return idlers | {name: {"reason": row["reason"] or NO_PARTNER} for name, row in rows.items()}, []
+        timed = {name: calls[name] for name in right} | {AGAIN: calls[DEFAULT]}
+        known_s[AGAIN] = known_s[DEFAULT]
+        samples = stopwatch.compare(timed, warmup=0, known_s=known_s, seed=checks.seed, **how)
+    costs = _costs(samples, right, checks.seed)
+    keys = cell._asdict() | {"working_set": str(cell.working_set)}
+    return idlers | {name: row | costs.get(name, {}) for name, row in rows.items()}, [
+        labelled(samples, **keys)
+    ]
+
+
+def _checked(
+    cell: Cell,
+    plans: Mapping[str, Plan],
+    calls: Mapping[str, stopwatch.Call],
+    arrays: Buffers,
+    checks: Checks,
+) -> tuple[dict[str, float], Rows]:
+    """Seconds of a first run, and what was found of each plan; its reason is "" where all is right."""
+    agreed = check.agreements(cell.direction, arrays, checks.bit_rows, plans)
+    exact = check.sampled(cell.direction, arrays, checks.error_rows)
+    first = {name: check.first_run(call, arrays.out, exact) for name, call in calls.items()}
+    kappa = checks.kappas[cell.dtype]
+    variants = tuple(name for name in plans if name != DEFAULT)
+    far = check.errors_at(kappa, cell.direction, cell.dtype, cell.hidden, checks.seed, variants)
+    rows = {
+        name: {
+            "error_u_max": error_u,
+            "kappa": kappa,
+            "kappa_error_u_max": far.get(name, np.nan),
+            "bits_equal": agreed[name].bits_equal,
+            "reason": _wrong(max(error_u, agreed[name].difference_u), checks.limit_u),
+        }
+        for name, (_, error_u) in first.items()
+    }
+    return {name: seconds for name, (seconds, _) in first.items()}, rows
+
+
+def _wrong(error_u: float, limit_u: float) -> str:
+    return "" if error_u <= limit_u else f"wrong: {error_u:.3g} u off, over {limit_u:g} u"
+
+
+def _costs(samples: pd.DataFrame, names: list[str], seed: int) -> Rows:
+    noise = difference.noise(stopwatch.ratio(samples, DEFAULT, AGAIN, seed))
+    rows = {}
+    for name in names:
+        found = stopwatch.ratio(samples, DEFAULT, name, seed)
+        cost = {"cost": found.median - 1, "cost_low": found.low - 1, "cost_high": found.high - 1}
+        cost |= {"noise": noise, "differs": difference.differs(found, noise)}
+        rows[name] = times(samples, name) | cost
+    return rows

@@ -1,0 +1,129 @@
+"""What is checked of a variant beside its time: its errors, and whether its bits are those of the default.
+
+Errors are those of dx (forward: y), against exact results that are computed once for all variants. Bits are
+compared on the first rows of the timed arrays, with every number of threads from 1 to all, to those of the
+default plan on one thread.
+"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layernorm_backward import inputs, oracle, stopwatch
+from layernorm_backward.double_double import DoubleDouble, exactly
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._prepared import Buffers
+from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._shapes import Direction
+from layernorm_backward.experiments._timed import most_threads
+from layernorm_backward.experiments._variants import DEFAULT, Shape, plans
+from layernorm_backward.kernels import numba_fused
+from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.problem import Problem, draw
+from layernorm_backward.stopwatch import Call
+
+EPS = numba_fused.KERNEL.default_eps
+ROWS = 64  # of a large mean: the fewest that a largest error is taken over
+
+
+class Sampled(NamedTuple):
+    """Some rows of the arrays to be timed, and their exact dx (or y)."""
+
+    rows: NDArray[np.intp]
+    exact: DoubleDouble
+
+
+class Agreement(NamedTuple):
+    """With the default's results: bit by bit; the largest norm-wise difference, in u of their dtype."""
+
+    bits_equal: bool
+    difference_u: float
+
+
+def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
+    """`count` evenly spread rows, the first and the last among them."""
+    rows = np.unique(np.linspace(0, len(arrays.x) - 1, count).astype(np.intp))
+    return Sampled(
+        rows, _exact(direction, Problem(arrays.x[rows], arrays.gamma, arrays.beta, arrays.dy[rows]))
+    )
+
+
+def calls(direction: Direction, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
+    """The pass over the arrays by each plan; backward, what the default forward pass has saved is read."""
+    x, dy, out, gamma, beta, dgamma, dbeta, *_ = arrays
+    if direction == "forward":
+        return {
+            name: partial(numba_fused.forward, x, gamma, beta, EPS, out=out, plan=plan)
+            for name, plan in made.items()
+        }
+    _, saved = numba_fused.forward(x, gamma, beta, EPS, out=out)
+    results = (out, dgamma, dbeta)
+    return {
+        name: partial(numba_fused.backward, dy, saved, out=results, plan=plan) for name, plan in made.items()
+    }
+
+
+def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
+    """Seconds of a run that fills `out`, and the largest error of the sampled rows in units of u."""
+    out[sample.rows] = np.nan
+    started = perf_counter()
+    call()
+    seconds = perf_counter() - started
+    return seconds, float(error_u(out[sample.rows], sample.exact).max())
+
+
+@cache
+def errors_at(
+    kappa: float, direction: Direction, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
+) -> dict[str, float]:
+    """Largest error in u, by variant, on rows of this kappa; empty where the dtype holds no such rows."""
+    rng = inputs.generator(seed, hidden)
+    x = inputs.rows(rng, ROWS, hidden, dtype_of(dtype), mean=inputs.mean_of_kappa(kappa))
+    if stray(oracle.moments(inputs.values(x)), kappa, dtype):
+        return {}
+    problem = draw(rng, x, "shifted", "random")
+    exact = _exact(direction, problem)
+    made = plans(variants, Shape(ROWS, hidden, dtype, direction, 1))
+    found = {name: _results(direction, problem, plan)[0] for name, plan in made.items()}
+    return {name: float(error_u(result, exact).max()) for name, result in found.items()}
+
+
+def agreements(
+    direction: Direction, arrays: Buffers, rows: int, made: Mapping[str, Plan]
+) -> dict[str, Agreement]:
+    """How the results of each plan on the first rows, with any number of threads, agree with the default."""
+    problem = Problem(arrays.x[:rows], arrays.gamma, arrays.beta, arrays.dy[:rows])
+    with stopwatch.threads(1):
+        expected = _results(direction, problem, made[DEFAULT])
+    found = {name: Agreement(True, 0.0) for name in made}
+    for threads in range(1, most_threads() + 1):
+        with stopwatch.threads(threads):
+            for name, plan in made.items():
+                found[name] = _worse(found[name], _results(direction, problem, plan), expected)
+    return found
+
+
+def _worse(so_far: Agreement, results: tuple[NDArray, ...], expected: tuple[NDArray, ...]) -> Agreement:
+    pairs = list(zip(results, expected, strict=True))
+    equal = all(np.array_equal(one.view(np.uint8), other.view(np.uint8)) for one, other in pairs)
+    if equal:
+        return so_far
+    differences = [float(error_u(one, exactly(inputs.values(other))).max()) for one, other in pairs]
+    return Agreement(False, max(so_far.difference_u, *differences))
+
+
+def _results(direction: Direction, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
+    y, saved = numba_fused.forward(problem.x, problem.gamma, problem.beta, EPS, plan=plan)
+    return (y,) if direction == "forward" else numba_fused.backward(problem.dy, saved, plan=plan)
+
+
+def _exact(direction: Direction, problem: Problem) -> DoubleDouble:
+    x, gamma, beta, dy = problem.values()
+    if direction == "forward":
+        return oracle.forward(x, gamma, beta, EPS)
+    return oracle.backward(x, gamma, dy, EPS).dx

@@ -1,0 +1,75 @@
+"""The variants of numba_fused: the default plan with one of its decisions taken back, or taken otherwise.
+
+no_recentring     the mean as it was rounded, not centred again
+sums_per_thread   a chunk a thread, its rows added one after the other: the bits depend on the threads
+ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
+no_prefetch       no line asked for ahead of its use
+one_row, two_rows, four_rows   so many rows worked on at a time
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments._shapes import ARRAYS, Direction
+from layernorm_backward.kernels import numba_plan
+from layernorm_backward.kernels.numba_plan import Plan
+
+Variant = Literal[
+    "no_recentring",
+    "sums_per_thread",
+    "ordinary_stores",
+    "streaming_stores",
+    "no_prefetch",
+    "one_row",
+    "two_rows",
+    "four_rows",
+]
+DEFAULT = "default"
+
+
+class Shape(NamedTuple):
+    """What a plan is made for: N rows of size D in a dtype, a direction, and a number of threads."""
+
+    rows: int
+    hidden: int
+    dtype: str
+    direction: Direction
+    threads: int
+
+
+_MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
+    "no_recentring": lambda plan, _: plan._replace(recentre=False),
+    "sums_per_thread": lambda plan, shape: plan._replace(chunks=shape.threads, block=_share(plan, shape)),
+    "ordinary_stores": lambda plan, _: plan._replace(stream=False),
+    "streaming_stores": lambda plan, _: plan._replace(stream=True),
+    "no_prefetch": lambda plan, _: plan._replace(ahead=0),
+    "one_row": lambda plan, _: plan._replace(group=1),
+    "two_rows": lambda plan, _: plan._replace(group=2),
+    "four_rows": lambda plan, _: plan._replace(group=4),
+}
+
+_BACKWARD = {
+    "no_recentring": "the forward pass always re-centres",
+    "sums_per_thread": "the forward pass has no sums over rows",
+}
+
+
+def _share(plan: Plan, shape: Shape) -> int:
+    """Rows of a thread: a block holds whole groups."""
+    groups = -(-shape.rows // plan.group)
+    return -(-groups // shape.threads) * plan.group
+
+
+def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
+    """The default plan of a shape, and that of each variant."""
+    dtype, arrays = dtype_of(shape.dtype), ARRAYS[shape.direction]
+    default = numba_plan.choose(shape.rows, shape.hidden, dtype, arrays)
+    return {DEFAULT: default} | {name: _MAKE[name](default, shape) for name in variants}
+
+
+def idle(name: str, plan: Plan, default: Plan, direction: Direction) -> str:
+    """Why a variant is not worth measuring, "" where it is."""
+    if direction == "forward" and name in _BACKWARD:
+        return _BACKWARD[name]
+    return "the default does so" if name != DEFAULT and plan == default else ""

@@ -1,0 +1,67 @@
+"""How long compiled kernels take to compile, or to be loaded from Numba's cache: seconds of a first call.
+
+Each measurement is a process of its own (`first_call`), for one dtype, forward and then backward; a kernel
+that compiles both passes at once, as numba_fused does, has nearly all in the forward call. `compilations`
+processes start with an empty cache, `loads` with the one that the last of those has filled, or, without any,
+with the user's. No other table's times hold any of this.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.tabulate import table
+
+DIRECTIONS = ("forward", "backward")
+
+
+def run(*, kernels: list[str], dtypes: list[DtypeName], compilations: int, loads: int) -> pd.DataFrame:
+    """One row a kernel, dtype, direction and state of the cache."""
+    cells = [(name, dtype) for name in kernels for dtype in dtypes if dtype in KERNELS[name].dtypes]
+    rows: list[dict[str, Any]] = []
+    for name, dtype in tqdm(cells, desc="compile_time", mininterval=1):
+        found = _measured(name, dtype, compilations, loads)
+        for (cache, direction), seconds in found.items():
+            keys = {"kernel": name, "dtype": dtype, "direction": direction, "cache": cache}
+            rows.append(keys | _times(seconds))
+    return table(rows, "compile_time")
+
+
+def _measured(name: str, dtype: str, compilations: int, loads: int) -> dict[tuple[str, str], list[float]]:
+    """Seconds of the first calls by state of the cache and direction."""
+    with TemporaryDirectory() as folder:
+        empty = [_first_calls(name, dtype, f"{folder}/{number}") for number in range(compilations)]
+        last = f"{folder}/{compilations - 1}" if compilations else None
+        filled = [_first_calls(name, dtype, last) for _ in range(loads)]
+    both = {"empty": empty, "filled": filled}
+    return {
+        (cache, direction): [one[direction] for one in found]
+        for cache, found in both.items()
+        for direction in DIRECTIONS
+    }
+
+
+def _first_calls(name: str, dtype: str, cache: str | None) -> dict[str, float]:
+    """Seconds by direction of a new process with this cache folder; None leaves the user's."""
+    environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
+    command = [sys.executable, "-m", "layernorm_backward.first_call", name, dtype]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"{' '.join(command[1:])}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout)
+
+
+def _times(seconds: list[float]) -> dict[str, Any]:
+    if not seconds:
+        return {"reason": "not measured in this study"}
+    p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
+    return {"median_s": median, "p20_s": p20, "p80_s": p80, "repeats": len(seconds)}

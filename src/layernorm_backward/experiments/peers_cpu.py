@@ -1,0 +1,76 @@
+"""The time of PyTorch and JAX beside ours, each at its best, in one paired run.
+
+Each peer and setting (`peers_at_work.settings`) works in a process of its own on x and dy in shared
+memory, with as many threads as ours, and times its own calls. All are timed in turn with our kernel and
+with the roof, copy or triad, in this process on the same x and dy. Everyone writes to memory of its own.
+A time holds one call and the release of what it returned. What a peer's backward pass keeps of its
+forward pass is made before.
+
+ours_ratio is the peer's time over that of our kernel; roof_fraction the roof's time over the row's.
+cores_busy is processor time over time in a row's samples, so how many threads really worked; idle_share
+the same in a peer's process between its samples. page_faults are for one call. sums_difference_u is the
+distance of dgamma and dbeta from ours. The other columns are as in `timing_cpu`.
+"""
+
+import mmap
+from math import prod
+
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _columns, _peer_cells, _shapes
+from layernorm_backward.experiments._peers import Limits
+from layernorm_backward.experiments._prepared import Pool
+from layernorm_backward.experiments._sets import Set, cells
+from layernorm_backward.experiments._timed import together
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.peers_at_work.crew import Crew
+from layernorm_backward.peers_at_work.memory import SharedMemory
+from layernorm_backward.peers_at_work.settings import SETTINGS
+from layernorm_backward.tabulate import table
+
+REQUIRES = ("torch", "jax")  # import names; without them the rows say so
+SHARE = 3  # the arrays take at most this part of what other timings allow: each peer keeps several more
+
+
+def run(
+    *,
+    kernels: list[str],
+    sets: dict[str, Set],
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_elements: int,
+    error_limit_u: float,
+    sums_limit_u: float,
+    answers_within_s: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a kernel or peer, setting, cell and thread count; `sets` name settings of peers.
+
+    `kernels` holds ours, one. `budget_s` is for a cell. Errors are looked at in rows of `error_elements`
+    in all. A peer that does not answer within `answers_within_s` is given up.
+    """
+    (ours,) = kernels
+    wanted = cells(sets, list(SETTINGS), _shapes.memory_limit() // SHARE)
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    limits = Limits(error_elements, error_limit_u, sums_limit_u)
+    apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
+    memory = SharedMemory(2 * apart)
+    pool = Pool(apart, seed, inputs_in=(memory.array[:apart], memory.array[apart:]))
+    counted = [(cell, count, names) for cell, counts in wanted.items() for count, names in counts.items()]
+    rows, samples = [], []
+    with Crew(memory.descriptor, apart, answers_within_s) as crew:
+        for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
+            arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
+            keys = _columns.of_cell(cell, count)
+            found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, how)
+            rows += found[0]
+            samples.append(found[1])
+    memory.close()
+    return table(rows, "peers_cpu"), together(samples)
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY

@@ -1,0 +1,90 @@
+"""The time of other packages over ours, by row length, and at one length by what else was varied."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from layernorm_backward.figures import _panels, style
+
+TABLES = ("peers_cpu",)
+CAPTION = (
+    "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default; "
+    "filled: tuned. (a) By $D$, beyond the cache. (b) Other cells; an asterisk marks a working set in the "
+    "cache."
+)
+CELL = ["direction", "dtype", "threads", "residency"]
+
+
+def draw(peers_cpu: pd.DataFrame) -> Figure:
+    """Left the cell type with most row lengths, right all others."""
+    rows = _panels.measured(peers_cpu, "ours_ratio")
+    if rows.empty:
+        return _panels.empty(peers_cpu, "Time of the peers")
+    keys = pd.Series(list(zip(*(rows[name] for name in CELL), strict=True)), index=rows.index)
+    most = rows.groupby(keys)["hidden"].nunique().idxmax()
+    others = len(rows[keys != most].drop_duplicates(CELL))
+    figure, (axes,) = _panels.grid(1, 2, min(5, max(2.9, 1.1 + 0.42 * others)))
+    by_length(axes[0], rows[keys == most])
+    by_cell(axes[1], rows[keys != most])
+    kernels = style.ordered(rows["kernel"])
+    fills = [
+        Line2D(
+            [], [], color=style.GREY, marker="o", linestyle="none", label="default", markerfacecolor="none"
+        ),
+        Line2D([], [], color=style.GREY, marker="o", linestyle="none", label="tuned"),
+    ]
+    _panels.legend(figure, kernels, *fills)
+    return figure
+
+
+def by_length(panel: Axes, rows: pd.DataFrame) -> None:
+    """Ratios against D."""
+    sizes = sorted(set(rows["hidden"]))
+    for (kernel, setting), part in rows.groupby(["kernel", "setting"]):
+        part = part.sort_values("hidden")
+        _points(panel, part["hidden"], part, kernel, setting, across=False)
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    panel.xaxis.set_major_locator(FixedLocator([size for size in sizes if size & (size - 1) == 0] or sizes))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    panel.xaxis.set_minor_locator(NullLocator())
+    _panels.powers(panel.yaxis)
+    panel.set(xlabel="$D$", ylabel="time / ours")
+
+
+def by_cell(panel: Axes, rows: pd.DataFrame) -> None:
+    """Ratios of the other cells, a line each."""
+    named = rows.apply(_label, axis=1) if len(rows) else pd.Series(dtype=str)
+    names = list(dict.fromkeys(named))
+    for (kernel, setting), part in rows.groupby(["kernel", "setting"]):
+        heights = named[part.index].map(names.index).astype(float)
+        _points(panel, heights, part, kernel, setting, across=True)
+    panel.axvline(1, color=style.GREY, linewidth=0.9)
+    panel.set_xscale("log")
+    _panels.powers(panel.xaxis)
+    panel.set_yticks(range(len(names)), names)
+    panel.set_ylim(max(1, len(names)) - 0.5, -0.5)
+    panel.set_xlabel("time / ours")
+
+
+def _points(
+    panel: Axes, at: pd.Series, part: pd.DataFrame, kernel: str, setting: str, *, across: bool
+) -> None:
+    columns = [part["ours_ratio" + suffix] for suffix in ("", "_low", "_high")]
+    value, low, high = columns
+    x, y = (value, at) if across else (at, value)
+    _panels.whiskers(panel, x, y, low, high, kernel, across=across)
+    container = panel.containers[-1][0]
+    if setting == "default" and kernel != "numba_fused":
+        container.set_markerfacecolor("white")
+    if not across:
+        container.set_linestyle("-" if setting != "default" else ":")
+        container.set_linewidth(0.9)
+
+
+def _label(row: pd.Series) -> str:
+    thread = "1 thread" if row["threads"] == 1 else "all threads"
+    return f"{row['direction']}, {row['dtype']},\n{thread}" + ("*" if row["residency"] == "cache" else "")

@@ -1,0 +1,200 @@
+"""The compiled passes of numba_fused over all rows: groups in blocks, blocks in chunks, chunks on threads.
+
+Rows come in blocks of `block` rows, blocks in chunks, whose number depends on N and D only. dgamma and dbeta
+are added row by row within a block, the blocks of a chunk in pairs, and the chunks in pairs: neither threads
+nor the rows in a group change a bit. A thread takes neighbouring chunks, and one pipeline runs through them.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from numba import float32, float64, int16, njit, prange, types, uint16
+
+from layernorm_backward.kernels.lanes import fence, line, put_line, width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.numba_rows import (
+    PLAIN,
+    backward_group,
+    backward_sums,
+    first_shift,
+    forward_group,
+    forward_sums,
+)
+
+_TILE = 512  # columns whose partial sums are added together
+
+
+@njit(**PLAIN)
+def _chunk_start(chunk, chunks, rows, block):
+    blocks = (rows + block - 1) // block
+    return min(chunk * blocks // chunks * block, rows)
+
+
+@njit(**PLAIN)
+def _carry(levels, part, number, like):
+    """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, as one adds 1 to a binary number."""
+    top = 0
+    while number >> top & 1:
+        top += 1
+    for j in range(0, part.size, width(like)):
+        sums = line(part, j, like)
+        for level in range(top):
+            sums = sums + line(levels[level], j, like)
+        put_line(sums, levels[top], j)
+        put_line(like, part, j)
+
+
+@njit(**PLAIN)
+def _collect(levels, blocks, out, like):
+    """The sum of all blocks of a chunk, the sums of the fewest first."""
+    for j in range(0, out.size, width(like)):
+        sums = like
+        for level in range(levels.shape[0]):
+            if blocks >> level & 1:
+                sums = sums + line(levels[level], j, like)
+        put_line(sums, out, j)
+
+
+@njit(**PLAIN)
+def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, like, one):
+    """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
+    block, hidden, group, ahead, streamed = how
+    count, whole = shape
+    i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
+    known = (like, like, like)
+    if i + group <= end:
+        known = backward_sums(rows, i, hidden, recentre, like)
+    for chunk in range(chunks[0], chunks[1]):
+        stop, number = _chunk_start(chunk + 1, whole, count, block), 0
+        while i < stop:
+            until = min(i + block, stop)
+            while i + group <= until:
+                following = i + group if i + 2 * group <= end else i
+                known = backward_group(
+                    rows, part, i, following, known, hidden, ahead, streamed, recentre, like
+                )
+                i += group
+            while i < until:
+                single = backward_sums(rows, i, hidden, recentre, one)
+                backward_group(rows, part, i, i, single, hidden, 0, streamed, recentre, one)
+                i += 1
+            _carry(levels, part, number, one)
+            number += 1
+        _collect(levels, number, sums[chunk], one)
+    fence()
+
+
+@njit(**PLAIN)
+def _backward_task(rows, sums, chunks, levels, part, how, recentre):
+    part[:] = 0
+    one, shape, group = zeros1(rows[1]), (rows[2].size, sums.shape[0]), how[2]
+    if group == 4:
+        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, zeros4(rows[1]), one)
+    elif group == 2:
+        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, zeros2(rows[1]), one)
+    else:
+        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, one, one)
+
+
+def _backward(
+    dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, streamed, recentre
+):
+    tasks = parts.shape[0]
+    for task in prange(tasks):
+        chunks = task * sums.shape[0] // tasks, (task + 1) * sums.shape[0] // tasks
+        if chunks[0] < chunks[1]:
+            rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, streamed)
+            _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
+
+
+def _add_chunks(sums):
+    """Add the sums of all chunks in pairs, into the first."""
+    for tile in prange((sums.shape[1] + _TILE - 1) // _TILE):
+        left, right = tile * _TILE, min((tile + 1) * _TILE, sums.shape[1])
+        count = sums.shape[0]
+        while count > 1:
+            half = (count + 1) // 2
+            for chunk in range(half, count):
+                for j in range(left, right):
+                    sums[chunk - half, j] += sums[chunk, j]
+            count = half
+
+
+@njit(**PLAIN)
+def _forward_rows(rows, i, end, how, like):
+    """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
+    hidden, group, ahead, streamed = how
+    if i + group <= end:
+        state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
+        while i + group <= end:
+            following = i + group if i + 2 * group <= end else i
+            state = forward_group(rows, i, following, state, hidden, ahead, streamed, like)
+            i += group
+    return i
+
+
+@njit(**PLAIN)
+def _forward_task(rows, i, end, how):
+    hidden, group, ahead, streamed = how
+    if group == 4:
+        i = _forward_rows(rows, i, end, how, zeros4(rows[0]))
+    elif group == 2:
+        i = _forward_rows(rows, i, end, how, zeros2(rows[0]))
+    _forward_rows(rows, i, end, (hidden, 1, ahead, streamed), zeros1(rows[0]))
+    fence()
+
+
+def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, streamed):
+    for task in prange(tasks):
+        i, end = task * mean.size // tasks, (task + 1) * mean.size // tasks
+        _forward_task((x, gamma, beta, eps, y, mean, rstd), i, end, (hidden, group, ahead, streamed))
+
+
+_STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
+
+
+class Passes(NamedTuple):
+    """The compiled passes of one storage dtype.
+
+    forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, streamed)
+    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, streamed,
+        recentre)
+
+    x, dy, dx, y (N*D,) as `lanes` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns in whole
+    lines; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2E), these in the dtype of the sums. The
+    first E columns are dgamma's, the others dbeta's. recentre is True or None.
+    """
+
+    forward: Callable[..., None]
+    backward: Callable[..., None]
+
+
+@cache
+def passes(dtype: str, recentre: bool = True) -> Passes:
+    """Compiled at the first call for a dtype; later processes load them from Numba's cache.
+
+    It lies beside this file, or in the user's cache folder where that cannot be written.
+    """
+    stored = _STORED[dtype]
+    wide = stored if stored in (float32, float64) else float32
+    flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
+    result, row, count, switch = _array(stored, 1), _array(wide, 1), types.intp, types.boolean
+    forward = types.void(flat, vector, vector, wide, result, row, row, *[count] * 4, switch)
+    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 2))
+    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *[count] * 4, switch)
+    backward = types.void(*given, switch if recentre else types.none)
+    return Passes(_compile(forward)(_forward), _compile(backward)(_backward))
+
+
+@cache
+def add_chunks(dtype: str) -> Callable[..., None]:
+    """add_chunks(sums): adds the rows of sums (chunks, 2E), float32 or float64, in pairs into the first."""
+    return _compile(types.void(_array(_STORED[dtype], 2)))(_add_chunks)
+
+
+def _array(number, ndim, readonly=False):
+    return types.Array(number, ndim, "C", readonly=readonly)
+
+
+def _compile(signature):
+    return njit(signature, parallel=True, cache=True, **PLAIN)

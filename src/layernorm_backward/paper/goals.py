@@ -1,0 +1,38 @@
+"""The grid of floors and goals: claims that say "floor of SUBJECT: ..." and "goal of SUBJECT: ..."."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from layernorm_backward.paper.claim_rows import plain
+
+REACHED = {
+    "confirmed": "reached",
+    "corrected": "**in part**",
+    "refuted": "**missed**",
+    "not measured": "not measured",
+}
+NONE = "\N{EN DASH}"
+_SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:]+)")
+
+
+def goal_rows(claims: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """One row a subject, in the order of the claims: floor and goal with what became of them, and values.
+
+    The cells that are short of a floor are listed, those that are short of a goal counted.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for claim in claims:
+        found = _SENTENCE.fullmatch(claim["says"])
+        if found is None:
+            continue
+        kind, subject, wanted = found.groups()
+        row = rows.setdefault(
+            subject, {"subject": plain(subject), "floor": NONE, "goal": NONE, "measured": ""}
+        )
+        row[kind] = f"{plain(wanted)}: {REACHED[claim['verdict']]}"
+        row["measured"] = row["measured"] or plain(claim["value"])
+        if claim["verdict"] != "confirmed":
+            reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
+            row["measured"] += f". {plain(reason)}" if row["measured"] else plain(reason)
+    return list(rows.values())

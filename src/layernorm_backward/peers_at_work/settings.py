@@ -1,0 +1,65 @@
+"""The settings in which each peer is timed: as it comes, and as good as we know how to make it.
+
+default  as the package comes.
+tuned    PyTorch takes the memory of its results from glibc, which maps large blocks anew for each call: every
+         page is then faulted in and cleared. Thresholds above any block keep freed memory in the process.
+out      PyTorch's operators with preallocated results.
+reuse    JAX is given the memory of its last results back (donation).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+_HUGE = str(1 << 40)  # bytes, above any block
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one peer's process is started: module and option of its calls, package, environment.
+
+    `threads_from` names the variables that hold the number of threads from the start of the process.
+    """
+
+    kernel: str
+    setting: str
+    module: str
+    requires: tuple[str, ...]
+    threads_from: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def surroundings(self, threads: int) -> dict[str, str]:
+        """Environment variables for so many threads."""
+        return dict.fromkeys(self.threads_from, str(threads)) | dict(self.environment)
+
+    @property
+    def option(self) -> str:
+        """What its calls do differently: the setting's own name."""
+        return self.setting
+
+    def missing(self) -> str:
+        """Which package is not installed; "" where all are."""
+        names = [name for name in self.requires if find_spec(name) is None]
+        return f"not installed: {', '.join(names)}" if names else ""
+
+
+def _torch(setting: str, **environment: str) -> Setting:
+    home = "layernorm_backward.peers_at_work.torch_calls"
+    return Setting("torch", setting, home, ("torch",), ("OMP_NUM_THREADS", "MKL_NUM_THREADS"), environment)
+
+
+def _jax(setting: str) -> Setting:
+    # XLA's pool has as many threads as NPROC says; the flag xla_cpu_multi_thread_eigen does not change it
+    return Setting("jax", setting, "layernorm_backward.peers_at_work.jax_calls", ("jax",), ("NPROC",))
+
+
+SETTINGS: dict[str, Setting] = {
+    f"{one.kernel}_{one.setting}": one
+    for one in (
+        _torch("default"),
+        _torch("tuned", MALLOC_MMAP_THRESHOLD_=_HUGE, MALLOC_TRIM_THRESHOLD_=_HUGE),
+        _torch("out", MALLOC_MMAP_THRESHOLD_=_HUGE, MALLOC_TRIM_THRESHOLD_=_HUGE),
+        _jax("default"),
+        _jax("reuse"),
+    )
+}

@@ -1,0 +1,195 @@
+"""`kernels.lanes` in plain NumPy, for counting: the same names, the same arithmetic, the same bits.
+
+`counting` puts this module in the place of the compiled one while numba_fused runs in Python. Each line
+that is read, written or asked for is then told to a tally, if it belongs to an array of x's size (`tensors`);
+each operation on lanes counts once a lane.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+
+from layernorm_backward.kernels import lanes, numba_chunks, numba_fused, numba_rows
+from layernorm_backward.traffic_arrays import Tally
+
+LINE = lanes.LINE
+_STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
+_COPIED = (numba_rows, numba_chunks, numba_fused)  # each uses those before it
+_tally = Tally()
+_tensors: list[NDArray] = []
+
+
+@contextmanager
+def counting(tally: Tally, tensors: Iterable[NDArray]) -> Iterator[ModuleType]:
+    """numba_fused, not compiled, whose operations and accesses to `tensors` count into `tally`."""
+    global _tally
+    _tally, _tensors[:] = tally, tensors
+    names = [module.__name__ for module in (lanes, *_COPIED)]
+    before, compiled = {name: sys.modules[name] for name in names}, config.DISABLE_JIT
+    sys.modules[lanes.__name__], config.DISABLE_JIT = sys.modules[__name__], True
+    try:
+        for module in _COPIED:
+            sys.modules[module.__name__] = _loaded_anew(module)
+        yield sys.modules[numba_fused.__name__]
+    finally:
+        config.DISABLE_JIT = compiled
+        sys.modules.update(before)
+
+
+def _loaded_anew(module: ModuleType) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+class Lanes:
+    """Numbers (rows, width)."""
+
+    def __init__(self, numbers: NDArray) -> None:
+        self.numbers = numbers
+
+    @property
+    def rows(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def width(self) -> int:
+        return self.numbers.shape[1]
+
+    def __add__(self, other: "Lanes") -> "Lanes":
+        return _operated(self.numbers + other.numbers)
+
+    def __sub__(self, other: "Lanes") -> "Lanes":
+        return _operated(self.numbers - other.numbers)
+
+    def __mul__(self, other: "Lanes") -> "Lanes":
+        return _operated(self.numbers * other.numbers)
+
+    def __truediv__(self, other: "Lanes") -> "Lanes":
+        return _operated(self.numbers / other.numbers)
+
+
+def _operated(numbers: NDArray) -> Lanes:
+    _tally.operations += numbers.size
+    return Lanes(numbers)
+
+
+def _zeros(rows: int) -> Any:
+    def zeros(x: NDArray) -> Lanes:
+        number = np.float32 if x.dtype in _STORED else x.dtype
+        return Lanes(np.zeros((rows, LINE // x.itemsize), number))
+
+    return zeros
+
+
+zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
+
+
+def width(like: Lanes) -> int:
+    return like.width
+
+
+def load(x: NDArray, start: int, stride: int, count: int, like: Lanes) -> Lanes:
+    places = _places(start, stride, like, count)
+    _tally.read(_addresses(x, places))
+    found = np.zeros_like(like.numbers)
+    found[:, :count] = x.view(_STORED.get(x.dtype, x.dtype))[places]
+    return Lanes(found)
+
+
+def store(values: Lanes, x: NDArray, start: int, stride: int, count: int) -> None:
+    _put(values, x, _places(start, stride, values, count), streamed=False)
+
+
+def stream(values: Lanes, x: NDArray, start: int, stride: int) -> None:
+    _put(values, x, _places(start, stride, values, values.width), streamed=True)
+
+
+def prefetch(x: NDArray, start: int, stride: int, like: Lanes) -> None:
+    places = _places(start, stride, like, like.width)
+    _tally.fetched(_addresses(x, places[(places >= 0) & (places < x.size)]))
+
+
+def fence() -> None:
+    pass
+
+
+def spread(value: float, like: Lanes) -> Lanes:
+    return Lanes(np.full_like(like.numbers, value))
+
+
+def each(values: NDArray, first: int, like: Lanes) -> Lanes:
+    return Lanes(np.zeros_like(like.numbers) + values[first : first + like.rows, None])
+
+
+def put_each(lanes: Lanes, values: NDArray, first: int) -> None:
+    values[first : first + lanes.rows] = lanes.numbers[:, 0]
+
+
+def total(lanes: Lanes) -> Lanes:
+    sums = lanes.numbers
+    while sums.shape[1] > 1:
+        half = sums.shape[1] // 2
+        sums = sums[:, :half] + sums[:, half:]
+    return Lanes(np.broadcast_to(sums, lanes.numbers.shape))
+
+
+def keep(lanes: Lanes, count: int) -> Lanes:
+    return Lanes(np.where(np.arange(lanes.width) < count, lanes.numbers, 0).astype(lanes.numbers.dtype))
+
+
+def choose(test: Lanes, threshold: Lanes, yes: Lanes, no: Lanes) -> Lanes:
+    return Lanes(np.where(test.numbers > threshold.numbers, yes.numbers, no.numbers))
+
+
+def exceeds(a: Lanes, b: Lanes) -> bool:
+    return bool((a.numbers > b.numbers).any())
+
+
+def root(lanes: Lanes) -> Lanes:
+    return Lanes(np.sqrt(lanes.numbers))
+
+
+def line(values: NDArray, start: int, like: Lanes) -> Lanes:
+    return Lanes(values[None, start : start + like.width].copy())
+
+
+def put_line(lanes: Lanes, values: NDArray, start: int) -> None:
+    values[start : start + lanes.width] = lanes.numbers[0]
+
+
+def repeat(one: Lanes, like: Lanes) -> Lanes:
+    return Lanes(np.broadcast_to(one.numbers, like.numbers.shape))
+
+
+def add_rows(one: Lanes, lanes: Lanes) -> Lanes:
+    for row in range(lanes.rows):
+        one = one + Lanes(lanes.numbers[row : row + 1])
+    return one
+
+
+def _places(start: int, stride: int, like: Lanes, count: int) -> NDArray:
+    """Indices (rows, count) of the elements of a line of each row."""
+    return start + stride * np.arange(like.rows)[:, None] + np.arange(count)
+
+
+def _put(values: Lanes, x: NDArray, places: NDArray, *, streamed: bool) -> None:
+    _tally.written(_addresses(x, places), streamed=streamed)
+    number = x.view(_STORED.get(x.dtype, x.dtype))
+    number[places] = values.numbers[:, : places.shape[1]].astype(number.dtype)
+
+
+def _addresses(x: NDArray, places: NDArray) -> list[int]:
+    """Addresses of elements of an array that counts; of one that does not, none."""
+    if not any(np.may_share_memory(x, tensor) for tensor in _tensors):
+        return []
+    return (x.__array_interface__["data"][0] + x.itemsize * places.ravel()).tolist()

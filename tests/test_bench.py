@@ -1,0 +1,203 @@
+"""The command `bench`: what is measured, how it keeps to its seconds, and whether wrong results are timed."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+from layernorm_backward import machine, tables
+from layernorm_backward.bench import Deadline, Setting, bench, contenders, schedule, steps
+from layernorm_backward.bench.data import draw, errors_u
+from layernorm_backward.bench.prepare import TooSlowError, needs, ready, takes_out
+from layernorm_backward.bench.setting import BASELINES
+from layernorm_backward.experiments import _shapes
+from layernorm_backward.kernels import KERNELS, Kernel, recentred
+from layernorm_backward.problem import Problem, run_kernel
+
+SETTING = Setting(
+    rows=40,
+    hidden=24,
+    dtype="float32",
+    gamma_dtype="float32",
+    directions=("backward",),
+    threads=1,
+    seconds=1.0,
+    seed=3,
+)
+OWN = KERNELS["recentred"]
+
+
+def changed(kernel: Kernel, **functions) -> Kernel:
+    return dataclasses.replace(kernel, name="own", **functions)
+
+
+def test_each_direction_is_held_against_its_roof_and_every_baseline(monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    ticks = []
+    directions = ("forward", "backward", "both")
+    setting = dataclasses.replace(SETTING, directions=directions)
+    found = bench(OWN, setting, Deadline(10.0), ticks.append)
+    against = found.groupby("direction", sort=False)["against"].agg(list).to_dict()
+    assert list(against) == list(directions)
+    for direction, stream in zip(directions, ("copy", "triad", "copy_triad"), strict=True):
+        roof, *others = against[direction]
+        assert roof.startswith(stream) and sorted(others) == sorted(BASELINES)
+    assert set(found["reason"]) == {""}
+    assert (found["ratio"] > 0).all()
+    assert len(ticks) == steps(OWN, setting)
+    np.testing.assert_allclose(
+        found["useful_gb_per_s"] * found["median_s"] * 1e9,
+        found["direction"].map({"forward": 2, "backward": 3, "both": 5}) * 40 * 24 * 4,
+    )
+
+
+def test_a_ratio_is_the_time_of_the_other_over_that_of_the_kernel():
+    def slow(dy, saved, out=None):
+        time.sleep(0.004)
+        return recentred.backward(dy, saved, out)
+
+    found = bench(changed(OWN, backward=slow), SETTING, Deadline(0.8)).set_index("against")
+    assert found.loc["numpy_blocked", "ratio_high"] < 0.5
+    assert found.loc["numpy_blocked", "differs"]
+    assert found["median_s"].min() >= 0.004
+
+
+def test_exact_results_of_repeated_rows_are_those_of_all_rows(monkeypatch):
+    monkeypatch.setattr("layernorm_backward.bench.data.BLOCK", 24 * 7)
+    data = draw(SETTING)
+    x, dy, _, gamma, beta, *_ = data.arrays
+    assert len(data.exact.dx.hi) == 7 and np.array_equal(x[:7], x[7:14]) and not np.array_equal(x[0], x[1])
+    y, *gradients = run_kernel(KERNELS["reference"], Problem(x, gamma, beta, dy), 1e-5)
+    computed = dict(zip(("y", "dx", "dgamma", "dbeta"), (y, *gradients), strict=True))
+    assert max(errors_u(data, **computed).values()) < 4
+    gradients[1][0] *= 1.01
+    assert errors_u(data, dgamma=gradients[1])["dgamma"] > 1e4
+    gradients[0][-1] *= 2
+    assert errors_u(data, dx=gradients[0])["dx"] > 1e6
+
+
+@pytest.mark.parametrize("result", range(3))
+def test_wrong_results_are_not_timed(result):
+    def wrong(dy, saved, out=None):
+        found = recentred.backward(dy, saved, out)
+        found[result][...] *= 1.001
+        return found
+
+    name = ("dx", "dgamma", "dbeta")[result]
+    with pytest.raises(contenders.WrongError, match=f"own is wrong: {name} has an error of"):
+        bench(changed(OWN, backward=wrong), SETTING, Deadline(1.0))
+
+
+def test_a_kernel_that_leaves_its_results_unwritten_is_wrong():
+    def idle(dy, saved, out=None):
+        return out if len(dy) == 40 else recentred.backward(dy, saved, out)
+
+    with pytest.raises(contenders.WrongError, match="dx has an error"):
+        bench(changed(OWN, backward=idle), SETTING, Deadline(1.0))
+
+
+def test_a_kernel_without_out_is_timed_with_results_of_its_own():
+    def forward(x, gamma, beta, eps):
+        return recentred.forward(x, gamma, beta, eps)
+
+    def backward(dy, saved):
+        return recentred.backward(dy, saved)
+
+    kernel = changed(OWN, forward=forward, backward=backward)
+    assert takes_out(OWN.backward) and not takes_out(backward)
+    with_out, without = (needs(one, draw(SETTING).arrays).most for one in (OWN, kernel))
+    assert without - with_out > 0.9 * 40 * 24 * 4
+    assert bench(kernel, SETTING, Deadline(0.4))["median_s"].notna().all()
+
+
+def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(monkeypatch):
+    monkeypatch.setattr("layernorm_backward.bench.prepare.FEW", 24)
+    most = []
+
+    def slow(x, gamma, beta, eps, out=None):
+        most.append(len(x))
+        time.sleep(1e-3 * len(x))
+        return recentred.forward(x, gamma, beta, eps, out)
+
+    setting = dataclasses.replace(SETTING, rows=4000)
+    with pytest.raises(ValueError, match=r"own: one run, .* takes about .* s, .* allowed: about --rows \d"):
+        bench(changed(OWN, forward=slow), setting, Deadline(0.6))
+    assert max(most) < 4000
+
+
+def test_slow_baselines_are_left_out_with_their_reason(monkeypatch):
+    def slow(dy, saved, out=None):
+        time.sleep(0.2)
+        return recentred.backward(dy, saved, out)
+
+    kernels = dict(KERNELS) | {"compact": changed(OWN, backward=slow)}
+    monkeypatch.setattr(contenders, "KERNELS", kernels)
+    monkeypatch.setattr(contenders, "BASELINES", ("compact", "numpy_blocked"))
+    found = bench(OWN, SETTING, Deadline(0.7)).set_index("against")
+    assert "more than was left" in found.loc["compact", "reason"] and np.isnan(found.loc["compact", "ratio"])
+    assert found.loc["numpy_blocked", "ratio"] > 0
+
+
+def test_seconds_are_kept_and_a_slow_kernel_runs_less_often():
+    def runs(pause: float) -> tuple[int, float]:
+        """Repetitions and seconds; without a limit, 0.03 s in each of 800 runs are 24 s."""
+
+        def slow(dy, saved, out=None):
+            time.sleep(pause)
+            return recentred.backward(dy, saved, out)
+
+        started = time.perf_counter()
+        found = bench(changed(OWN, backward=slow), SETTING, Deadline(0.8))
+        return found["repeats"].sum(), time.perf_counter() - started
+
+    (many, first_s), (few, second_s) = runs(0.0), runs(0.03)
+    assert few < many / 2
+    assert first_s < 8 and second_s < 8
+
+
+def test_the_first_run_over_all_rows_has_a_limit():
+    with pytest.raises(TooSlowError, match="takes about"):
+        ready(OWN, draw(dataclasses.replace(SETTING, rows=20_000)), limit_s=1e-9)
+
+
+def test_time_is_shared_by_the_root_of_the_cost_and_a_third_goes_to_the_first():
+    assert schedule.repetitions({"a": 0.01, "b": 0.01}, 1.001) == 50
+    assert schedule.repetitions({"a": 0.04, "b": 0.01}, 1.0) == int(2 / 3 / 0.04)
+    assert schedule.repetitions({"a": 0.01, "b": 1.0}, 1.0) == int(schedule.FIRST_SHARE / 0.01)
+    assert schedule.repetitions({"a": 3.0, "b": 1.0}, 1.0) == 1
+    assert schedule.repetitions({"a": 1e-9}, 1e3) == schedule.MOST_REPEATS
+
+
+def test_sizes_beyond_the_memory_are_refused_with_what_would_fit(monkeypatch):
+    monkeypatch.setattr(_shapes, "memory_limit", lambda: 3 * 24 * 4 * 30)
+    with pytest.raises(ValueError, match=r"allowed here: --rows up to 30$"):
+        bench(OWN, SETTING, Deadline(1.0))
+    both = dataclasses.replace(SETTING, directions=("both",))
+    with pytest.raises(ValueError, match=r"allowed here: --rows up to 22$"):
+        bench(OWN, both, Deadline(1.0))
+    monkeypatch.setattr(_shapes, "memory_limit", lambda: 10)
+    with pytest.raises(ValueError, match="no such row fits"):
+        bench(OWN, SETTING, Deadline(1.0))
+
+
+def test_a_kernel_that_needs_more_memory_than_there_is_is_refused_with_what_would_fit(monkeypatch):
+    monkeypatch.setattr(contenders, "room", lambda setting: 100.0)
+    with pytest.raises(
+        ValueError, match=r"recentred takes .* GB beside the arrays; allowed here: --rows up to"
+    ):
+        bench(OWN, SETTING, Deadline(1.0))
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    found = bench(OWN, SETTING, Deadline(0.3))
+    tables.write(found, tmp_path / "mine.csv", stem="bench")
+    again = tables.read(tmp_path / "mine.csv", stem="bench")
+    assert again.drop(columns="differs").equals(found.drop(columns="differs"))
+    with pytest.raises(tables.TableError, match="no table is called 'mine'"):
+        tables.read(tmp_path / "mine.csv")
+
+
+def test_residency_follows_the_cache(monkeypatch):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3 * 40 * 24 * 4 // 4)
+    assert set(bench(OWN, SETTING, Deadline(0.3))["residency"]) == {"memory"}

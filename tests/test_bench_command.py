@@ -1,0 +1,136 @@
+"""The command `bench`: options, messages, exit codes, its table, kernels from outside, and its page."""
+
+import re
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from layernorm_backward import kernels, tables
+from layernorm_backward.__main__ import main
+from layernorm_backward.bench import schedule
+from layernorm_backward.kernels import KERNELS, Kernel
+from workspace import ROOT
+
+SIZE = ["--rows", "16", "--hidden", "24", "--threads", "1", "--seconds", "0.4"]
+
+
+def test_time_roof_and_baselines_are_printed_and_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    out = tmp_path / "mine.csv"
+    options = ["--seconds", "10", "--direction", "all", "--out", str(out)]
+    assert main(["bench", "--kernel", "recentred", *SIZE, *options]) == 0
+    said, progress = capsys.readouterr()
+    assert "recentred: 16 rows of 24 float32, gamma float32, 1 thread\n" in said
+    for word in ("forward", "backward", "both", "GB/s", "(roof)", "compact", "numpy_blocked", "numba_fused"):
+        assert word in said
+    assert re.search(r"within it; beyond it from --rows \d+ on", said) or "not known" in said
+    assert "recentred float32" in progress
+    table = tables.read(out, stem="bench")
+    assert len(table) == 12 and set(table["reason"]) == {""}
+    meta = tables.read_meta(out)
+    assert meta["config"]["kernel"] == "recentred" and meta["machine"]["cpu"] and meta["code_hash"]
+
+
+MODULE = """
+from layernorm_backward.kernels import Kernel
+from layernorm_backward.kernels.recentred import backward, forward
+KERNEL = Kernel("outside", "cpu", forward, backward, 1e-5, "theirs")
+DEVICE = Kernel("device", "cuda", forward, backward, 1e-5, "theirs")
+NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported={"float32": "only doubles"})
+def plain(x, gamma, beta, eps):
+    return forward(x, gamma, beta, eps)
+def wrong(dy, saved):
+    dx, dgamma, dbeta = backward(dy, saved)
+    return 2 * dx, dgamma, dbeta
+def raises(dy, saved):
+    return dy[99]
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("theirs", None)
+
+
+def test_a_kernel_of_an_entry_point_is_timed(theirs, monkeypatch, capsys):
+    points = dict(kernels._points()) | {"outside": EntryPoint("outside", "theirs:KERNEL", kernels.GROUP)}
+    monkeypatch.setattr(kernels, "_points", lambda: points)
+    assert isinstance(KERNELS["outside"], Kernel)
+    assert main(["bench", "--kernel", "outside", *SIZE, "--out", "out.csv"]) == 0
+    assert capsys.readouterr().out.startswith("outside: ")
+    assert set(tables.read(Path("out.csv"), stem="bench")["kernel"]) == {"outside"}
+
+
+@pytest.mark.parametrize("target", ["theirs:KERNEL", "theirs:plain,backward", "./theirs.py:forward,backward"])
+def test_what_the_audit_takes_is_timed(theirs, target, capsys):
+    assert main(["bench", "--kernel", target, *SIZE]) == 0
+    assert "triad" in capsys.readouterr().out
+
+
+def test_wrong_results_end_with_exit_code_1(theirs, capsys):
+    assert main(["bench", "--kernel", "theirs:forward,wrong", *SIZE]) == 1
+    assert re.search(
+        r"error: .* is wrong: dx has an error of .* u, over 100 u; not timed; `audit theirs:forward,wrong`",
+        capsys.readouterr().err,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kernel", "fast"], "no kernel is called 'fast'; there are: reference, compact,"),
+        (["--kernel", "theirs:DEVICE"], "device runs on cuda; bench times kernels on the CPU"),
+        (["--kernel", "theirs:NARROW"], "narrow cannot run here in float32: only doubles"),
+        (["--kernel", "theirs:forward,raises"], "backward raised IndexError"),
+        (["--rows", "0"], "rows is 0; allowed: at least 1"),
+        (["--hidden", "0"], "hidden is 0; allowed: at least 1"),
+        (["--threads", "0"], "threads is 0; allowed: 1 to"),
+        (["--threads", "many"], "threads is 'many'; allowed: 1 to"),
+        (["--seconds", "0"], "seconds is 0; allowed: finite and > 0"),
+        (["--seed", "-1"], "seed is -1; allowed: at least 0"),
+        (["--gamma-dtype", "float64"], "gamma_dtype is float64 beside float32; allowed: float32"),
+        (["--dtype", "bfloat16", "--gamma-dtype", "float16"], "allowed: bfloat16 or float32"),
+        (["--rows", str(10**12)], "a third of the memory; allowed here: --rows up to"),
+        (["--out", "nowhere/t.csv"], "--out nowhere/t.csv cannot be written: No such file"),
+        (["--out", "t.txt"], "--out t.txt; allowed: a name that ends in .csv"),
+    ],
+)
+def test_what_cannot_be_run_ends_with_exit_code_2_and_one_line(theirs, options, said, capsys):
+    words = ["bench", "--kernel", "recentred", *SIZE, *options]
+    assert main(words) == 2
+    err = capsys.readouterr().err.rpartition("\r")[2].strip()
+    assert said in err and "\n" not in err
+
+
+@pytest.mark.parametrize("option", ["--dtype", "--direction"])
+def test_an_unknown_choice_is_told_in_one_line(option, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "--kernel", "recentred", *SIZE, option, "sideways"])
+    assert re.fullmatch(r"error: .*'sideways' .*\n", capsys.readouterr().err)
+
+
+PAGE = (ROOT / "docs" / "time-your-own.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_right_as_it_is_written(tmp_path, monkeypatch, capsys):
+    """Its file is timed by its command, on few rows, and prints lines of the same form."""
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    monkeypatch.chdir(tmp_path)
+    name, code = re.search(r"`(\w+\.py)`:\n+```python\n(.*?)```", PAGE, flags=re.DOTALL).groups()
+    (tmp_path / name).write_text(code)
+    command = re.search(r"^    python -m layernorm_backward (bench .*)$", PAGE, flags=re.MULTILINE)[1]
+    assert main([*re.sub(r"--rows \d+", "--rows 64", command).split(), "--threads", "1"]) == 0
+    printed = _first_words(capsys.readouterr().out)
+    assert _first_words(re.search(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)[1]) == printed
+    sys.modules.pop(name.removesuffix(".py"))
+
+
+def _first_words(said: str) -> list[str]:
+    """One a line; non-temporal stores are those of the machine."""
+    return [line.split()[0].removesuffix("_nt") for line in said.splitlines() if line.strip()]

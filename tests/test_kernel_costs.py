@@ -1,0 +1,171 @@
+"""What decisions of numba_fused cost: against the default, of right results only, bits and errors beside."""
+
+import time
+
+import numpy as np
+import pytest
+from numba import get_num_threads
+
+from layernorm_backward import stopwatch
+from layernorm_backward.experiments import _variants, kernel_costs
+from layernorm_backward.experiments._timed import most_threads
+from layernorm_backward.experiments._variant_cells import Cell
+from layernorm_backward.experiments._variants import Shape, plans
+from layernorm_backward.kernels import numba_fused
+
+SWEEP = {
+    "working_sets": [60_000],
+    "dtypes": ["float32"],
+    "hidden": [48],
+    "directions": ["backward"],
+    "threads": ["all"],
+}
+ARGUMENTS = {
+    "variants": ["no_recentring", "sums_per_thread", "ordinary_stores", "streaming_stores", "no_prefetch"],
+    "sweeps": [SWEEP],
+    "kappas": {"float32": 1e6, "bfloat16": 1e6},
+    "repeats": 2,
+    "at_least": 2,
+    "budget_s": 0.0,
+    "error_rows": 3,
+    "error_limit_u": 100.0,
+    "bit_rows": 70,
+    "seed": 2,
+}
+BACKWARD = numba_fused.backward
+
+
+def by_variant(**changed):
+    found, samples = kernel_costs.run(**ARGUMENTS | changed)
+    return found.set_index("variant"), samples
+
+
+def planted(monkeypatch, fault):
+    """numba_fused with `fault(results, dy)` done to whatever the plan without prefetch computes."""
+
+    def backward(dy, saved, out=None, plan=None):
+        results = BACKWARD(dy, saved, out, plan)
+        if plan.ahead == 0:
+            fault(results, dy)
+        return results
+
+    monkeypatch.setattr(numba_fused, "backward", backward)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return by_variant(sweeps=[SWEEP, SWEEP | {"directions": ["forward"]}])
+
+
+def test_the_cost_is_the_time_of_the_default_over_that_of_the_variant_less_one(monkeypatch):
+    _, samples = by_variant(variants=["no_prefetch"])
+    seconds = {"default": 3.0, "no_prefetch": 2.0, "again": 3.3}
+    samples = samples.drop(columns=list(Cell._fields))
+    samples = samples.assign(seconds=samples["name"].map(seconds), waited=False)
+    monkeypatch.setattr(stopwatch, "compare", lambda *_, **__: samples)
+    found, _ = by_variant(variants=["no_prefetch"])
+    assert found["cost"].to_dict() == {"default": 0, "no_prefetch": pytest.approx(0.5)}
+    assert found.loc["no_prefetch", "noise"] == pytest.approx(1 / 11)
+    assert found.loc["no_prefetch", "differs"] and not found.loc["default", "differs"]
+
+
+def test_a_decision_that_saves_time_has_a_negative_cost(monkeypatch):
+    planted(monkeypatch, lambda results, dy: time.sleep(0.01))
+    found, _ = by_variant(repeats=3, at_least=3)
+    assert found.loc["no_prefetch", "cost"] < -0.2
+
+
+def test_a_variant_that_is_the_default_is_not_measured(measured):
+    found, samples = measured
+    for direction in ("forward", "backward"):
+        part = found[found["direction"] == direction]
+        assert part.loc["ordinary_stores", "reason"] == "the default does so"
+        names = set(samples.loc[samples["direction"] == direction, "name"])
+        assert names == set(part.index[part["reason"] == ""]) | {"again"}
+    forward = found[found["direction"] == "forward"]
+    assert forward.loc["sums_per_thread", "reason"] == "the forward pass has no sums over rows"
+
+
+@pytest.mark.parametrize("result", [0, 1, 2], ids=["dx", "dgamma", "dbeta"])
+def test_a_variant_with_wrong_results_is_not_timed(monkeypatch, result):
+    planted(monkeypatch, lambda results, dy: results[result].__imul__(np.float32(1.001)))
+    found, samples = by_variant()
+    assert found.loc["no_prefetch", "reason"].startswith("wrong: ")
+    assert "no_prefetch" not in set(samples["name"])
+    assert found.loc["no_recentring", "cost"] > -1
+
+
+def test_a_variant_that_writes_nothing_does_not_pass_with_what_another_wrote(monkeypatch):
+    def backward(dy, saved, out=None, plan=None):
+        idle = plan.ahead == 0 and out is not None
+        return out if idle else BACKWARD(dy, saved, out, plan)
+
+    monkeypatch.setattr(numba_fused, "backward", backward)
+    assert by_variant()[0].loc["no_prefetch", "reason"].startswith("wrong: inf u")
+
+
+def test_where_the_default_is_wrong_nothing_is_timed(monkeypatch):
+    def backward(dy, saved, out=None, plan=None):
+        results = BACKWARD(dy, saved, out, plan)
+        if plan.ahead and plan.recentre and not plan.stream:
+            results[0][...] *= np.float32(1.001)
+        return results
+
+    monkeypatch.setattr(numba_fused, "backward", backward)
+    found, samples = by_variant()
+    assert samples.empty and found["cost"].isna().all()
+    assert found.loc["no_prefetch", "reason"] and found.loc["default", "reason"].startswith("wrong")
+
+
+def test_bits_do_not_depend_on_threads_stores_or_prefetch(measured):
+    equal = measured[0].groupby(level=0)["bits_equal"].all()
+    assert equal[["default", "no_prefetch"]].all()
+    assert not equal["sums_per_thread"]
+
+
+@pytest.mark.parametrize("result", [0, 1])
+def test_one_other_bit_with_all_threads_is_seen(monkeypatch, result):
+    def flip(results, dy):
+        if get_num_threads() == most_threads():
+            results[result].reshape(-1).view(np.uint32)[-1] ^= 1
+
+    planted(monkeypatch, flip)
+    found, _ = by_variant()
+    assert not found.loc["no_prefetch", "bits_equal"] and found.loc["no_prefetch", "reason"] == ""
+    assert found.loc["default", "bits_equal"]
+
+
+def test_recentring_is_what_keeps_the_error_small_at_large_kappa(measured):
+    found, _ = measured
+    found = found[found["direction"] == "backward"]
+    assert found.loc["default", "kappa_error_u_max"] < 4
+    assert found.loc["no_recentring", "kappa_error_u_max"] > 1e3
+    assert found.loc["no_recentring", "error_u_max"] < 10
+
+
+def test_a_dtype_without_rows_of_the_kappa_has_no_error_there():
+    found, _ = by_variant(sweeps=[SWEEP | {"dtypes": ["bfloat16"]}], variants=["no_prefetch"])
+    assert found["kappa_error_u_max"].isna().all() and (found["error_u_max"] < 2).all()
+
+
+def test_a_cell_named_twice_is_measured_once():
+    found, _ = by_variant(sweeps=[SWEEP, SWEEP], variants=["no_prefetch"])
+    assert found.index.tolist() == ["default", "no_prefetch"]
+
+
+def test_too_many_threads_leave_rows_with_their_reason():
+    many = most_threads() + 1
+    found, samples = by_variant(sweeps=[SWEEP | {"threads": [many]}])
+    assert samples.empty and found["reason"].str.contains(f"not {many}").all()
+
+
+def test_each_variant_takes_one_decision_otherwise():
+    shape = Shape(1000, 64, "float32", "backward", 3)
+    made = plans(_variants._MAKE, shape)
+    default = made.pop("default")
+    for name, plan in made.items():
+        changed = {field for field in plan._fields if getattr(plan, field) != getattr(default, field)}
+        assert changed <= {"chunks", "block"} if name == "sums_per_thread" else len(changed) <= 1, name
+    assert made["sums_per_thread"].chunks == 3 and made["sums_per_thread"].block >= 334
+    assert made["sums_per_thread"].block % default.group == 0
+    assert [made[f"{n}_row" + "s" * (n != "one")].group for n in ("one", "two", "four")] == [1, 2, 4]

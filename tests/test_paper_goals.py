@@ -1,0 +1,74 @@
+"""Each floor and goal has its claim, and the grid pairs them; without measurements there is no verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from claim_cases_goals import SHORT, reached, unmeasured
+from layernorm_backward.paper import claims
+from layernorm_backward.paper.goals import goal_rows
+from layernorm_backward.paper.predicates import PREDICATES
+from test_claims_predicates import tables_of
+
+CLAIMS = Path(__file__).parents[1] / "paper" / "claims.yaml"
+
+
+def judged(
+    says: str, verdict: str = "confirmed", value: str = "0.9", reason: str = "1 of 2 short: D=4 (0.8)"
+):
+    return {"says": says, "verdict": verdict, "value": value, "reason": reason}
+
+
+def test_a_floor_and_its_goal_share_a_row():
+    rows = goal_rows(
+        [
+            judged("an error stays small"),
+            judged("floor of the pass, D = 4: at least 0.80", "corrected"),
+            judged("goal of the pass, D = 4: at least 0.95", "refuted", reason="2 of 2 short: D=4 (0.8)"),
+            judged("goal of other_D: at least 0.95"),
+        ]
+    )
+    assert rows == [
+        {
+            "subject": "the pass, D = 4",
+            "floor": "at least 0.80: **in part**",
+            "goal": "at least 0.95: **missed**",
+            "measured": "0.9. 1 of 2 short: D=4 (0.8). 2 of 2 short",
+        },
+        {"subject": r"other\_D", "floor": "\N{EN DASH}", "goal": "at least 0.95: reached", "measured": "0.9"},
+    ]
+
+
+def test_what_was_not_measured_says_why():
+    (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")])
+    assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")
+
+
+@pytest.mark.parametrize("case", list(unmeasured()), ids=lambda case: case.predicate)
+def test_no_cell_gives_no_verdict(case):
+    frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
+    found = PREDICATES[case.predicate](**frames, **case.numbers, tolerance=case.tolerance)
+    assert (found.verdict, found.value) == ("not measured", "")
+    assert found.condition
+    assert found.reason
+
+
+def test_the_cells_furthest_from_a_goal_are_named_and_the_others_counted():
+    (cells,) = reached(*((256 + n, 0.5 + n / 100) for n in range(9)))
+    found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
+    assert found.reason.startswith("9 of 9 cells miss 0.88: backward float32 D=256 (0.5), backward")
+    assert found.reason.endswith("D=261 (0.55) and 3 more")
+
+
+def test_every_floor_and_goal_of_the_paper_is_a_claim_about_this_machine_and_in_the_grid():
+    loaded = [claim for claim in claims.load(CLAIMS) if claim.id.startswith("goal-")]
+    assert {(claim.origin, claim.scope, claim.strict) for claim in loaded} == {
+        ("ours", "this machine", False)
+    }
+    rows = goal_rows([judged(claim.says) for claim in loaded])
+    cells = [cell for row in rows for cell in (row["floor"], row["goal"]) if cell != "\N{EN DASH}"]
+    assert len(cells) == len(loaded) >= 20
+    assert all(row["goal"] != "\N{EN DASH}" for row in rows)
+    for kind in ("floor", "goal"):
+        named = {claim.id for claim in loaded if claim.says.startswith(f"{kind} of ")}
+        assert named == {claim.id for claim in loaded if claim.id.endswith(f"-{kind}")}

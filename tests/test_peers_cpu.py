@@ -1,0 +1,119 @@
+"""Peers in processes of their own: timed where they are right, a row with a reason where they are not."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from layernorm_backward import study
+from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
+from layernorm_backward.peers_at_work.client import Lost, Peer
+from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
+from layernorm_backward.peers_at_work.meter import Meter
+from layernorm_backward.peers_at_work.protocol import Work
+from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
+
+FAULTS = {
+    "wrong": "wrong: an error of",
+    "wrong_sums": "wrong: dgamma or dbeta is",
+    "dies": r"its process ended \(3\) at: prepare",
+    "dies_later": r"its process ended \(4\) at: sample",
+    "refuses": "ValueError: no such pass here",
+}
+ONE = {
+    "directions": ["backward"],
+    "sizes": [(1, 6, 32)],
+    "dtypes": ["float64"],
+    "gamma_dtypes": ["same"],
+    "threads": [1],
+}
+ARGUMENTS = {
+    "kernels": ["compact"],
+    "repeats": 3,
+    "at_least": 3,
+    "budget_s": 0.0,
+    "error_elements": 128,
+    "error_limit_u": 100.0,
+    "sums_limit_u": 100.0,
+    "answers_within_s": 30.0,
+    "seed": 2,
+}
+HERE = {"PYTHONPATH": str(Path(__file__).parent)}
+
+
+def fake(option: str) -> Setting:
+    return Setting("numpy", option, "peer_at_work", (), ("OMP_NUM_THREADS",), HERE)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A right peer of every kind of fault's company, and one whose package is missing."""
+    settings = {name: fake(name) for name in ("right", *FAULTS)}
+    settings["absent"] = Setting("absent", "default", "peer_at_work", ("no_such_package",), (), HERE)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (peers_cpu, _peer_cells, _peers):
+            patch.setattr(module, "SETTINGS", settings)
+        return peers_cpu.run(sets={"all": ONE | {"kernels": list(settings)}}, **ARGUMENTS)
+
+
+def test_a_right_peer_is_timed_beside_ours_and_the_roof(measured):
+    found, samples = measured
+    row = found[found["setting"] == "right"].iloc[0]
+    assert row["median_s"] > 0 and row["ours_ratio"] > 0 and row["roof_fraction"] > 0
+    assert row["error_u_max"] < 10 and row["sums_difference_u"] == 0
+    assert row["version"].startswith("numpy") and row["reason"] == ""
+    assert {"compact", "right", "triad"} <= set(samples["name"])
+    assert found.loc[found["kernel"] == "compact", "ours_ratio"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("option", FAULTS)
+def test_a_peer_that_fails_keeps_a_row_with_its_reason(measured, option):
+    found, samples = measured
+    row = found[found["setting"] == option].iloc[0]
+    assert np.isnan(row["median_s"]) and option not in set(samples["name"])
+    assert found.loc[found["setting"] == option, "reason"].str.match(FAULTS[option]).all()
+
+
+def test_a_peer_that_is_not_installed_says_so(measured):
+    found, _ = measured
+    assert found.loc[found["kernel"] == "absent", "reason"].tolist() == ["not installed: no_such_package"]
+
+
+def test_a_peer_that_hangs_is_given_up_and_its_process_ended():
+    memory = SharedMemory(4096)
+    peer = Peer("slow", "peer_at_work", "hangs", HERE, memory.descriptor, 0.2)
+    vector = np.ones(4)
+    work = Work("backward", "float64", (2, 4), 64, vector, vector, 1e-5, 1, np.arange(2))
+    with pytest.raises(Lost, match=r"no answer within 0.2 s to: prepare"):
+        peer.prepare(work)
+    peer.close()
+    memory.close()
+    assert peer._process.returncode is not None
+
+
+def test_all_who_map_the_memory_see_what_one_writes():
+    memory = SharedMemory(4096)
+    other = mapped(memory.descriptor, 4096)
+    memory.array[7] = 5
+    assert other[7] == 5
+    memory.close()
+
+
+def test_a_meter_tells_work_from_waiting_and_counts_no_idle_time():
+    busy, waiting = (Meter(call) for call in (lambda: sum(range(300_000)), lambda: time.sleep(0.02)))
+    for meter in (busy, waiting):
+        meter.sample(3, 1)
+    assert busy.usage().cores_busy > 2 * waiting.usage().cores_busy
+    assert np.isnan(Meter(int).usage().cores_busy)
+
+
+def test_threads_and_allocator_reach_the_process_by_its_environment():
+    assert SETTINGS["jax_reuse"].surroundings(1) == {"NPROC": "1"}
+    assert SETTINGS["torch_tuned"].surroundings(2)["OMP_NUM_THREADS"] == "2"
+    assert "MALLOC_MMAP_THRESHOLD_" not in SETTINGS["torch_default"].surroundings(2)
+
+
+def test_it_is_timed_alone_and_requires_what_its_settings_require():
+    assert "peers_cpu" in study.TIMED
+    assert {name for one in SETTINGS.values() for name in one.requires} == set(peers_cpu.REQUIRES)
