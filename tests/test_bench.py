@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import machine, tables
-from layernorm_backward.bench import Deadline, Setting, bench, contenders, schedule, steps
+from layernorm_backward.bench import Deadline, Setting, bench, contenders, prepare, schedule, steps
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import TooSlowError, needs, ready, takes_out
 from layernorm_backward.bench.setting import BASELINES
@@ -77,6 +77,16 @@ def test_exact_results_of_repeated_rows_are_those_of_all_rows(monkeypatch):
     assert errors_u(data, dx=gradients[0])["dx"] > 1e6
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_over_many_rows_stay_within_16_bits(dtype):
+    """The sum of 70000 numbers about 1 is beyond float16."""
+    setting = dataclasses.replace(SETTING, rows=70_000, hidden=3, dtype=dtype, gamma_dtype=dtype)
+    data = draw(setting)
+    assert data.exact.dbeta.hi.min() > 1000 and data.arrays.dy.dtype == data.arrays.x.dtype
+    assert (data.exact.dbeta.hi.max() < 65504) == (dtype == "float16")
+    assert max(ready(OWN, data, 60.0).errors_u.values()) < 8
+
+
 @pytest.mark.parametrize("result", range(3))
 def test_wrong_results_are_not_timed(result):
     def wrong(dy, saved, out=None):
@@ -124,6 +134,13 @@ def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(monkeypatc
     with pytest.raises(ValueError, match=r"own: one run, .* takes about .* s, .* allowed: about --rows \d"):
         bench(changed(OWN, forward=slow), setting, Deadline(0.6))
     assert max(most) < 4000
+
+
+def test_a_short_run_that_had_to_wait_is_run_again_and_a_long_one_is_not():
+    waits = iter([0.03, 0.0, 0.0])
+    assert prepare._seconds(lambda: time.sleep(next(waits)), 0.01) < 0.01 and len(list(waits)) == 1
+    waits = iter([0.11, 0.0])
+    assert prepare._seconds(lambda: time.sleep(next(waits)), 0.01) > 0.1 and len(list(waits)) == 1
 
 
 def test_slow_baselines_are_left_out_with_their_reason(monkeypatch):

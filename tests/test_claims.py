@@ -105,6 +105,14 @@ def test_a_claim_that_stops_the_build_is_ours_and_holds_on_any_machine():
     assert {(claim.origin, claim.scope) for claim in strict} == {("ours", "any machine")}
 
 
+def test_rows_that_a_machine_lacks_give_no_verdict_where_the_claim_is_about_the_machine(tmp_path):
+    where = {"tables": {"scaling": {"kernel": "numba_fused"}}}
+    source, folder = written(tmp_path, ENTRY | where | {"scope": "this machine"}), measured(tmp_path, 1.0)
+    assert claims.run(source, folder)["verdict"].tolist() == ["not measured"]
+    with pytest.raises(claims.ClaimError, match="flat: scaling has no rows where"):
+        claims.run(written(tmp_path, ENTRY | where), folder)
+
+
 def test_every_predicate_is_used():
     assert {claim.predicate for claim in claims.load(CLAIMS)} == set(PREDICATES)
 

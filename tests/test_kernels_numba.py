@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs, oracle
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, numba_fused, numba_plan, numba_rows
 
@@ -98,14 +99,17 @@ def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128)], ids=str)
 def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
-    """Rows at a time, prefetching, and streaming stores where lines are whole."""
+    """Rows at a time, prefetching, streaming stores, and where in a line the results begin."""
     x, gamma, beta, dy = problem(shape, dtype)
     default = numba_plan.choose(*shape, x.dtype)
+    vectors = np.empty((2, shape[-1]), x.dtype)
     found = []
-    for group, ahead, stream in ((1, 0, False), (2, 8, True), (4, 3, True), (4, 0, False)):
+    for group, ahead, stream, begin in ((1, 0, False, 0), (2, 8, True, 0), (4, 3, True, 3), (4, 0, False, 1)):
         plan = default._replace(group=group, ahead=ahead, stream=stream)
-        y, saved = numba_fused.forward(x, gamma, beta, EPS, plan=plan)
-        found.append((y, saved.mean, saved.rstd, *numba_fused.backward(dy, saved, plan=plan)))
+        y, dx = (aligned_empty(x.size + begin, x.dtype)[begin:].reshape(shape) for _ in range(2))
+        _, saved = numba_fused.forward(x, gamma, beta, EPS, out=y, plan=plan)
+        results = numba_fused.backward(dy, saved, out=(dx, *vectors), plan=plan)
+        found.append((y, saved.mean, saved.rstd, *map(np.copy, results)))
     for results in found[1:]:
         for result, first in zip(results, found[0], strict=True):
             assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
@@ -127,3 +131,21 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
     }
     assert errors[True] < 4
     assert errors[False] > 1e3
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"group": 3}, r"group is 3; allowed: \(1, 2, 4\)"),
+        ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
+        ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0"),
+        ({"ahead": -1}, "ahead -1; allowed: from 1, from 0"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    plan = numba_plan.choose(*x.shape, x.dtype)._replace(**changed)
+    with pytest.raises(ValueError, match=told):
+        numba_fused.backward(dy, saved, plan=plan)

@@ -10,6 +10,7 @@ import yaml
 from layernorm_backward import tables
 from layernorm_backward.paper import numbers
 from layernorm_backward.paper.selection import select
+from layernorm_backward.tabulate import table
 from workspace import ROOT
 
 DERIVATION = pd.DataFrame(
@@ -83,6 +84,32 @@ def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
     }
     with pytest.raises(numbers.NumberError, match="big"):
         run({"big": missing})
+
+
+def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_selection_is_told(tmp_path):
+    keys = {
+        "direction": "backward",
+        "dtype": "float32",
+        "gamma_dtype": "float32",
+        "threads": 1,
+        "reason": "x",
+    }
+    rows = [("compact", "1x8x64", "partly", 0.5), ("absent", "1x8x64", "memory", float("nan"))]
+    cells = pd.DataFrame(rows, columns=["kernel", "shape", "residency", "roof_fraction"]).assign(**keys)
+    folder = tmp_path / "paper" / "tables"
+    tables.write(table(cells.to_dict("records"), "timing_cpu"), folder / "timing_cpu.csv")
+
+    def text(**where):
+        one = {"table": "timing_cpu", "where": where, "column": "roof_fraction", "format": "two"}
+        (tmp_path / "numbers.yaml").write_text(yaml.safe_dump({"one": one}), encoding="utf-8")
+        numbers.write(tmp_path / "numbers.yaml", folder, tmp_path / "numbers.json")
+        return json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["one"]["text"]
+
+    assert text(kernel="compact", residency="partly") == "0.50"
+    assert text(kernel="compact", residency="memory") == "n/a"
+    assert text(kernel="absent", residency="memory") == "n/a"
+    with pytest.raises(numbers.NumberError, match="of 0 selected"):
+        text(kernel="compcat", residency="memory")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from claim_cases_goals import SHORT, reached, unmeasured
+from claim_frames import frame
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.goals import goal_rows
 from layernorm_backward.paper.predicates import PREDICATES
@@ -42,6 +43,20 @@ def test_a_floor_and_its_goal_share_a_row():
 def test_what_was_not_measured_says_why():
     (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")])
     assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")
+
+
+def test_a_reason_that_floor_and_goal_share_is_told_once():
+    both = [
+        judged(f"{kind} of the pass: 1", "not measured", "", "no such cell") for kind in ("floor", "goal")
+    ]
+    assert goal_rows(both)[0]["measured"] == "no such cell"
+
+
+def test_sizes_that_differ_in_their_rows_only_are_told_apart():
+    keys = {"direction": "backward", "dtype": "float64", "axis": "rows"}
+    cells = frame("rows hidden extra_share", (32, 256, 0.5), (64, 256, 0.1), **keys)
+    found = PREDICATES["extra_memory_is"](cells, tolerance=0.02)
+    assert found.reason.endswith("backward float64 N=32 D=256 (0.5) and backward float64 N=64 D=256 (0.1)")
 
 
 @pytest.mark.parametrize("case", list(unmeasured()), ids=lambda case: case.predicate)

@@ -1,9 +1,14 @@
 """Peers in processes of their own: timed where they are right, a row with a reason where they are not."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from layernorm_backward import study
@@ -17,6 +22,7 @@ from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
 FAULTS = {
     "wrong": "wrong: an error of",
     "wrong_sums": "wrong: dgamma or dbeta is",
+    "no_sums": "wrong: dgamma or dbeta is nan u",
     "dies": r"its process ended \(3\) at: prepare",
     "dies_later": r"its process ended \(4\) at: sample",
     "refuses": "ValueError: no such pass here",
@@ -34,12 +40,20 @@ ARGUMENTS = {
     "at_least": 3,
     "budget_s": 0.0,
     "error_elements": 128,
-    "error_limit_u": 100.0,
-    "sums_limit_u": 100.0,
+    "error_limit_u": {"float64": 100.0, "bfloat16": 0.0},
+    "sums_limit_u": {"float64": 100.0, "bfloat16": 0.0},
     "answers_within_s": 30.0,
     "seed": 2,
 }
 HERE = {"PYTHONPATH": str(Path(__file__).parent)}
+PARENT = f"""
+import time
+from layernorm_backward.peers_at_work.client import Peer
+from layernorm_backward.peers_at_work.memory import SharedMemory
+peer = Peer("right", "peer_at_work", "right", {HERE}, SharedMemory(4096).descriptor, 30)
+print(peer._process.pid, flush=True)
+time.sleep(60)
+"""
 
 
 def fake(option: str) -> Setting:
@@ -80,6 +94,15 @@ def test_a_peer_that_is_not_installed_says_so(measured):
     assert found.loc[found["kernel"] == "absent", "reason"].tolist() == ["not installed: no_such_package"]
 
 
+def test_the_limit_is_that_of_the_dtype_of_x(monkeypatch):
+    for module in (peers_cpu, _peer_cells, _peers):
+        monkeypatch.setattr(module, "SETTINGS", {"right": fake("right")})
+    limits = {"error_limit_u": {"float32": 100.0}, "sums_limit_u": {"float32": 0.0, "float64": 100.0}}
+    sets = {"all": ONE | {"kernels": ["right"], "dtypes": ["float32"]}}
+    found, _ = peers_cpu.run(sets=sets, **ARGUMENTS | limits | {"kernels": ["reference"]})
+    assert found.set_index("setting").loc["right", "reason"].startswith("wrong: dgamma or dbeta is")
+
+
 def test_a_peer_that_hangs_is_given_up_and_its_process_ended():
     memory = SharedMemory(4096)
     peer = Peer("slow", "peer_at_work", "hangs", HERE, memory.descriptor, 0.2)
@@ -92,12 +115,28 @@ def test_a_peer_that_hangs_is_given_up_and_its_process_ended():
     assert peer._process.returncode is not None
 
 
-def test_all_who_map_the_memory_see_what_one_writes():
+def test_a_peers_process_ends_when_the_measuring_one_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    worker = psutil.Process(int(parent.stdout.readline()))
+    assert worker.is_running()
+    parent.kill()
+    parent.communicate()
+    _, alive = psutil.wait_procs([worker], timeout=20)
+    assert alive == []
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["memfd", "file"])
+def test_all_who_map_the_memory_see_what_one_writes_and_nothing_stays_behind(named, monkeypatch, tmp_path):
+    if not named:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     memory = SharedMemory(4096)
     other = mapped(memory.descriptor, 4096)
     memory.array[7] = 5
-    assert other[7] == 5
+    assert other[7] == 5 and list(tmp_path.iterdir()) == []
     memory.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(memory.descriptor)
 
 
 def test_a_meter_tells_work_from_waiting_and_counts_no_idle_time():
@@ -109,7 +148,7 @@ def test_a_meter_tells_work_from_waiting_and_counts_no_idle_time():
 
 
 def test_threads_and_allocator_reach_the_process_by_its_environment():
-    assert SETTINGS["jax_reuse"].surroundings(1) == {"NPROC": "1"}
+    assert SETTINGS["jax_default"].surroundings(1) == {"NPROC": "1"}
     assert SETTINGS["torch_tuned"].surroundings(2)["OMP_NUM_THREADS"] == "2"
     assert "MALLOC_MMAP_THRESHOLD_" not in SETTINGS["torch_default"].surroundings(2)
 

@@ -82,12 +82,11 @@ def test_a_streamed_result_has_no_write_allocate(monkeypatch):
         return numba_plan.Plan(group=1, ahead=1, stream=rows > 8, chunks=1)
 
     monkeypatch.setattr(numba_plan, "choose", choose)
-    shapes = [(1, 8, 16), (1, 16, 16), (1, 16, 17)]
+    shapes = [(1, 8, 16), (1, 16, 16)]
     found = bytes_of(timing(), kernels=["numba_fused"], schemes=[], shapes=shapes)
-    assert list(found["stores"]) == ["ordinary", "non-temporal", "ordinary"]
+    assert list(found["stores"]) == ["ordinary", "non-temporal"]
     over = (found["modelled_bytes"] / found["minimum_bytes"]).tolist()
-    assert over[1] == 1
-    assert min(over[0], over[2]) > 1.2
+    assert over[0] > 1.2 > over[1] == 1
     assert asked == [(8, 16, "float64", 3), (16, 16, "float64", 3)]
 
 

@@ -17,7 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from layernorm_backward import peak
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.streams import LINE, non_temporal_missing, streams
+from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.kernels.lanes import LINE, as_stored
+from layernorm_backward.streams import non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
@@ -34,6 +36,8 @@ def missing(operation: str) -> str:
 def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) -> Callable[[], None]:
     """A call that runs one stream over flat views of C-contiguous arrays of one dtype and size.
 
+    float64, float32; float16 and bfloat16 with the triad in float32, rounded to nearest even.
+
     ValueError for an unknown operation, for one that is missing here, and where non-temporal stores would
     meet an `a` that is not at a multiple of 64 bytes. The thread count is the one set when it is called.
     """
@@ -45,8 +49,8 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
         raise ValueError(f"{operation} reads two arrays, c is None; allowed: an array")
     if operation.endswith("_nt") and a.ctypes.data % LINE:
         raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
-    kind, scale = STREAMS.index(operation), a.dtype.type(SCALE)
-    flat = [array.reshape(-1) for array in (a, b, b if c is None else c)]
+    kind, scale = STREAMS.index(operation), sum_dtype(a.dtype).type(SCALE)
+    flat = [as_stored(array.reshape(-1)) for array in (a, b, b if c is None else c)]
     return lambda: streams(kind, *flat, scale, get_num_threads())
 
 

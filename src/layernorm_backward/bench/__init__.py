@@ -13,7 +13,7 @@ from layernorm_backward.bench.contenders import WrongError, baselines, line_up
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.schedule import require_room
 from layernorm_backward.bench.setting import Deadline, Setting
-from layernorm_backward.bench.timed import require_roof, time_direction
+from layernorm_backward.bench.timed import compile_roof, time_direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.tabulate import table
 
@@ -38,7 +38,7 @@ def bench(
     rows = []
     with stopwatch.threads(setting.threads):
         for direction in setting.directions:
-            require_roof(direction, data)
+            compile_roof(direction, data)
         found = line_up(kernel, setting, data, deadline, tick)
         for number, direction in enumerate(setting.directions):
             share = (1 - RESERVE) * deadline.left() / (len(setting.directions) - number)

@@ -18,6 +18,7 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.experiments._prepared import Buffers
 
 BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
+LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
 
 
 class Data(NamedTuple):
@@ -28,13 +29,16 @@ class Data(NamedTuple):
 
 
 def draw(setting: Setting) -> Data:
-    """x from N(0,1), dy from N(1,1), gamma from N(1,1/4), beta from N(0,1); every page has been written."""
+    """x from N(0,1), dy from N(1,1), gamma from N(1,1/4), beta from N(0,1); every page has been written.
+
+    Where dbeta is float16 and the rows are many, dy is less by a power of two, so that no sum overflows.
+    """
     shape = setting.rows, setting.hidden
     dtype, gamma_dtype = dtype_of(setting.dtype), dtype_of(setting.gamma_dtype)
     rng = inputs.generator(setting.seed, *shape)
     count = min(setting.rows, max(3, BLOCK // setting.hidden))
     x = inputs.rows(rng, count, setting.hidden, dtype)
-    dy = inputs.upstream(rng, "shifted", x)
+    dy = inputs.upstream(rng, "shifted", x) * dtype.type(_scale(setting))
     gamma = inputs.gamma(rng, "random", setting.hidden, gamma_dtype)
     beta = inputs.beta(rng, setting.hidden, gamma_dtype)
     out = repeated(dy, setting.rows)
@@ -50,6 +54,11 @@ def draw(setting: Setting) -> Data:
         y,
     )
     return Data(arrays, _exact(x, gamma, beta, dy, setting.rows))
+
+
+def _scale(setting: Setting) -> float:
+    most = LARGEST_SUM if setting.gamma_dtype == "float16" else setting.rows
+    return 2.0 ** -max(0, (setting.rows - 1).bit_length() - (most - 1).bit_length())
 
 
 def repeated(block: NDArray, rows: int) -> NDArray:

@@ -11,6 +11,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _roof, _shapes
 from layernorm_backward.experiments._prepared import ACCESSES
 from layernorm_backward.experiments._sets import Cell
+from layernorm_backward.experiments._timed import labelled, times
 
 KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # of a cell, in its samples
 
@@ -29,6 +30,19 @@ def roof(samples: pd.DataFrame, cell: Mapping[str, Any], seed: int) -> dict[str,
     name = _roof.fastest(samples, cell["direction"])
     gb_per_s = useful_bytes(cell) / stopwatch.summary(samples, name).median_s / 1e9
     return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": _roof.noise(samples, seed)}
+
+
+def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str, seed: int) -> dict[str, Any]:
+    """The roof's columns, and of one call its times, its rate and its fraction of the roof."""
+    found = roof(samples, cell, seed) | times(samples, name)
+    found["useful_gb_per_s"] = useful_bytes(cell) / found["median_s"] / 1e9
+    fraction = stopwatch.ratio(samples, found["roof_operation"], name, seed)
+    return found | ratio("roof_fraction", fraction)
+
+
+def with_keys(samples: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+    """Samples with the keys of their cell in front."""
+    return labelled(samples, **{key: cell[key] for key in KEYS})
 
 
 def ratio(column: str, found: Ratio) -> dict[str, float]:

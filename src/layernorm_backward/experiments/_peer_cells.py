@@ -10,7 +10,7 @@ from layernorm_backward.difference import differs
 from layernorm_backward.experiments import _columns, _peers, _roof
 from layernorm_backward.experiments._peers import Limits, Ready
 from layernorm_backward.experiments._prepared import Buffers, Prepared, prepare
-from layernorm_backward.experiments._timed import labelled, times, too_many
+from layernorm_backward.experiments._timed import too_many
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.peers_at_work.client import Lost
 from layernorm_backward.peers_at_work.crew import Crew
@@ -47,7 +47,7 @@ def measured(
     if too_many(cell["threads"]):
         return [cell | key | {"reason": too_many(cell["threads"])} for key in named.values()], nothing
     direction, looked_at = cell["direction"], limits.rows(cell["hidden"])
-    kernels, refused = prepare({ours.name: ours}, direction, arrays, looked_at, limits.error_u)
+    kernels, refused = prepare({ours.name: ours}, direction, arrays, looked_at, limits.error_u[cell["dtype"]])
     peers, missing = _peers.prepare(names, cell, arrays, crew, ours.default_eps, limits)
     timed, lost = _timed(cell, arrays, kernels, peers, crew, how)
     found = {name: _found(item, name, timed) for name, item in (kernels | peers).items() if name not in lost}
@@ -57,7 +57,7 @@ def measured(
     ]
     reasons = refused | missing | lost
     rows += [cell | named[name] | {"reason": reason} for name, reason in reasons.items()]
-    return rows, labelled(timed.samples, **{key: cell[key] for key in _columns.KEYS})
+    return rows, _columns.with_keys(timed.samples, cell)
 
 
 def _timed(
@@ -99,11 +99,8 @@ def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:
 
 
 def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame, seed: int) -> dict[str, Any]:
-    roof = _columns.roof(samples, cell, seed)
-    row = roof | times(samples, name)
-    row["useful_gb_per_s"] = _columns.useful_bytes(cell) / row["median_s"] / 1e9
-    row |= _columns.ratio("roof_fraction", stopwatch.ratio(samples, roof["roof_operation"], name, seed))
+    row = _columns.of_call(cell, samples, name, seed)
     if ours in set(samples["name"]):
         ratio = stopwatch.ratio(samples, name, ours, seed)
-        row |= _columns.ratio("ours_ratio", ratio) | {"differs": differs(ratio, roof["noise"])}
+        row |= _columns.ratio("ours_ratio", ratio) | {"differs": differs(ratio, row["noise"])}
     return row

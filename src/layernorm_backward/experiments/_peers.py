@@ -11,26 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import unit_roundoff
-from layernorm_backward.experiments._prepared import Buffers, error_u_max
+from layernorm_backward.experiments._prepared import Buffers, error_u_max, rows_looked_at
 from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.protocol import Prepared, Work
 from layernorm_backward.peers_at_work.settings import SETTINGS
 
 SUMS = ("dgamma", "dbeta")
-LEAST_ROWS = 4
 
 
 class Limits(NamedTuple):
-    """How many elements are looked at, and the largest errors, in u, with which a peer is timed."""
+    """How many elements are looked at, and by the dtype of x the largest errors, in its u, with which a peer
+    is timed: of y and dx, and the distance of dgamma and dbeta from ours."""
 
     elements: int
-    error_u: float
-    sums_u: float
+    error_u: Mapping[str, float]
+    sums_u: Mapping[str, float]
 
     def rows(self, hidden: int) -> int:
         """How many rows are looked at."""
-        return max(LEAST_ROWS, self.elements // hidden)
+        return rows_looked_at(self.elements, hidden)
 
 
 class Ready(NamedTuple):
@@ -82,22 +82,24 @@ def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, flo
     rows = arrays._replace(x=x, dy=dy, out=found["dx"], y=found["y"])
     error = error_u_max(work.direction, rows, len(x), work.eps)
     ours = {name: getattr(arrays, name) for name in SUMS if name in prepared.results}
-    differences = [_difference_u(found[name], values) for name, values in ours.items()]
+    u = unit_roundoff(x.dtype)
+    differences = [_difference(found[name], values) / u for name, values in ours.items()]
     return error, max(differences, default=float("nan"))
 
 
-def _difference_u(theirs: NDArray, ours: NDArray) -> float:
-    """Norm-wise, in u of the dtype of both."""
+def _difference(theirs: NDArray, ours: NDArray) -> float:
+    """Norm-wise and relative."""
     a, b = theirs.astype(np.float64), ours.astype(np.float64)
-    return float(np.linalg.norm(a - b) / np.linalg.norm(b) / unit_roundoff(ours.dtype))
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
 def _checked(peer: Peer, prepared: Prepared, work: Work, arrays: Buffers, limits: Limits) -> Ready:
     """Lost where its results are wrong."""
     error, difference = _errors(prepared, work, arrays)
-    if not error <= limits.error_u:
-        raise Lost(peer.name, f"wrong: an error of {error:.3g} u, over {limits.error_u:g} u")
-    if difference > limits.sums_u:
-        far = f"wrong: dgamma or dbeta is {difference:.3g} u from ours, over {limits.sums_u:g} u"
+    most, sums_most = limits.error_u[work.dtype], limits.sums_u[work.dtype]
+    if not error <= most:
+        raise Lost(peer.name, f"wrong: an error of {error:.3g} u, over {most:g} u")
+    if work.direction != "forward" and not difference <= sums_most:
+        far = f"wrong: dgamma or dbeta is {difference:.3g} u from ours, over {sums_most:g} u"
         raise Lost(peer.name, far)
     return Ready(peer, float("nan"), prepared.version, error, difference)

@@ -20,6 +20,7 @@ from layernorm_backward.kernels import Kernel, available
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 
 ACCESSES: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 5}  # useful ones, an element of x
+LEAST_ROWS = 4  # in which errors are looked at
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
 
@@ -158,6 +159,11 @@ def _compile(kernel: Kernel, dtype: DTypeLike, gamma_dtype: DTypeLike) -> None:
     row, vector = np.ones((1, 4), dtype), np.ones(4, gamma_dtype)
     _, saved = kernel.forward(row, vector, vector, kernel.default_eps)
     kernel.backward(row, saved)
+
+
+def rows_looked_at(elements: int, hidden: int) -> int:
+    """In how many rows errors are looked at: of so many elements in all, and in at least LEAST_ROWS."""
+    return max(LEAST_ROWS, elements // hidden)
 
 
 def error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:

@@ -9,7 +9,7 @@ forward pass is made before.
 ours_ratio is the peer's time over that of our kernel; roof_fraction the roof's time over the row's.
 cores_busy is processor time over time in a row's samples, so how many threads really worked; idle_share
 the same in a peer's process between its samples. page_faults are for one call. sums_difference_u is the
-distance of dgamma and dbeta from ours. The other columns are as in `timing_cpu`.
+distance of dgamma and dbeta from ours, in u of x's dtype. The other columns are as in `timing_cpu`.
 """
 
 import mmap
@@ -18,7 +18,7 @@ from math import prod
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells, _shapes
 from layernorm_backward.experiments._peers import Limits
 from layernorm_backward.experiments._prepared import Pool
@@ -42,15 +42,16 @@ def run(
     at_least: int,
     budget_s: float,
     error_elements: int,
-    error_limit_u: float,
-    sums_limit_u: float,
+    error_limit_u: dict[DtypeName, float],
+    sums_limit_u: dict[DtypeName, float],
     answers_within_s: float,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel or peer, setting, cell and thread count; `sets` name settings of peers.
 
     `kernels` holds ours, one. `budget_s` is for a cell. Errors are looked at in rows of `error_elements`
-    in all. A peer that does not answer within `answers_within_s` is given up.
+    in all, and refused over the limit of x's dtype. A peer that does not answer within `answers_within_s`
+    is given up.
     """
     (ours,) = kernels
     wanted = cells(sets, list(SETTINGS), _shapes.memory_limit() // SHARE)

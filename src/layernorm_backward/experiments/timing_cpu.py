@@ -23,17 +23,16 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
-from layernorm_backward.difference import differs
+from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns, _roof, _shapes
-from layernorm_backward.experiments._prepared import Buffers, Pool, Prepared, prepare
+from layernorm_backward.experiments._prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
 from layernorm_backward.experiments._sets import Set, cells
-from layernorm_backward.experiments._timed import labelled, times, together, too_many
+from layernorm_backward.experiments._timed import together, too_many
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
-LEAST_ROWS = 4
 
 
 def run(
@@ -63,7 +62,7 @@ def run(
     for cell, counts in tqdm(wanted.items(), desc="timing_cpu", mininterval=1):
         arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
         named = {name: kernel for name, kernel in chosen.items() if any(name in it for it in counts.values())}
-        looked_at = max(LEAST_ROWS, error_elements // cell.shape[-1])
+        looked_at = rows_looked_at(error_elements, cell.shape[-1])
         ready, refused = prepare(named, cell.direction, arrays, looked_at, error_limit_u)
         for count, names in counts.items():
             keys = _columns.of_cell(cell, count)
@@ -99,22 +98,19 @@ def _timed(
     lead = int(cell["residency"] == "cache")
     with stopwatch.threads(cell["threads"]):
         samples = stopwatch.compare(calls, lead=lead, warmup=0, known_s=known_s, **how)
-    roof = _columns.roof(samples, cell, how["seed"])
-    rows = [cell | roof | _row(name, ready[name], samples, roof, how["seed"]) for name in names]
-    for row in rows:
-        row["useful_gb_per_s"] = _columns.useful_bytes(cell) / row["median_s"] / 1e9
-    return rows, labelled(samples, **{key: cell[key] for key in _columns.KEYS})
+    rows = [cell | _row(name, ready[name], samples, cell, how["seed"]) for name in names]
+    return rows, _columns.with_keys(samples, cell)
 
 
 def _row(
-    name: str, kernel: Prepared, samples: pd.DataFrame, roof: dict[str, Any], seed: int
+    name: str, kernel: Prepared, samples: pd.DataFrame, cell: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
     row = {"kernel": name, "error_u_max": kernel.error_u_max}
     row |= {"saved_bytes": kernel.saved_bytes, "saved_extra_bytes": kernel.saved_extra_bytes}
     row |= {"saved_arrays": kernel.saved_arrays, "saved_scalars": kernel.saved_scalars}
-    row |= times(samples, name)
-    fraction = stopwatch.ratio(samples, roof["roof_operation"], name, seed)
-    row |= _columns.ratio("roof_fraction", fraction) | {"differs": differs(fraction, roof["noise"])}
+    row |= _columns.of_call(cell, samples, name, seed)
+    fraction = Ratio(*(row["roof_fraction" + end] for end in ("", "_low", "_high")))
+    row["differs"] = differs(fraction, row["noise"])
     for baseline in set(BASELINES) & set(samples["name"]):
         row |= _columns.ratio(f"{baseline}_ratio", stopwatch.ratio(samples, baseline, name, seed))
     return row

@@ -25,7 +25,6 @@ from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
 from layernorm_backward.experiments._shapes import ARRAYS
 from layernorm_backward.kernels import KERNELS, numba_plan
-from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.tabulate import table
 from layernorm_backward.traffic import MODELS, Direction, Stores, totals
 from layernorm_backward.traffic_count import count
@@ -113,14 +112,9 @@ def _unmodelled(name: str, dtype: str) -> str:
 
 
 def _stores(kernel: str, direction: Direction, dtype: str, rows: int, hidden: int) -> Stores:
-    """Whether numba_fused writes its result past the caches: it can where rows are whole lines."""
-    number = dtype_of(dtype)
-    whole = hidden * number.itemsize % LINE == 0
-    streams = (
-        kernel == "numba_fused"
-        and whole
-        and numba_plan.choose(rows, hidden, number, ARRAYS[direction]).stream
-    )
+    """Whether numba_fused writes its result past the caches, but for parts of lines at the ends of rows."""
+    plan = numba_plan.choose(rows, hidden, dtype_of(dtype), ARRAYS[direction])
+    streams = kernel == "numba_fused" and plan.stream
     return "non-temporal" if streams else "ordinary"
 
 

@@ -30,7 +30,7 @@ def draw(audit: pd.DataFrame, audit_peers: pd.DataFrame) -> Figure:
     names = {dtype: style.ordered(part["kernel"]) for dtype, part in parts.items()}
     ratios = [len(its) + 1.0 for its in names.values()]
     options = {"height_ratios": ratios, "width_ratios": (4, 3, 2)}
-    height = 0.85 + 0.15 * sum(ratios)
+    height = 0.8 + 0.135 * sum(ratios)
     figure, axes = _panels.grid(len(parts), 3, height, sharex="col", sharey="row", gridspec_kw=options)
     for panels, (dtype, part) in zip(axes, parts.items(), strict=True):
         _errors(panels[0], part, names[dtype])

@@ -37,7 +37,7 @@ def draw(eps: pd.DataFrame) -> Figure:
             _panels.subject(panel, kinds[column].replace("_", " "))
         if row == len(dtypes) - 1:
             panel.set_xlabel(r"$\varepsilon$")
-    _panels.legend(figure, rows["kernel"])
+    _panels.legend(figure, rows["kernel"], columns=6)
     return figure
 
 

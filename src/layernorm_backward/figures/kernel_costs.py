@@ -101,7 +101,3 @@ def _panel(panel: Axes, series: list[tuple[Look, pd.DataFrame]], variants: list[
         FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}"))
     )
     panel.set_xlabel("cost, % of the variant's time")
-
-
-def _signed(value: float, _: object) -> str:
-    return f"{value:g}".replace("-", "\N{MINUS SIGN}")

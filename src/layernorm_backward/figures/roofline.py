@@ -10,16 +10,18 @@ from layernorm_backward.figures.timing_cpu import most_threads
 
 TABLES = ("ceiling_cpu", "timing_cpu", "traffic_cpu")
 CAPTION = (
-    "Operations a second against modelled operations a byte, each kernel at its largest shape and its "
-    "most threads. Roofs: best stream and multiply-add peak with all threads (solid) and one (dashed). "
-    "The reference has no point in float32, since its intermediates are float64."
+    "Operations a second against modelled operations a byte, each kernel at its largest shape ($D$ near "
+    "1024) and its most threads. Roofs: best stream and multiply-add peak with all threads (solid) and one "
+    "(dashed). The reference has no point in float32, since its intermediates are float64."
 )
+HIDDEN = 1024
+ALIKE = 0.99  # share of the most elements from which a shape is as large
 
 
 def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.DataFrame) -> Figure:
     """Rows are directions, columns dtypes; solid roofs with all threads, dotted ones with one."""
     points = _points(most_threads(_panels.measured(timing_cpu, "median_s")), traffic_cpu)
-    roofs = ceiling_cpu[ceiling_cpu["reason"] == ""]
+    roofs = ceiling_cpu.dropna(subset=["gb_per_s", "gflop_per_s"], how="all")
     if points.empty or roofs.empty:
         return _panels.empty(timing_cpu if points.empty else ceiling_cpu, "Roofline")
     directions = [name for name in style.DIRECTIONS if name in set(points["direction"])]
@@ -52,13 +54,15 @@ def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.Da
 
 
 def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
-    """The largest shape of each kernel, its operations and its bytes from the traffic model."""
+    """A shape of each kernel: of its largest that with D nearest to 1024; the model's operations, bytes."""
     if timing.empty or traffic.empty:
         return timing.iloc[:0]
     keys = ["kernel", "direction", "dtype"]
     elements = (timing["rows"] * timing["hidden"]).astype(float)
-    timing = timing[elements == elements.groupby([timing[key] for key in keys]).transform("max")]
-    timing = timing.drop_duplicates(keys)
+    largest = elements.groupby([timing[key] for key in keys]).transform("max")
+    timing = timing[elements > ALIKE * largest]
+    far = np.abs(np.log2(timing["hidden"].astype(float) / HIDDEN))
+    timing = timing.loc[far.sort_values(kind="stable").index].drop_duplicates(keys)
     model = _panels.measured(traffic, "operations_per_element", "modelled_bytes")
     model = model.assign(
         bytes_per_element=model["modelled_bytes"] / (model["rows"] * model["hidden"]).astype(float)

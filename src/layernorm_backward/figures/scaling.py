@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from layernorm_backward.figures import _panels, style
 
@@ -24,7 +25,7 @@ def draw(scaling_points: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
     fits = fits[fits["quantity"].isin(_COLUMN)]
     if points.empty or fits.empty:
         return _panels.empty(scaling_points if points.empty else scaling, "Growth of time and extra memory")
-    figure, axes = _panels.grid(2, 3, 2.8, width_ratios=(1, 1, 0.9))
+    figure, axes = _panels.grid(2, 3, 3.2, width_ratios=(1, 1, 0.9))
     for row, quantity in enumerate(_COLUMN):
         for column, axis in enumerate(_AXIS):
             part = fits[(fits["axis"] == axis) & (fits["quantity"] == quantity)]
@@ -46,14 +47,19 @@ def _curves(panel: Axes, points: pd.DataFrame, fits: pd.DataFrame, axis: str, qu
         panel.plot(x, y, **style.look(name).point)
         fitted = fits[(fits["kernel"] == name) & (fits["direction"] == "backward")]
         if len(fitted) and (y > 0).any():
-            line = (
-                np.exp(np.log(y[y > 0]).mean())
-                * (x / np.exp(np.log(x[y > 0]).mean())) ** fitted["exponent"].iloc[0]
+            panel.plot(
+                x, _power(x, y, fitted["exponent"].iloc[0]), color=style.look(name).colour, linewidth=0.8
             )
-            panel.plot(x, line, color=style.look(name).colour, linewidth=0.8)
     panel.set(xlabel=_AXIS[axis], ylabel=label)
     _panels.powers(panel.xaxis, 5)
     _panels.powers(panel.yaxis, 5)
+
+
+def _power(x: NDArray[np.float64], y: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """c x^exponent through the geometric mean of the upper half of the points, where a call costs least."""
+    upper = (y > 0) & (x >= np.median(x[y > 0]))
+    middle_x, middle_y = (np.exp(np.log(values[upper]).mean()) for values in (x, y))
+    return middle_y * (x / middle_x) ** exponent
 
 
 def _exponents(panel: Axes, fits: pd.DataFrame) -> None:

@@ -4,44 +4,62 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
 
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("timing_cpu",)
 CAPTION = (
-    "Fraction of the roof that `numba_fused` reaches (with interval) against the hidden size, rows so many "
-    "that the arrays are four times the last-level cache (filled) or stay in it (open, dotted). Lines "
-    "across: floor and goal of the backward pass with all threads."
+    "Fraction of the roof that `numba_fused` reaches (with interval) against the hidden size, with all "
+    "threads and with one. The arrays are four times the last-level cache (filled, lines) or stay in it "
+    "(open, dotted); points without a line: $D$ is no power of two. Floors and goals of float32 and float64 "
+    "are for arrays beyond the cache; 1 is the roof: copy, triad, or one after the other."
 )
+GOALS = {"forward": (0.95, None), "backward": (0.95, 0.90), "both": (None, None)}  # all threads, one
+FLOORS = {  # all threads, one: from D, to D, floor
+    "forward": (((1, 1 << 30, 0.88),), ()),
+    "backward": (((256, 1024, 0.88), (4096, 16384, 0.80)), ((256, 1024, 0.75), (4096, 16384, 0.70))),
+    "both": ((), ()),
+}
 _KERNEL = "numba_fused"
-_FLOOR, _GOAL = 0.88, 0.95
 _COLOURS = {"float64": "#000000", "float32": "#0072B2", "float16": "#D55E00", "bfloat16": "#009E73"}
 _MARKERS = {"float64": "o", "float32": "s", "float16": "^", "bfloat16": "D"}
+_GOAL, _FLOOR = {"linestyle": (0, (1, 1.5))}, {"linestyle": (0, (5, 1.5))}
 
 
 def draw(timing_cpu: pd.DataFrame) -> Figure:
-    """Columns are directions, rows thread counts; a line a dtype."""
-    rows = _panels.measured(timing_cpu, "roof_fraction")
-    rows = rows[(rows["gamma_dtype"] == rows["dtype"]) & (rows["residency"] != "partly")]
-    if _KERNEL in set(rows["kernel"]):
-        rows = rows[rows["kernel"] == _KERNEL]
+    """A panel a direction and thread count, a line a dtype."""
+    rows = _rows(_panels.measured(timing_cpu, "roof_fraction"))
     if rows.empty:
         return _panels.empty(timing_cpu, "Fraction of the roof")
-    directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
-    threads = sorted(set(rows["threads"]), reverse=True)
-    height = 0.6 + 1.6 * len(threads)
-    figure, axes = _panels.grid(len(threads), len(directions), height, sharex=True, sharey=True)
-    for line, count in enumerate(threads):
-        for column, direction in enumerate(directions):
-            part = rows[(rows["threads"] == count) & (rows["direction"] == direction)]
-            _panel(axes[line, column], part)
-            _panels.subject(axes[line, column], f"{direction}, {count} thread{'s' if count > 1 else ''}")
-        axes[line, 0].set_ylabel("fraction of the roof", labelpad=6)
-    for panel in axes[-1]:
+    shown = _shown(rows)
+    lines = (len(shown) + 1) // 2
+    figure, axes = _panels.grid(lines, min(2, len(shown)), 0.8 + 1.6 * lines, sharex=True, sharey=True)
+    for spare in axes.flat[len(shown) :]:
+        figure.delaxes(spare)
+    for panel, (direction, count) in zip(axes.flat, shown, strict=False):
+        panel.set_xscale("log", base=2)
+        _curves(panel, rows[(rows["threads"] == count) & (rows["direction"] == direction)])
+        _panels.subject(panel, f"{direction}, {count} thread{'s' if count > 1 else ''}")
         panel.set_xlabel("hidden size $D$")
-    axes[0, 0].set_ylim(0, max(1.05, 1.02 * rows["roof_fraction"].max()))
+        panel.label_outer()
+    limits = axes[0, 0].get_xlim()
+    axes[0, 0].xaxis.set_major_locator(FixedLocator([4**power for power in range(3, 9)]))
+    for panel, (direction, count) in zip(axes.flat, shown, strict=False):
+        _guides(panel, direction, int(count == 1), limits)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("fraction of the roof", labelpad=6)
+    axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction"].max()))
     _legend(figure, _panels.dtypes(rows["dtype"]))
     return figure
+
+
+def _shown(rows: pd.DataFrame) -> list[tuple[str, int]]:
+    """Directions and thread counts that were measured, of those that floors and goals are for, and both."""
+    most, least = rows["threads"].max(), rows["threads"].min()
+    wanted = (("backward", most), ("forward", most), ("backward", least), ("both", most))
+    found = set(zip(rows["direction"], rows["threads"], strict=True))
+    return [one for one in dict.fromkeys(wanted) if one in found] or [max(found)]
 
 
 def most_threads(rows: pd.DataFrame) -> pd.DataFrame:
@@ -51,35 +69,61 @@ def most_threads(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["threads"] == cells.transform("max")] if len(rows) else rows
 
 
-def _panel(panel: Axes, rows: pd.DataFrame) -> None:
-    panel.set_xscale("log", base=2)
+def _rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """numba_fused, gamma in the dtype of x, at the shapes that were chosen by their working set: those at
+    which not all the kernels were timed."""
+    several = rows.groupby("shape")["kernel"].nunique()
+    rows = rows[(rows["gamma_dtype"] == rows["dtype"]) & (rows["residency"] != "partly")]
+    if _KERNEL not in set(rows["kernel"]):
+        return rows
+    rows = rows[rows["kernel"] == _KERNEL]
+    chosen = rows[rows["shape"].map(several) < several.max()]
+    return rows if chosen.empty else chosen
+
+
+def _curves(panel: Axes, rows: pd.DataFrame) -> None:
+    """Per dtype and residency a line through the powers of two, and the other sizes as points."""
     for (dtype, where), part in rows.groupby(["dtype", "residency"]):
         part = part.sort_values("hidden").drop_duplicates("hidden")
-        value = part["roof_fraction"].to_numpy(float)
-        low, high = (part[f"roof_fraction_{end}"].to_numpy(float) for end in ("low", "high"))
+        power = (part["hidden"] & (part["hidden"] - 1)) == 0
         inside = where == "cache"
-        panel.errorbar(
-            part["hidden"].to_numpy(float),
-            value,
-            yerr=[(value - low).clip(min=0), (high - value).clip(min=0)],
-            color=_COLOURS[dtype],
-            marker=_MARKERS[dtype],
-            markerfacecolor="none" if inside else _COLOURS[dtype],
-            linestyle=":" if inside else "-",
-            linewidth=0.7,
-            elinewidth=0.6,
-        )
-    for height in (_FLOOR, _GOAL):
-        panel.axhline(height, color=style.GREY, linewidth=0.7, linestyle="--")
+        _points(panel, part[power], dtype, inside, ":" if inside else "-")
+        _points(panel, part[~power], dtype, inside, "none")
+
+
+def _points(panel: Axes, part: pd.DataFrame, dtype: str, inside: bool, line: str) -> None:
+    value, low, high = (part[f"roof_fraction{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+    panel.errorbar(
+        part["hidden"].to_numpy(float),
+        value,
+        yerr=[(value - low).clip(min=0), (high - value).clip(min=0)],
+        color=_COLOURS[dtype],
+        marker=_MARKERS[dtype],
+        markersize=3.4 if line != "none" else 2.6,
+        markerfacecolor="none" if inside else _COLOURS[dtype],
+        linestyle=line,
+        linewidth=0.7,
+        elinewidth=0.6,
+    )
+
+
+def _guides(panel: Axes, direction: str, one: int, limits: tuple[float, float]) -> None:
+    """The roof, the goal, and the floors over the sizes that they are for."""
     panel.axhline(1, color=style.GREY, linewidth=0.9)
+    goal = GOALS[direction][one]
+    if goal:
+        panel.axhline(goal, color=style.GREY, linewidth=0.9, **_GOAL)
+    for start, end, floor in FLOORS[direction][one]:
+        ends = max(start, limits[0]), min(end, limits[1])
+        panel.plot(ends, (floor, floor), color=style.GREY, linewidth=0.9, **_FLOOR)
+    panel.set_xlim(limits)
 
 
 def _legend(figure: Figure, dtypes: list[str]) -> None:
     handles = [Line2D([], [], color=_COLOURS[name], marker=_MARKERS[name], label=name) for name in dtypes]
+    open_marker = {"marker": "o", "markerfacecolor": "none", "linestyle": ":"}
+    handles.append(Line2D([], [], color=style.GREY, label="in the cache", **open_marker))
     handles += [
-        Line2D(
-            [], [], color=style.GREY, marker="o", markerfacecolor="none", linestyle=":", label="in the cache"
-        ),
-        _panels.guide("floor, goal"),
+        _panels.guide(label, look["linestyle"]) for label, look in (("floor", _FLOOR), ("goal", _GOAL))
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))

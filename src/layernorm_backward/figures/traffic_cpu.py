@@ -1,5 +1,6 @@
 """The bytes that every kernel moves, by its model and by a count, against the least possible."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,21 +11,20 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("traffic_cpu",)
 CAPTION = (
-    "Bytes moved by the model (marker) over bytes of $x$, against the least possible (vertical bar), "
-    "float64, the largest shape of each kernel; a cross, where one is drawn: bytes counted by the memory "
-    "controllers, or estimated from time and roof where the machine shows no counters. "
+    "Bytes moved by the model (marker) over bytes of $x$, against the least possible (vertical bar), each "
+    "kernel beyond the cache where it was timed there, at $D$ nearest to 1024; a cross, where one is drawn: "
+    "bytes counted by the memory controllers, or estimated from time and roof where there are no counters. "
     "`separate` and `fused` are the schemes of the fusion figure."
 )
+HIDDEN = 1024
 
 
 def draw(traffic_cpu: pd.DataFrame) -> Figure:
-    """A panel a direction, a line a kernel; in arrays of x's size; each its largest shape, widest dtype."""
+    """A panel a direction, a line a kernel; in arrays of x's size."""
     rows = _panels.measured(traffic_cpu, "modelled_bytes", "minimum_bytes")
     if rows.empty:
         return _panels.empty(traffic_cpu, "Bytes moved by the kernels")
-    rows = rows[rows["dtype"] == _panels.dtypes(rows["dtype"])[0]]
-    elements = rows["rows"] * rows["hidden"]
-    rows = rows[elements == elements.groupby([rows["kernel"], rows["direction"]]).transform("max")]
+    rows = _one_each(rows[rows["dtype"].isin(("float64", "float32"))])
     directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
     figure, axes = _panels.grid(1, len(directions), 0.85 + 0.15 * len(kernels), sharey=True)
@@ -36,6 +36,18 @@ def draw(traffic_cpu: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylim(len(kernels) - 0.4, -0.6)
     figure.legend(handles=_handles(rows), loc="outside upper center", ncols=4)
     return figure
+
+
+def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row a kernel and direction: a measured one before others, then D nearest to 1024, most elements."""
+    order = pd.DataFrame(
+        {
+            "unmeasured": rows["measured_bytes"].isna(),
+            "far": np.abs(np.log2(rows["hidden"].astype(float) / HIDDEN)),
+            "fewer": -(rows["rows"] * rows["hidden"]).astype(float),
+        }
+    ).sort_values(["unmeasured", "far", "fewer"], kind="stable")
+    return rows.loc[order.index].drop_duplicates(["kernel", "direction"])
 
 
 def _panel(panel: Axes, rows: pd.DataFrame, kernels: list[str]) -> None:
@@ -65,7 +77,7 @@ def _handles(rows: pd.DataFrame) -> list[Line2D]:
                 [],
                 marker="x",
                 markersize=7,
-                label="measured",
+                label="counted or estimated",
                 linestyle="none",
                 color="black",
             )

@@ -11,16 +11,25 @@ multiple of LINE bytes. `count` lanes of a line are read or written, those behin
 import operator
 import platform
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
+from numpy.typing import NDArray
+
+from layernorm_backward.kernels import half
 
 LINE = 64
 _BIT, _BYTE, _INT16, _INT32 = (ir.IntType(bits) for bits in (1, 8, 16, 32))
-_FLOAT, _DOUBLE, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
+_FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 _STORED = {types.float64: _DOUBLE, types.float32: _FLOAT, types.int16: _INT16, types.uint16: _INT16}
 _NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16"}
+
+
+def as_stored(array: NDArray) -> NDArray:
+    """The array as the functions here take it: 16-bit floating point as integers."""
+    return array.view({"float16": np.int16, "bfloat16": np.uint16}.get(array.dtype.name, array.dtype))
 
 
 class Lanes(types.Type):
@@ -65,7 +74,7 @@ def load(typingctx, x, start, stride, count, like):
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows)
         lines = [
-            _widen(builder, _load(builder, place, x.dtype, like.width, arguments[3]), x.dtype)
+            half.widen(context, builder, _load(builder, place, x.dtype, like.width, arguments[3]), x.dtype)
             for place in places
         ]
         return _join(builder, lines)
@@ -79,7 +88,7 @@ def store(typingctx, values, x, start, stride, count):
 
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
-        rounded = _narrow(builder, arguments[0], x.dtype)
+        rounded = half.narrow(context, builder, arguments[0], x.dtype)
         for place, line in zip(places, _split(builder, rounded, values.rows), strict=True):
             _store(builder, line, place, x.dtype, arguments[4])
         return context.get_dummy_value()
@@ -93,28 +102,55 @@ def stream(typingctx, values, x, start, stride):
 
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
-        rounded = _narrow(builder, arguments[0], x.dtype)
+        rounded = half.narrow(context, builder, arguments[0], x.dtype)
         for place, line in zip(places, _split(builder, rounded, values.rows), strict=True):
-            written = builder.store(line, builder.bitcast(place, line.type.as_pointer()), align=LINE)
-            written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+            pointer = builder.bitcast(place, line.type.as_pointer())
+            _past_the_caches(builder, builder.store(line, pointer, align=LINE))
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride), emit
 
 
 @intrinsic
-def prefetch(typingctx, x, start, stride, like):
-    """Ask for the lines of `load`; they may lie outside of x."""
-    arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
+def stream_as_stored(typingctx, source, target, start):
+    """Copy a line, target[start:] = source[start:], past the caches; to a multiple of LINE bytes."""
 
     def emit(context, builder, signature, arguments):
-        ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
-        for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
-            line = builder.bitcast(place, _BYTE.as_pointer())
-            builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (0, 3, 1))])
+        kind = ir.VectorType(_STORED[target.dtype], LINE * 8 // target.dtype.bitwidth)
+        places = [
+            builder.bitcast(
+                _places(context, builder, signature, arguments[k], k, arguments[2], None, 1)[0],
+                kind.as_pointer(),
+            )
+            for k in (0, 1)
+        ]
+        values = _aligned(builder.load(places[0]), source.dtype)
+        _past_the_caches(builder, builder.store(values, places[1], align=LINE))
         return context.get_dummy_value()
 
-    return types.void(x, start, stride, like), emit
+    return types.void(source, target, start), emit
+
+
+def _prefetch(for_writing):
+    arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
+
+    @intrinsic
+    def prefetch(typingctx, x, start, stride, like):
+        """Ask for the lines of `load` or `store`; they may lie outside of x."""
+
+        def emit(context, builder, signature, arguments):
+            ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
+            for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
+                line = builder.bitcast(place, _BYTE.as_pointer())
+                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (for_writing, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(x, start, stride, like), emit
+
+    return prefetch
+
+
+prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)
 
 
 @intrinsic
@@ -321,6 +357,10 @@ def _aligned(access, number):
     return access
 
 
+def _past_the_caches(builder, written):
+    written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+
+
 def _first(builder, count, width):
     """A mask of the first `count` of `width` lanes."""
     lane = ir.Constant(ir.VectorType(count.type, width), list(range(width)))
@@ -344,43 +384,6 @@ def _store(builder, line, place, dtype, count):
     name = f"llvm.masked.store.v{vector.count}{_NAMES[vector.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, kind, name)
     builder.call(function, [line, pointer, ir.Constant(_INT32, dtype.bitwidth // 8), mask])
-
-
-def _widen(builder, stored, dtype):
-    wide = ir.VectorType(_FLOAT, stored.type.count)
-    if dtype == types.int16:
-        return builder.fpext(builder.bitcast(stored, ir.VectorType(_HALF, wide.count)), wide)
-    if dtype == types.uint16:
-        bits = builder.zext(stored, ir.VectorType(_INT32, wide.count))
-        return builder.bitcast(builder.shl(bits, _all(bits.type, 16)), wide)
-    return stored
-
-
-def _narrow(builder, values, dtype):
-    lanes = values.type.count
-    if dtype == types.int16:
-        half = builder.fptrunc(values, ir.VectorType(_HALF, lanes))
-        return builder.bitcast(half, ir.VectorType(_INT16, lanes))
-    if dtype == types.uint16:
-        return _to_bfloat16(builder, values)
-    return values
-
-
-def _to_bfloat16(builder, values):
-    """To nearest even by adding half of the last place; a NaN becomes the quiet one of its sign."""
-    lanes = values.type.count
-    bits = builder.bitcast(values, ir.VectorType(_INT32, lanes))
-    high = builder.lshr(bits, _all(bits.type, 16))
-    odd = builder.and_(high, _all(bits.type, 1))
-    up = builder.add(builder.add(bits, odd), _all(bits.type, 0x7FFF))
-    quiet = builder.or_(builder.and_(high, _all(bits.type, 0x8000)), _all(bits.type, 0x7FC0))
-    nan = builder.fcmp_unordered("uno", values, values)
-    rounded = builder.select(nan, quiet, builder.lshr(up, _all(bits.type, 16)))
-    return builder.trunc(rounded, ir.VectorType(_INT16, lanes))
-
-
-def _all(vector, value):
-    return ir.Constant(vector, [value] * vector.count)
 
 
 def _splat(builder, value, lanes):

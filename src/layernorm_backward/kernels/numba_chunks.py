@@ -58,7 +58,7 @@ def _collect(levels, blocks, out, like):
 @njit(**PLAIN)
 def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, like, one):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
-    block, hidden, group, ahead, streamed = how
+    block, hidden, group, ahead, first = how
     count, whole = shape
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     known = (like, like, like)
@@ -70,13 +70,11 @@ def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, lik
             until = min(i + block, stop)
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
-                known = backward_group(
-                    rows, part, i, following, known, hidden, ahead, streamed, recentre, like
-                )
+                known = backward_group(rows, part, i, following, known, hidden, ahead, first, recentre, like)
                 i += group
             while i < until:
                 single = backward_sums(rows, i, hidden, recentre, one)
-                backward_group(rows, part, i, i, single, hidden, 0, streamed, recentre, one)
+                backward_group(rows, part, i, i, single, hidden, 0, first, recentre, one)
                 i += 1
             _carry(levels, part, number, one)
             number += 1
@@ -97,13 +95,13 @@ def _backward_task(rows, sums, chunks, levels, part, how, recentre):
 
 
 def _backward(
-    dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, streamed, recentre
+    dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, first, recentre
 ):
     tasks = parts.shape[0]
     for task in prange(tasks):
         chunks = task * sums.shape[0] // tasks, (task + 1) * sums.shape[0] // tasks
         if chunks[0] < chunks[1]:
-            rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, streamed)
+            rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
             _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
 
 
@@ -123,31 +121,31 @@ def _add_chunks(sums):
 @njit(**PLAIN)
 def _forward_rows(rows, i, end, how, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
-    hidden, group, ahead, streamed = how
+    hidden, group, ahead, first = how
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
             following = i + group if i + 2 * group <= end else i
-            state = forward_group(rows, i, following, state, hidden, ahead, streamed, like)
+            state = forward_group(rows, i, following, state, hidden, ahead, first, like)
             i += group
     return i
 
 
 @njit(**PLAIN)
 def _forward_task(rows, i, end, how):
-    hidden, group, ahead, streamed = how
+    hidden, group, ahead, first = how
     if group == 4:
         i = _forward_rows(rows, i, end, how, zeros4(rows[0]))
     elif group == 2:
         i = _forward_rows(rows, i, end, how, zeros2(rows[0]))
-    _forward_rows(rows, i, end, (hidden, 1, ahead, streamed), zeros1(rows[0]))
+    _forward_rows(rows, i, end, (hidden, 1, ahead, first), zeros1(rows[0]))
     fence()
 
 
-def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, streamed):
+def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, first):
     for task in prange(tasks):
         i, end = task * mean.size // tasks, (task + 1) * mean.size // tasks
-        _forward_task((x, gamma, beta, eps, y, mean, rstd), i, end, (hidden, group, ahead, streamed))
+        _forward_task((x, gamma, beta, eps, y, mean, rstd), i, end, (hidden, group, ahead, first))
 
 
 _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
@@ -156,13 +154,13 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 class Passes(NamedTuple):
     """The compiled passes of one storage dtype.
 
-    forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, streamed)
-    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, streamed,
+    forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, first)
+    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, first,
         recentre)
 
-    x, dy, dx, y (N*D,) as `lanes` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns in whole
-    lines; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2E), these in the dtype of the sums. The
-    first E columns are dgamma's, the others dbeta's. recentre is True or None.
+    x, dy, dx, y (N*D,) as `lanes` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
+    `numba_rows` pads them; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2E), these in the dtype of
+    the sums. The first E columns are dgamma's, the others dbeta's. recentre is True or None.
     """
 
     forward: Callable[..., None]
@@ -178,11 +176,11 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     stored = _STORED[dtype]
     wide = stored if stored in (float32, float64) else float32
     flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
-    result, row, count, switch = _array(stored, 1), _array(wide, 1), types.intp, types.boolean
-    forward = types.void(flat, vector, vector, wide, result, row, row, *[count] * 4, switch)
+    result, row, count = _array(stored, 1), _array(wide, 1), types.intp
+    forward = types.void(flat, vector, vector, wide, result, row, row, *[count] * 5)
     sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 2))
-    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *[count] * 4, switch)
-    backward = types.void(*given, switch if recentre else types.none)
+    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *[count] * 5)
+    backward = types.void(*given, types.boolean if recentre else types.none)
     return Passes(_compile(forward)(_forward), _compile(backward)(_backward))
 
 

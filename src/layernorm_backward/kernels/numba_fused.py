@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
-from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.lanes import LINE, as_stored
 from layernorm_backward.kernels.numba_chunks import add_chunks, passes
 from layernorm_backward.kernels.numba_plan import Plan
-
-_INTEGERS = {"float16": np.int16, "bfloat16": np.uint16}
 
 
 class Saved(NamedTuple):
@@ -43,15 +41,14 @@ def forward(
     eps = checks.forward(x, gamma, beta, eps, {})
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
-    plan = plan or numba_plan.choose(rows, hidden, x.dtype, arrays=2)
+    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, arrays=2)
     wide = sum_dtype(x.dtype)
     mean, rstd = np.empty((2, rows), wide)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
-    vectors = _padded(gamma, wide, x.dtype), _padded(beta, wide, x.dtype)
+    how = _how(plan, result)
+    vectors = (_padded(vector, wide, LINE // x.itemsize, how[-1]) for vector in (gamma, beta))
     tasks = max(1, min(get_num_threads(), rows))
-    passes(x.dtype.name).forward(
-        _flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, tasks, *_how(plan, result)
-    )
+    passes(x.dtype.name).forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, tasks, *how)
     if result is not y:
         y[...] = result
     per_row = (*x.shape[:-1], 1)
@@ -67,9 +64,10 @@ def backward(
     checks.backward(dy, x.shape, x.dtype)
     dx, dgamma, dbeta = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
-    plan = plan or numba_plan.choose(rows, hidden, x.dtype)
+    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
     result = dx if _plain(dx) else np.empty(dx.shape, dx.dtype)
-    vector = _padded(gamma, mean.dtype, x.dtype)
+    how = _how(plan, result)
+    vector = _padded(gamma, mean.dtype, LINE // x.itemsize, how[-1])
     sums, levels, parts = _scratch(plan, rows, 2 * vector.size, mean.dtype)
     statistics = mean.reshape(rows), rstd.reshape(rows)
     passes(x.dtype.name, plan.recentre).backward(
@@ -82,7 +80,7 @@ def backward(
         levels,
         parts,
         plan.block,
-        *_how(plan, result),
+        *how,
         plan.recentre or None,
     )
     if result is not dx:
@@ -92,11 +90,15 @@ def backward(
     return dx, dgamma, dbeta
 
 
-def _how(plan: Plan, result: NDArray) -> tuple[int, int, int, bool]:
-    """D, rows in a group, elements to ask ahead, and whether to stream: whole lines only can be."""
-    hidden, itemsize = result.shape[-1], result.dtype.itemsize
-    whole = result.ctypes.data % LINE == 0 and hidden * itemsize % LINE == 0
-    return hidden, plan.group, plan.ahead * (LINE // itemsize), plan.stream and whole
+def _how(plan: Plan, result: NDArray) -> tuple[int, int, int, int]:
+    """D, rows in a group, elements to ask ahead, the element from which on whole lines are streamed or -1.
+
+    Where rows do not all begin at the same place within a line, they are worked on one by one.
+    """
+    hidden, lanes = result.shape[-1], LINE // result.itemsize
+    first = -result.ctypes.data % LINE // result.itemsize if plan.stream else -1
+    group = 1 if plan.stream and hidden % lanes else plan.group
+    return hidden, group, plan.ahead * lanes, first
 
 
 def _scratch(plan: Plan, rows: int, columns: int, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:
@@ -108,18 +110,17 @@ def _scratch(plan: Plan, rows: int, columns: int, dtype: np.dtype) -> tuple[NDAr
     return tuple(aligned_empty(shape, dtype) for shape in shapes)
 
 
-def _padded(vector: NDArray, wide: np.dtype, stored: np.dtype) -> NDArray:
-    """A vector (D,) in the dtype of the sums, with zeros behind it up to whole lines of x's dtype."""
-    lanes = LINE // stored.itemsize
-    padded = aligned_empty(-(-vector.size // lanes) * lanes, wide)
+def _padded(vector: NDArray, wide: np.dtype, lanes: int, first: int) -> NDArray:
+    """A vector (D,) in the dtype of the sums, with zeros behind it as `numba_rows` wants them."""
+    more = lanes if first > 0 or (first == 0 and vector.size % lanes) else 0
+    padded = aligned_empty(-(-vector.size // lanes) * lanes + more, wide)
     padded[: vector.size], padded[vector.size :] = vector, 0
     return padded
 
 
 def _flat(array: NDArray) -> NDArray:
-    """All elements in one row, in C order; 16-bit ones as the integers that `lanes` takes."""
-    flat = np.require(array, requirements="CA").reshape(-1)
-    return flat.view(_INTEGERS.get(array.dtype.name, array.dtype))
+    """All elements in one row, in C order, as `lanes` takes them."""
+    return as_stored(np.require(array, requirements="CA").reshape(-1))
 
 
 def _plain(array: NDArray) -> bool:

@@ -13,6 +13,7 @@ from layernorm_backward import machine
 
 BLOCK = 16  # rows: as many terms as NumPy's sum in pairs adds one after the other
 MOST_CHUNKS = 256
+GROUPS = (1, 2, 4)  # rows
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -31,6 +32,17 @@ class Plan(NamedTuple):
     chunks: int
     block: int = BLOCK
     recentre: bool = True
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan; ValueError where the kernel cannot follow it."""
+    if plan.group not in GROUPS:
+        raise ValueError(f"group is {plan.group}; allowed: {GROUPS}")
+    if plan.block < 1 or plan.block % plan.group:
+        raise ValueError(f"block is {plan.block}; allowed: multiples of the {plan.group} rows of a group")
+    if plan.chunks < 1 or plan.ahead < 0:
+        raise ValueError(f"chunks is {plan.chunks}, ahead {plan.ahead}; allowed: from 1, from 0")
+    return plan
 
 
 def choose(rows: int, hidden: int, dtype: np.dtype, arrays: int = 3) -> Plan:

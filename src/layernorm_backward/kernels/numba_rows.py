@@ -10,8 +10,12 @@ So no error grows with mean/std, and re-centring takes no sweep of its own. Each
 its sums and one for its results. The second of one group runs in one loop with the first of the next, so that
 memory is read and written all the time, and what is read ahead is asked for `ahead` elements before.
 
+A result goes past the caches in whole lines at multiples of LINE bytes, from element `first` of the array on,
+wherever a row begins; the parts of lines at a row's ends are stored as usual. `first` is -1 where all are.
+
 x, dy, dx, y are flat, (N*D,); gamma, beta and `part`, the running sums of dgamma and dbeta, are padded to
-whole lines. A row's sums are added in the lanes of a line, BLOCK lines at a time; lanes are added in pairs.
+whole lines, and by one more where rows begin within a line. A row's sums are added in the lanes of a line,
+BLOCK lines at a time; lanes are added in pairs.
 """
 
 from numba import njit
@@ -25,6 +29,7 @@ from layernorm_backward.kernels.lanes import (
     line,
     load,
     prefetch,
+    prefetch_to_write,
     put_each,
     put_line,
     repeat,
@@ -37,6 +42,7 @@ from layernorm_backward.kernels.lanes import (
 )
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
+EARLY = 4  # rows before one that begins within a line, this line is asked for: stores wait in turn
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
 
@@ -65,7 +71,7 @@ def _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, streamed, 
     else:
         store(result, dx, at + j, hidden, count)
     half = part.size // 2
-    put_line(add_rows(line(part, j, mean), d * x_hat), part, j)
+    put_line(add_rows(line(part, j, mean), keep(d * x_hat, count)), part, j)
     put_line(add_rows(line(part, half + j, mean), d), part, half + j)
 
 
@@ -99,11 +105,19 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
     return each(mean, i, like), delta, scale, sum_g / size, c2
 
 
+@njit(**INLINE)
+def _whole_lines(first, at, hidden, lanes):
+    """Columns between which the row at element `at` has whole lines to store."""
+    head = min((first - at) % lanes, hidden) if first >= 0 else 0
+    return head, head + (hidden - head) // lanes * lanes
+
+
 @njit(**PLAIN)
-def backward_group(rows, part, i, following, sums, hidden, ahead, streamed, recentre, like):
+def backward_group(rows, part, i, following, sums, hidden, ahead, first, recentre, like):
     """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
     dy, x, mean, rstd, gamma, dx = rows
     lanes, at, then = width(like), i * hidden, following * hidden
+    head, tail = _whole_lines(first, at, hidden, lanes)
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = each(mean, following, like)
     sums = (like, like, like)
@@ -114,13 +128,18 @@ def backward_group(rows, part, i, following, sums, hidden, ahead, streamed, rece
             if ahead:
                 prefetch(x, then + j + ahead, hidden, like)
                 prefetch(dy, then + j + ahead, hidden, like)
-            _differentiate(dy, x, gamma, dx, part, at, j, hidden, lanes, row, streamed, recentre)
+            if head + j < tail:
+                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, lanes, row, first >= 0, recentre)
             block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
         if end % lanes:
             j, count = end - end % lanes, end % lanes
-            _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, streamed, recentre)
             block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
+    if head or tail < hidden:
+        prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
+    for j, count in ((0, head), (tail, hidden - tail)):
+        if count:
+            _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, False, recentre)
     return sums
 
 
@@ -190,13 +209,14 @@ def _statistics(rows, i, hidden, state, like):
 
 
 @njit(**PLAIN)
-def forward_group(rows, i, following, state, hidden, ahead, streamed, like):
+def forward_group(rows, i, following, state, hidden, ahead, first, like):
     """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
 
     rows are x, gamma, beta, eps, y, mean, rstd.
     """
     x, gamma, beta, _, y, _, _ = rows
     lanes, at, then = width(like), i * hidden, following * hidden
+    head, tail = _whole_lines(first, at, hidden, lanes)
     row = _statistics(rows, i, hidden, state, like)
     shift = first_shift(x, following, hidden, like)
     sums = (like, like)
@@ -206,11 +226,15 @@ def forward_group(rows, i, following, state, hidden, ahead, streamed, like):
         for j in range(start, end - lanes + 1, lanes):
             if ahead:
                 prefetch(x, then + j + ahead, hidden, like)
-            _normalize(x, gamma, beta, y, at, j, hidden, lanes, row, streamed)
+            if head + j < tail:
+                _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, first >= 0)
             block = _moment(x, then, j, hidden, lanes, shift, block)
         if end % lanes:
-            j, count = end - end % lanes, end % lanes
-            _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed)
-            block = _moment(x, then, j, hidden, count, shift, block)
+            block = _moment(x, then, end - end % lanes, hidden, end % lanes, shift, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
+    if head or tail < hidden:
+        prefetch_to_write(y, at + EARLY * hidden, hidden, like)
+    for j, count in ((0, head), (tail, hidden - tail)):
+        if count:
+            _normalize(x, gamma, beta, y, at, j, hidden, count, row, False)
     return shift, sums[0], sums[1]

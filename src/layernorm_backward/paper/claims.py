@@ -99,6 +99,8 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgem
     except NothingMeasured as missing:
         if smoke:
             return Judgement("not measured", "", "", "the smoke study does not hold these rows")
+        if claim.scope == "this machine":
+            return Judgement("not measured", "", "", "no such cell could be measured here")
         raise ClaimError(f"{claim.id}: {missing}") from None
 
 

@@ -1,9 +1,8 @@
 """This run beside the archived one of the same study: which tables agree, and to how much.
 
 Rows are matched by their keys, where both runs had the same configuration. What may differ is stated once, in
-`schemas`: 0 says that every cell is the same on any machine with the same versions. Rows of a kernel in
-COMPILED may differ by COMPILED_DIFFERENCE, for the order of its sums follows the machine's vectors.
-The difference of two numbers is |a - b| / max(|a|, |b|).
+`schemas`: 0 says that every cell is the same on any machine with the same versions. The difference of two
+numbers is |a - b| / max(|a|, |b|).
 """
 
 from collections.abc import Iterable
@@ -17,9 +16,6 @@ from numpy.typing import NDArray
 from layernorm_backward import archive, tables
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.tabulate import table
-
-COMPILED = ("numba_fused",)
-COMPILED_DIFFERENCE = 0.5
 
 
 def run(tables_dir: Path, stems: Iterable[str], archived: Path = archive.ARCHIVE) -> pd.DataFrame:
@@ -48,9 +44,7 @@ def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any
     both = ours.merge(theirs, on=list(schema.keys), suffixes=("", "_archived"))
     names = [name for name in schema.values if name != "reason"]
     differences = np.stack([_differences(both[name], both[f"{name}_archived"]) for name in names], axis=-1)
-    compiled = both["kernel"].isin(COMPILED) if "kernel" in both else pd.Series(False, index=both.index)
-    allowed = np.where(compiled, COMPILED_DIFFERENCE, schema.repeats)[:, None]
-    beyond = int(np.sum(differences > allowed))
+    beyond = int(np.sum(differences > schema.repeats))
     unmatched = len(ours) + len(theirs) - 2 * len(both)
     return {
         "rows": len(both),

@@ -34,5 +34,6 @@ def goal_rows(claims: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
         row["measured"] = row["measured"] or plain(claim["value"])
         if claim["verdict"] != "confirmed":
             reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
-            row["measured"] += f". {plain(reason)}" if row["measured"] else plain(reason)
+            told = row["measured"]
+            row["measured"] = told if plain(reason) in told else f"{told}. {plain(reason)}".removeprefix(". ")
     return list(rows.values())

@@ -6,8 +6,9 @@
 `study: full` takes the table from the newest run of that study in the archive, not from this run.
 `where` keeps the rows whose columns have the value (or one of a list of values); `reduce` makes one value
 of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
-count. A selection that keeps no row stops with an error, but in the study `smoke`, whose tables hold
-fewer cases than the prose speaks of; there the text is "n/a".
+count. A selection that keeps no row stops with an error. The text is "n/a" instead in the study `smoke`,
+whose tables hold fewer cases than the prose speaks of, and where a machine lets none of the rows be timed: it
+has too little memory for arrays beyond its cache, or lacks a peer.
 """
 
 import json
@@ -22,6 +23,7 @@ from layernorm_backward import archive, tables
 from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.selection import column_of, select
+from layernorm_backward.schemas import SCHEMAS
 
 _REDUCE = {
     "only": lambda column: column.iloc[0],
@@ -86,6 +88,15 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
         temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _beyond_machine(frame: pd.DataFrame, entry: Number) -> bool:
+    """Whether a table of times has the rows wanted, but with arrays of other residency or without times."""
+    if SCHEMAS[entry.table].repeats is not None:
+        return False
+    anywhere = {name: wanted for name, wanted in entry.where.items() if name != "residency"}
+    measured = column_of(select(frame, entry.where), entry.column).notna()
+    return not measured.any() and len(select(frame, anywhere)) > 0
+
+
 def _path(stem: str, study: str, tables_dir: Path) -> Path:
     if not study:
         return tables_dir / f"{stem}.csv"
@@ -111,7 +122,7 @@ def _value(name: str, entry: Number, frame: pd.DataFrame, partial: bool) -> Any:
     except ValueError as error:
         raise NumberError(f"{name}: {entry.table}: {error}") from None
     if column.empty or (entry.reduce == "only" and len(column) != 1):
-        if partial:
+        if partial or _beyond_machine(frame, entry):
             return None
         raise NumberError(
             f"{name}: {entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a "

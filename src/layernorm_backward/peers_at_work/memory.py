@@ -1,7 +1,8 @@
 """Memory without a name that several processes share: it is gone when the last of them ends, however it ends.
 
 `multiprocessing.shared_memory` has names: before Python 3.13 a process that only looks on removes the
-block when it ends. Linux: memfd_create; elsewhere a temporary file that is already unlinked.
+block when it ends. Linux: memfd_create; elsewhere a temporary file that is already unlinked, whose pages
+the system may write to disk while something is timed.
 """
 
 import mmap

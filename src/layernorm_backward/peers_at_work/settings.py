@@ -2,16 +2,23 @@
 
 default  as the package comes.
 tuned    PyTorch takes the memory of its results from glibc, which maps large blocks anew for each call: every
-         page is then faulted in and cleared. Thresholds above any block keep freed memory in the process.
-out      PyTorch's operators with preallocated results.
-reuse    JAX is given the memory of its last results back (donation).
+         page is then faulted in and cleared. Thresholds above any block keep freed memory in the process, and
+         glibc asks for huge pages, as NumPy does for the arrays of our kernels.
+out      PyTorch's operators with preallocated results, and the same allocator.
+reuse    JAX is given the memory of its last results back (donation); what XLA allocates besides comes from
+         the same allocator.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-_HUGE = str(1 << 40)  # bytes, above any block
+_ABOVE_ANY = str(1 << 40)  # bytes
+_KEEPING = {  # glibc: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html
+    "MALLOC_MMAP_THRESHOLD_": _ABOVE_ANY,
+    "MALLOC_TRIM_THRESHOLD_": _ABOVE_ANY,
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 
 
 @dataclass(frozen=True)
@@ -43,23 +50,24 @@ class Setting:
         return f"not installed: {', '.join(names)}" if names else ""
 
 
-def _torch(setting: str, **environment: str) -> Setting:
+def _torch(setting: str, environment: Mapping[str, str]) -> Setting:
     home = "layernorm_backward.peers_at_work.torch_calls"
     return Setting("torch", setting, home, ("torch",), ("OMP_NUM_THREADS", "MKL_NUM_THREADS"), environment)
 
 
-def _jax(setting: str) -> Setting:
+def _jax(setting: str, environment: Mapping[str, str]) -> Setting:
     # XLA's pool has as many threads as NPROC says; the flag xla_cpu_multi_thread_eigen does not change it
-    return Setting("jax", setting, "layernorm_backward.peers_at_work.jax_calls", ("jax",), ("NPROC",))
+    home = "layernorm_backward.peers_at_work.jax_calls"
+    return Setting("jax", setting, home, ("jax",), ("NPROC",), environment)
 
 
 SETTINGS: dict[str, Setting] = {
     f"{one.kernel}_{one.setting}": one
     for one in (
-        _torch("default"),
-        _torch("tuned", MALLOC_MMAP_THRESHOLD_=_HUGE, MALLOC_TRIM_THRESHOLD_=_HUGE),
-        _torch("out", MALLOC_MMAP_THRESHOLD_=_HUGE, MALLOC_TRIM_THRESHOLD_=_HUGE),
-        _jax("default"),
-        _jax("reuse"),
+        _torch("default", {}),
+        _torch("tuned", _KEEPING),
+        _torch("out", _KEEPING),
+        _jax("default", {}),
+        _jax("reuse", _KEEPING),
     )
 }

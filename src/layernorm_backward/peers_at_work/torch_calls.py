@@ -69,12 +69,14 @@ def _into(x: Any, dy: Any, gamma: Any, beta: Any, statistics: list[Any], eps: fl
 
 
 def _free_block(size: int) -> Any:
-    """Leave a free block on the heap, larger than any result and written before; returns what keeps it apart.
+    """Leave a free block on the heap, twice as large as the results and written before; returns what keeps
+    it apart.
 
     glibc before 2.38 asks for more than it needs where memory must lie at a boundary: a block that was freed
-    is then just too small for the same request, and calls take new pages at the end of the heap.
+    is then just too small for the same request, and so is a larger one out of which a small request has
+    taken a piece. Calls would take new pages at the end of the heap, every second one at first.
     """
-    block = torch.ones(size, dtype=torch.uint8)
+    block = torch.ones(2 * size, dtype=torch.uint8)
     behind = torch.ones(_SPARE, dtype=torch.uint8)
     del block
     return behind

@@ -1,8 +1,8 @@
 """A peer's process: python -m layernorm_backward.peers_at_work.worker MODULE OPTION PIPE MEMORY
 
 MODULE has `prepare(work, x, dy, option) -> Pass`. PIPE and MEMORY are file descriptors. It answers the
-requests that come over the pipe, one by one, until the pipe is closed; what a request raises is the
-answer to it.
+requests that come over the pipe, one by one, until the pipe is closed, as it is too when the measuring
+process is killed; what a request raises is the answer to it.
 """
 
 import ctypes
@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import clock
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.peers_at_work.memory import mapped
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import QUANTITIES, Failure, Prepared, Request, Work
 
-WARM = 2
+WARM = 3
 
 
 class Pass(NamedTuple):
@@ -52,8 +51,12 @@ class _Worker:
         return Prepared(_looked_at(work, results), self._ready.version)
 
     def warm(self) -> float:
-        """Run it until its allocator has found its places; seconds of the last run."""
-        seconds = [clock.elapsed(self._ready.call, 1) for _ in range(WARM)]
+        """Take samples that do not count, until its allocator has found its places; seconds of the last run.
+
+        Whole samples: what these allocate themselves moves the results to other places, once.
+        """
+        meter = Meter(self._ready.call)
+        seconds = [meter.sample(1, 0).seconds for _ in range(WARM)]
         self._meter = Meter(self._ready.call)
         return seconds[-1]
 

@@ -85,12 +85,15 @@ def _short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
     """How many cells are short of what is wanted, and which: those that are furthest from it by name."""
     if cells.empty:
         return f"none of {many} cells misses {wanted}"
-    names = [
-        f"{row['direction']} {row['dtype']} D={int(row['hidden'])} ({number(row[column])})"
-        for _, row in cells.iterrows()
-    ]
+    names = [f"{_name(row)} ({number(row[column])})" for _, row in cells.iterrows()]
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     return f"{len(names)} of {many} cells miss {wanted}: {listing(names[:NAMED] + more)}"
+
+
+def _name(cell: pd.Series) -> str:
+    """A cell by its keys; with its rows where they are what varies (`axis`)."""
+    rows = f"N={int(cell['rows'])} " if "axis" in cell else ""
+    return f"{cell['direction']} {cell['dtype']} {rows}D={int(cell['hidden'])}"
 
 
 def _geometric_mean(values: pd.Series) -> float:

@@ -1,0 +1,101 @@
+"""numba_fused on other processors: the same bits with the smallest vectors of x86-64; code for AArch64."""
+
+import os
+import re
+import subprocess
+import sys
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from numba import intp, njit, typeof
+from numba.core.codegen import CPUCodeLibrary
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import half, lanes
+
+PROGRAM = """
+import hashlib
+import numpy as np
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import lanes
+if {one}:  # rows at a time: how many changes no bit, and compiling for 4 takes a minute
+    lanes.zeros2 = lanes.zeros4 = lanes.zeros1
+from layernorm_backward.kernels import numba_fused, numba_plan
+digest = hashlib.sha256()
+for hidden in (5, 64, 129):
+    rng = np.random.default_rng(hidden)
+    x, dy = (rng.normal(3, 2, (40, hidden)).astype(dtype_of("{dtype}")) for _ in range(2))
+    x[7] *= 1e-6
+    gamma, beta = (rng.normal(1, 1, hidden).astype(x.dtype) for _ in range(2))
+    plan = numba_plan.choose(*x.shape, x.dtype)
+    plan = plan._replace(group=1) if {one} else plan
+    y, saved = numba_fused.forward(x, gamma, beta, 1e-5, plan=plan)
+    for array in (y, saved.mean, saved.rstd, *numba_fused.backward(dy, saved, plan=plan)):
+        digest.update(array.tobytes())
+print(digest.hexdigest())
+"""
+SSE2 = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_OPT": "1"}  # 1: to compile sooner
+
+
+def digest(dtype: str, one: bool, **environment: str) -> str:
+    program = PROGRAM.format(dtype=dtype, one=one)
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("dtype", ["float16"])
+def test_the_smallest_vectors_give_the_same_bits(dtype, tmp_path):
+    """float16, since a processor without AVX-512 or AVX2 may lack its conversion as well."""
+    elsewhere = digest(dtype, one=True, NUMBA_CACHE_DIR=str(tmp_path), **SSE2)
+    assert len(elsewhere) == 64
+    assert elsewhere == digest(dtype, one=False)
+
+
+def normalize(x, y, count):
+    """A line of what numba_fused is made of: masked load, sums, root, whole and partial stores, fence."""
+    like = lanes.zeros1(x)
+    d = lanes.keep(lanes.load(x, 0, 0, count, like), count)
+    var = lanes.total(d * d) / lanes.spread(count, like)
+    result = d / lanes.root(lanes.choose(var, like, var, lanes.spread(1.0, like)))
+    lanes.prefetch(x, 64, 0, like)
+    lanes.stream(result, y, 0, 0)
+    lanes.store(result, y, 64, 0, count)
+    lanes.fence()
+
+
+def aarch64_assembly(function, dtype: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """LLVM's code for AArch64 of what Numba hands over to it here, before any of it is made for x86."""
+    texts, optimize = [], CPUCodeLibrary._optimize_final_module
+
+    def kept(library):
+        optimize(library)
+        texts.append(str(library._final_module))
+
+    monkeypatch.setattr(CPUCodeLibrary, "_optimize_final_module", kept)
+    array = typeof(lanes.as_stored(np.zeros(1, dtype_of(dtype))))
+    njit(function).compile((array, array, intp))
+    counts = r"^define [^\n]*(@NRT_\w+)\(ptr[^\n]*\{.*?^}"  # of references: already made for x86
+    text = re.sub(counts, r"declare void \1(ptr)", texts[-1], flags=re.DOTALL | re.MULTILINE)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=3)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = triple, str(machine.target_data)
+    return machine.emit_assembly(module)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_aarch64_has_an_instruction_for_all_of_it(dtype, monkeypatch):
+    """Streaming stores as pairs, a full fence, conversions; no call of a library, no contraction."""
+    monkeypatch.setattr(lanes.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(half, "instructions", lambda context: True)
+    code = aarch64_assembly(normalize, dtype, monkeypatch)
+    words = set(code.split())
+    assert words >= {"stnp", "dmb", "prfm"}
+    assert ({"fcvtl", "fcvtn"} <= words) == (dtype == "float16")
+    assert not {word for word in words if word.startswith(("fmla", "fmadd", "fmls", "fmsub", "fnm"))}
+    assert "llvm." not in code and "hfsf2" not in code and "sfhf2" not in code and "sfence" not in code

@@ -1,0 +1,190 @@
+"""Lanes: conversions bit for bit, sums in pairs, and lines that touch nothing beside them."""
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numba import njit
+from numpy.typing import NDArray
+
+from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.kernels import half
+from layernorm_backward.kernels.lanes import (
+    as_stored,
+    each,
+    fence,
+    keep,
+    load,
+    put_each,
+    store,
+    stream,
+    total,
+    width,
+    zeros1,
+    zeros2,
+)
+
+SHORT = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+NAN = {  # what is kept of a float32 NaN: sign, quiet bit, and of float16 the upper bits of the payload
+    "float16": lambda bits: (bits >> 16 & 0x8000) | 0x7E00 | (bits >> 13 & 0x3FF),
+    "bfloat16": lambda bits: (bits >> 16 & 0x8000) | 0x7FC0,
+}
+
+
+class Converters(NamedTuple):
+    widened: Callable[..., NDArray]
+    narrowed: Callable[..., NDArray]
+
+
+def converters() -> Converters:
+    """Compiled anew at their first call."""
+
+    @njit
+    def convert(x, out, like):
+        lanes = width(like)
+        for j in range(0, x.size, lanes):
+            count = min(lanes, x.size - j)
+            store(load(x, j, 0, count, like), out, j, 0, count)
+
+    widen = njit(lambda x, out: convert(x, out, zeros1(x)))
+    narrow = njit(lambda x, out: convert(x, out, zeros1(out)))
+
+    def widened(stored):
+        out = np.full(stored.size, 7, np.float32)
+        widen(as_stored(stored), out)
+        return out
+
+    def narrowed(values, dtype, out=None):
+        out = np.full(values.size, 7, dtype) if out is None else out
+        narrow(values, as_stored(out))
+        return out
+
+    return Converters(widened, narrowed)
+
+
+@pytest.fixture(scope="module", params=["as this processor does", "in integers"])
+def convert(request):
+    """Conversions by the processor's instructions, where it has them, and as on one that has none."""
+    with pytest.MonkeyPatch.context() as changed:
+        if request.param == "in integers":
+            changed.setattr(half, "instructions", lambda context: False)
+        yield converters()
+
+
+PATTERNS = np.arange(1 << 16, dtype=np.uint16)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_all_patterns_are_widened_exactly(name, convert):
+    expected, found = (
+        PATTERNS.view(SHORT[name]).astype(np.float32),
+        convert.widened(PATTERNS.view(SHORT[name])),
+    )
+    nan = np.isnan(expected)
+    assert nan.sum() > 100
+    assert np.array_equal(found[~nan].view(np.uint32), expected[~nan].view(np.uint32))
+    quiet = 0x400000 if name == "float16" else 0
+    shift = 13 if name == "float16" else 16
+    bits = PATTERNS[nan].astype(np.uint32)
+    kept = (bits & 0x8000) << 16 | (bits & 0x7FFF) << shift | quiet | 0x7F800000
+    assert np.array_equal(found[nan].view(np.uint32), kept)
+
+
+def hard_to_round(dtype):
+    """Every value of a 16-bit dtype, the midpoints to its neighbours, and one float32 to either side."""
+    with np.errstate(invalid="ignore"):
+        values = PATTERNS.view(dtype).astype(np.float32).view(np.uint32)
+        ends = values.view(np.float32)[:-1].astype(np.float64), values.view(np.float32)[1:].astype(np.float64)
+    middle = ((ends[0] + ends[1]) / 2).astype(np.float32).view(np.uint32)
+    limit = np.array([65519.996, 65520, 3.3961775e38, 3.4028235e38, np.inf, -np.inf], np.float32)
+    bits = np.concatenate([values, middle, limit.view(np.uint32)])
+    return np.concatenate([bits, bits + np.uint32(1), bits - np.uint32(1)])
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("kind", ["hard", "random"])
+def test_float32_is_rounded_to_nearest_even(name, kind, convert):
+    rng = np.random.default_rng(5)
+    bits = hard_to_round(SHORT[name]) if kind == "hard" else rng.integers(0, 1 << 32, 1 << 20, np.uint32)
+    values = bits.view(np.float32)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        expected = values.astype(SHORT[name]).view(np.uint16)
+    found, nan = convert.narrowed(values, SHORT[name]).view(np.uint16), np.isnan(values)
+    assert np.array_equal(found[~nan], expected[~nan])
+    assert nan.any() and np.array_equal(found[nan], NAN[name](bits[nan]))
+
+
+@njit
+def sums(x, count, first, lines):
+    """Of two rows: what is kept of a line, its total, and the total's first lane at `first`."""
+    like = zeros2(x)
+    row = x.size // 2
+    kept = keep(load(x, 0, row, row, like), count)
+    store(kept, lines[0], 0, row, row)
+    store(total(kept), lines[1], 0, row, row)
+    put_each(total(kept), lines[2], first)
+    store(each(lines[2], first, like), lines[3], 0, row, row)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
+    row = 64 // np.dtype(dtype).itemsize
+    x = (np.random.default_rng(1).normal(size=2 * row) * 10.0 ** np.arange(2 * row)).astype(dtype)
+    lines = np.full((4, 2 * row), 7, dtype)
+    sums(x, row - 1, 1, lines)
+    kept = x.reshape(2, row).copy()
+    kept[:, -1] = 0
+    assert np.array_equal(lines[0].reshape(2, row), kept)
+    pairs = kept
+    while pairs.shape[1] > 1:
+        middle = pairs.shape[1] // 2
+        pairs = pairs[:, :middle] + pairs[:, middle:]
+    assert not np.array_equal(pairs[:, 0], np.add.accumulate(kept, axis=1)[:, -1])
+    assert np.array_equal(lines[1].reshape(2, row), pairs.repeat(row, axis=1))
+    assert np.array_equal(lines[2], [7, *pairs[:, 0], *[7] * (2 * row - 3)])
+    assert np.array_equal(lines[3], lines[1])
+
+
+@njit
+def streamed(x, y, start):
+    like = zeros1(x)
+    stream(load(x, 0, 0, width(like), like), y, start, 0)
+    fence()
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", *SHORT])
+def test_a_streamed_line_is_written_whole_and_alone(name):
+    dtype = SHORT.get(name) or np.dtype(name)
+    lanes = 64 // dtype.itemsize
+    x, y = np.arange(lanes).astype(dtype), aligned_empty(3 * lanes, dtype)
+    y[:] = 9
+    streamed(as_stored(x), as_stored(y), lanes)
+    assert np.array_equal(y.reshape(3, lanes), [np.full(lanes, 9), x, np.full(lanes, 9)])
+
+
+@pytest.fixture
+def page():
+    """Bytes of a page whose next page may not be touched: a read or write there ends the process."""
+    size = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * size)
+    array = np.frombuffer(memory, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    assert protect(array.ctypes.data + size, size, 0) == 0
+    yield array[:size]
+    assert protect(array.ctypes.data + size, size, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect is called as on Linux")
+@pytest.mark.parametrize("name", SHORT)
+def test_a_partial_line_at_the_end_of_a_page_touches_nothing_behind_it(name, page, convert):
+    for count in (1, 5, 31):
+        values = np.arange(1, count + 1, dtype=np.float32)
+        tail = page[-2 * count :].view(SHORT[name])
+        convert.narrowed(values, tail.dtype, out=tail)
+        assert np.array_equal(convert.widened(tail), values)
