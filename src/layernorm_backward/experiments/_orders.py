@@ -10,7 +10,7 @@ from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.inputs import values
 from layernorm_backward.kernels import KERNELS, Kernel
-from layernorm_backward.kernels.numba_plan import BLOCK, chunks
+from layernorm_backward.kernels.numba_plan import block, chunks
 from layernorm_backward.sums import (
     chunked_depth,
     chunked_sum,
@@ -32,8 +32,8 @@ ORDERS: dict[str, Order] = {
     "running": Order(running_sum, lambda count, u: (count - 1) * u),
     "pairwise": Order(tree_sum, lambda count, u: tree_depth(count) * u),
     "chunked": Order(
-        lambda terms: chunked_sum(terms, chunks(terms.shape[-1]), BLOCK),
-        lambda count, u: chunked_depth(count, chunks(count), BLOCK) * u,
+        lambda terms: chunked_sum(terms, chunks(terms.shape[-1]), block(terms.shape[-1])),
+        lambda count, u: chunked_depth(count, chunks(count), block(count)) * u,
     ),
     "compensated": Order(
         lambda terms: np.add(*compensated_tree(terms)), lambda count, u: (tree_depth(count) * u) ** 2

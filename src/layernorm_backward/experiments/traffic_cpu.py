@@ -12,7 +12,8 @@ non-temporal store has none: `stores` says what numba_fused chooses for its resu
 measured_bytes is for the shapes beyond the cache that `timing_cpu` timed, with the most threads. Where the
 machine lets, memory controllers counted them (`_counted`). Elsewhere they are an estimate, and `counter` says
 why: the kernel's time, times the bandwidth of the roof beside it, write-allocate included. These are the
-bytes that the machine would have moved in that time, an upper bound.
+bytes that the roof's stream would have moved in that time: too many where the kernel waits for more than
+memory, too few where it gets more out of memory than the stream.
 """
 
 from functools import cache

@@ -11,8 +11,8 @@ import numpy as np
 
 from layernorm_backward import machine
 
-BLOCK = 16  # rows: as many terms as NumPy's sum in pairs adds one after the other
-MOST_CHUNKS = 256
+BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks for all threads
+MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     ahead: int
     stream: bool
     chunks: int
-    block: int = BLOCK
+    block: int = FEW
     recentre: bool = True
 
 
@@ -50,7 +50,7 @@ def choose(rows: int, hidden: int, dtype: np.dtype, arrays: int = 3) -> Plan:
     row_bytes = hidden * dtype.itemsize
     l2, last_level = _caches()
     group, ahead = _pace(row_bytes, l2)
-    return Plan(group, ahead, arrays * rows * row_bytes > last_level, chunks(rows))
+    return Plan(group, ahead, arrays * rows * row_bytes > last_level, chunks(rows), block(rows))
 
 
 def _pace(row_bytes: int, l2: int) -> tuple[int, int]:
@@ -65,8 +65,13 @@ def _pace(row_bytes: int, l2: int) -> tuple[int, int]:
 
 def chunks(rows: int) -> int:
     """A power of two: a chunk has at least 64 rows where there are more than 8, 32 where there are less."""
-    wanted = max(min(rows // (2 * BLOCK), 8), rows // (4 * BLOCK), 1)
+    wanted = max(min(rows // 32, 8), rows // 64, 1)
     return min(1 << (wanted.bit_length() - 1), MOST_CHUNKS)
+
+
+def block(rows: int) -> int:
+    """Rows whose dgamma and dbeta are added one after the other."""
+    return BLOCK if rows >= BLOCK * MOST_CHUNKS else FEW
 
 
 @cache
