@@ -31,8 +31,7 @@ def prepare(work: Work, x: NDArray, dy: NDArray, option: str) -> Pass:
 
     x, dy, gamma, beta = map(_array, (x, dy, work.gamma, work.beta))
     if work.direction == "forward":
-        arguments = (x, gamma, beta)
-        function = lambda *given: (layer_norm(*given),)  # noqa: E731
+        function, arguments = (lambda *given: (layer_norm(*given),)), (x, gamma, beta)
     elif work.direction == "backward":
         _, saved = jax.jit(lambda *given: jax.vjp(layer_norm, *given))(x, gamma, beta)
         function, arguments = (lambda saved, dy: saved(dy)), (saved, dy)
