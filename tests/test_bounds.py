@@ -6,7 +6,7 @@ import pytest
 from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.errors import rel_error
-from layernorm_backward.kernels import lanes, numba_rows
+from layernorm_backward.kernels import lanes, numba_walk
 from layernorm_backward.problem import draw
 from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, mean_bounds
@@ -108,7 +108,7 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
 
 
 def test_lanes_are_as_deep_as_a_block_of_lines_the_blocks_and_the_pairs_of_lanes():
-    assert (BLOCK, LINE) == (numba_rows.BLOCK, lanes.LINE)
+    assert (BLOCK, LINE) == (numba_walk.BLOCK, lanes.LINE)
     assert [lanes_depth(count, 16, 16) for count in (1, 16, 17, 256, 257, 65536)] == [4, 4, 5, 19, 20, 274]
 
 

@@ -7,7 +7,7 @@ import pytest
 from layernorm_backward import inputs, oracle
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_fused, numba_plan, numba_rows
+from layernorm_backward.kernels import KERNELS, numba_fused, numba_plan, numba_walk
 
 EPS = 1e-5
 
@@ -92,7 +92,7 @@ def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
 
 
 def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_is_no_nan():
-    for flags in (numba_rows.INLINE, numba_rows.PLAIN):
+    for flags in (numba_walk.INLINE, numba_walk.PLAIN):
         assert "fastmath" not in flags
 
 

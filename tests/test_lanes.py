@@ -2,31 +2,43 @@
 
 import ctypes
 import mmap
+import platform
+import re
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 import pytest
-from numba import njit
+from numba import intp, njit, prange, typeof
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.kernels import half
-from layernorm_backward.kernels.lanes import (
+from layernorm_backward.kernels.lane_memory import (
     as_stored,
-    each,
     fence,
-    keep,
+    line,
     load,
-    put_each,
+    numbers,
+    put_line,
+    put_numbers,
     store,
     stream,
-    total,
+    take,
+)
+from layernorm_backward.kernels.lanes import (
+    across,
+    add_products,
+    fma,
+    keep,
+    totals,
     width,
     zeros1,
     zeros2,
+    zeros4,
 )
 
 SHORT = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -72,7 +84,7 @@ def convert(request):
     """Conversions by the processor's instructions, where it has them, and as on one that has none."""
     with pytest.MonkeyPatch.context() as changed:
         if request.param == "in integers":
-            changed.setattr(half, "instructions", lambda context: False)
+            changed.setattr(half, "instructions", lambda context: "")
         yield converters()
 
 
@@ -126,9 +138,9 @@ def sums(x, count, first, lines):
     row = x.size // 2
     kept = keep(load(x, 0, row, row, like), count)
     store(kept, lines[0], 0, row, row)
-    store(total(kept), lines[1], 0, row, row)
-    put_each(total(kept), lines[2], first)
-    store(each(lines[2], first, like), lines[3], 0, row, row)
+    store(across(totals(kept), like), lines[1], 0, row, row)
+    put_numbers(totals(kept), lines[2], first)
+    store(across(numbers(lines[2], first, like), like), lines[3], 0, row, row)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -151,6 +163,64 @@ def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
 
 
 @njit
+def fused(a, b, c, fours, ones):
+    """Lines of four rows: a * b + c in each row, and the products of all rows added to one line of c."""
+    like = zeros4(a)
+    row = width(like)
+    left, right = load(a, 0, row, row, like), load(b, 0, row, row, like)
+    store(fma(left, right, load(c, 0, row, row, like)), fours, 0, row, row)
+    put_line(add_products(line(c, 0, like), left, right), ones, 0)
+
+
+def rounded_once(a, b, c):
+    """a * b + c by exact arithmetic: one rounding, to nearest even."""
+    exact = [
+        Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)) for x, y, z in zip(a, b, c, strict=True)
+    ]
+    nearest = np.array([value.numerator / value.denominator for value in exact])
+    if a.dtype == np.float64:
+        return nearest
+    neighbours = np.stack([np.nextafter(nearest.astype(a.dtype), way) for way in (-np.inf, np.inf)])
+    candidates = np.vstack([neighbours, nearest.astype(a.dtype)])
+    found = []
+    for value, column in zip(exact, candidates.T, strict=True):
+        off = [abs(Fraction(float(number)) - value) for number in column]
+        best = [number for number, distance in zip(column, off, strict=True) if distance == min(off)]
+        found.append(min(best, key=lambda number: int(number.view(np.uint32)) & 1))
+    return np.array(found, a.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_and_a_sum_are_rounded_once(dtype):
+    rng, count = np.random.default_rng(3), 4 * 64 // np.dtype(dtype).itemsize
+    a, b = (rng.normal(size=count).astype(dtype) for _ in range(2))
+    c = (-a * b * (1 + 4 * np.finfo(dtype).eps * rng.normal(size=count))).astype(dtype)
+    fours, ones = np.zeros(count, dtype), np.zeros(count // 4, dtype)
+    fused(a, b, c, fours, ones)
+    assert np.array_equal(fours, rounded_once(a, b, c))
+    assert (fours != a * b + c).mean() > 0.5
+    one = c[: count // 4]
+    for left, right in zip(a.reshape(4, -1), b.reshape(4, -1), strict=True):
+        one = rounded_once(left, right, one)
+    assert np.array_equal(ones, one)
+
+
+def test_every_thread_takes_another_number():
+    @njit(parallel=True)
+    def taken(counter, threads, seen):
+        for _ in prange(threads):
+            number = take(counter)
+            while number < seen.size:
+                seen[number] += 1
+                number = take(counter)
+
+    counter, seen = np.zeros(1, np.intp), np.zeros(100_000, np.intp)
+    taken(counter, 2, seen)
+    assert np.array_equal(seen, np.ones(seen.size))
+    assert counter[0] == seen.size + 2
+
+
+@njit
 def streamed(x, y, start):
     like = zeros1(x)
     stream(load(x, 0, 0, width(like), like), y, start, 0)
@@ -165,6 +235,18 @@ def test_a_streamed_line_is_written_whole_and_alone(name):
     y[:] = 9
     streamed(as_stored(x), as_stored(y), lanes)
     assert np.array_equal(y.reshape(3, lanes), [np.full(lanes, 9), x, np.full(lanes, 9)])
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")
+@pytest.mark.parametrize("name", ["float64", "float32", *SHORT])
+def test_streaming_is_non_temporal_in_the_machine_code(name):
+    """LLVM drops the hint without a word where it has no such store, as for vectors of float16."""
+    stored = as_stored(np.zeros(1, SHORT.get(name) or np.dtype(name)))
+    line_of = njit(streamed.py_func)
+    line_of.compile((typeof(stored), typeof(stored), intp))
+    (code,) = line_of.inspect_asm().values()
+    written = re.findall(r"\bv?movnt(?:ps|pd|dq|i[lq]?)\b[^\n]*([xyz])mm", code)
+    assert sum({"x": 16, "y": 32, "z": 64}[size] for size in written) == 64
 
 
 @pytest.fixture

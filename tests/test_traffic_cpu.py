@@ -77,8 +77,8 @@ def test_shapes_timed_beyond_the_cache_are_in_the_table():
 def test_a_streamed_result_has_no_write_allocate(monkeypatch):
     asked = []
 
-    def choose(rows, hidden, dtype, arrays=3):
-        asked.append((rows, hidden, dtype.name, arrays))
+    def choose(rows, hidden, dtype, direction="backward"):
+        asked.append((rows, hidden, dtype.name, direction))
         return numba_plan.Plan(group=1, ahead=1, stream=rows > 8, chunks=1)
 
     monkeypatch.setattr(numba_plan, "choose", choose)
@@ -87,7 +87,7 @@ def test_a_streamed_result_has_no_write_allocate(monkeypatch):
     assert list(found["stores"]) == ["ordinary", "non-temporal"]
     over = (found["modelled_bytes"] / found["minimum_bytes"]).tolist()
     assert over[0] > 1.2 > over[1] == 1
-    assert asked == [(8, 16, "float64", 3), (16, 16, "float64", 3)]
+    assert asked == [(8, 16, "float64", "backward"), (16, 16, "float64", "backward")]
 
 
 def test_what_has_no_model_says_so(monkeypatch):

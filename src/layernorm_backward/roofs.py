@@ -5,7 +5,7 @@
     multiply_add  v = v*a + b      2 operations, in registers, many independent chains
 
 `_nt` marks non-temporal stores. Useful bytes only: an ordinary store also reads the line that it writes
-(write-allocate), which is not counted. Work is cut into equal parts, one a thread.
+(write-allocate), which is not counted. Threads share the work as those of `numba_fused` do.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,11 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
-from layernorm_backward import peak
+from layernorm_backward import peak, work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
-from layernorm_backward.kernels.lanes import LINE, as_stored
+from layernorm_backward.kernels.lane_memory import as_stored
+from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.streams import non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
@@ -51,7 +52,19 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
         raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
     kind, scale = STREAMS.index(operation), sum_dtype(a.dtype).type(SCALE)
     flat = [as_stored(array.reshape(-1)) for array in (a, b, b if c is None else c)]
-    return lambda: streams(kind, *flat, scale, get_num_threads())
+
+    def run() -> None:
+        threads = get_num_threads()
+        streams(
+            kind,
+            *flat,
+            scale,
+            threads,
+            work_sharing.pieces(work_sharing.UNITS, threads),
+            work_sharing.untaken(),
+        )
+
+    return run
 
 
 def multiply_adds(dtype: DTypeLike, rounds: int) -> Callable[[], float]:

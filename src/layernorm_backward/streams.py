@@ -10,18 +10,17 @@ from functools import cache
 
 from numba import njit, prange
 
-from layernorm_backward.kernels.lanes import (
-    LINE,
+from layernorm_backward.kernels.lane_memory import (
     fence,
     load,
     prefetch,
-    spread,
     store,
     stream,
     stream_as_stored,
-    width,
-    zeros1,
+    take,
 )
+from layernorm_backward.kernels.lanes import LINE, spread, width, zeros1
+from layernorm_backward.work_sharing import UNITS
 
 AHEAD = 32  # lines asked for early beyond the cache: copy and the triads of 16 bits gain, others lose nothing
 
@@ -82,19 +81,27 @@ def _triad_nt(a, b, c, s):
     fence()
 
 
+@njit(cache=True)
+def _part(operation, a, b, c, s):
+    if operation == 0:
+        _copy(a, b)
+    elif operation == 1:
+        _copy_nt(a, b)
+    elif operation == 2:
+        _triad(a, b, c, s)
+    else:
+        _triad_nt(a, b, c, s)
+
+
 @njit(parallel=True, cache=True)
-def streams(operation, a, b, c, s, parts):
-    """a, b, c (n,) in the storage of `lanes`. Every part but the last holds whole cache lines."""
+def streams(operation, a, b, c, s, threads, pieces, counter):
+    """a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `work_sharing`."""
     lanes = LINE // a.itemsize
     lines = a.size // lanes
-    for part in prange(parts):
-        start = part * lines // parts * lanes
-        end = a.size if part + 1 == parts else (part + 1) * lines // parts * lanes
-        if operation == 0:
-            _copy(a[start:end], b[start:end])
-        elif operation == 1:
-            _copy_nt(a[start:end], b[start:end])
-        elif operation == 2:
-            _triad(a[start:end], b[start:end], c[start:end], s)
-        else:
-            _triad_nt(a[start:end], b[start:end], c[start:end], s)
+    for _ in prange(threads):
+        piece = take(counter)
+        while piece + 1 < pieces.size:
+            start = pieces[piece] * lines // UNITS * lanes
+            end = pieces[piece + 1] * lines // UNITS * lanes if piece + 2 < pieces.size else a.size
+            _part(operation, a[start:end], b[start:end], c[start:end], s)
+            piece = take(counter)

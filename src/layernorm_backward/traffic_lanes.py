@@ -1,8 +1,8 @@
-"""`kernels.lanes` in plain NumPy, for counting: the same names, the same arithmetic, the same bits.
+"""`kernels.lanes` and `lane_memory` in plain NumPy, for counting: the same names, arithmetic and bits.
 
 `counting` puts this module in the place of the compiled one while numba_fused runs in Python. Each line
 that is read, written or asked for is then told to a tally, if it belongs to an array of x's size (`tensors`);
-each operation on lanes counts once a lane.
+each operation on lanes counts once a lane, `fma` twice.
 """
 
 import importlib.util
@@ -14,15 +14,24 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numba import config
+from numba import config, vectorize
 from numpy.typing import NDArray
 
-from layernorm_backward.kernels import lanes, numba_chunks, numba_fused, numba_rows
+from layernorm_backward.kernels import (
+    lane_memory,
+    lanes,
+    numba_backward,
+    numba_chunks,
+    numba_forward,
+    numba_fused,
+    numba_walk,
+)
 from layernorm_backward.traffic_arrays import Tally
 
-LINE, as_stored = lanes.LINE, lanes.as_stored
+LINE, as_stored = lanes.LINE, lane_memory.as_stored
 _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
-_COPIED = (numba_rows, numba_chunks, numba_fused)  # each uses those before it
+_REPLACED = (lanes, lane_memory)
+_COPIED = (numba_walk, numba_forward, numba_backward, numba_chunks, numba_fused)  # each uses those before it
 _tally = Tally()
 _tensors: list[NDArray] = []
 
@@ -32,10 +41,12 @@ def counting(tally: Tally, tensors: Iterable[NDArray]) -> Iterator[ModuleType]:
     """numba_fused, not compiled, whose operations and accesses to `tensors` count into `tally`."""
     global _tally
     _tally, _tensors[:] = tally, tensors
-    names = [module.__name__ for module in (lanes, *_COPIED)]
+    names = [module.__name__ for module in (*_REPLACED, *_COPIED)]
     before, compiled = {name: sys.modules[name] for name in names}, config.DISABLE_JIT
-    sys.modules[lanes.__name__], config.DISABLE_JIT = sys.modules[__name__], True
+    config.DISABLE_JIT = True
     try:
+        for module in _REPLACED:
+            sys.modules[module.__name__] = sys.modules[__name__]
         for module in _COPIED:
             sys.modules[module.__name__] = _loaded_anew(module)
         yield sys.modules[numba_fused.__name__]
@@ -77,6 +88,9 @@ class Lanes:
     def __truediv__(self, other: "Lanes") -> "Lanes":
         return _operated(self.numbers / other.numbers)
 
+    def __neg__(self) -> "Lanes":
+        return Lanes(-self.numbers)
+
 
 def _operated(numbers: NDArray) -> Lanes:
     _tally.operations += numbers.size
@@ -96,6 +110,10 @@ zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
 
 def width(like: Lanes) -> int:
     return like.width
+
+
+def height(like: Lanes) -> int:
+    return like.rows
 
 
 def load(x: NDArray, start: int, stride: int, count: int, like: Lanes) -> Lanes:
@@ -131,20 +149,24 @@ def spread(value: float, like: Lanes) -> Lanes:
     return Lanes(np.full_like(like.numbers, value))
 
 
-def each(values: NDArray, first: int, like: Lanes) -> Lanes:
-    return Lanes(np.zeros_like(like.numbers) + values[first : first + like.rows, None])
+def numbers(values: NDArray, first: int, like: Lanes) -> Lanes:
+    return Lanes(values[first : first + like.rows, None].copy())
 
 
-def put_each(lanes: Lanes, values: NDArray, first: int) -> None:
-    values[first : first + lanes.rows] = lanes.numbers[:, 0]
+def put_numbers(numbers: Lanes, values: NDArray, first: int) -> None:
+    values[first : first + numbers.rows] = numbers.numbers[:, 0]
 
 
-def total(lanes: Lanes) -> Lanes:
+def across(numbers: Lanes, like: Lanes) -> Lanes:
+    return Lanes(np.broadcast_to(numbers.numbers, like.numbers.shape))
+
+
+def totals(lanes: Lanes) -> Lanes:
     sums = lanes.numbers
     while sums.shape[1] > 1:
         half = sums.shape[1] // 2
         sums = sums[:, :half] + sums[:, half:]
-    return Lanes(np.broadcast_to(sums, lanes.numbers.shape))
+    return Lanes(sums)
 
 
 def keep(lanes: Lanes, count: int) -> Lanes:
@@ -179,6 +201,27 @@ def add_rows(one: Lanes, lanes: Lanes) -> Lanes:
     for row in range(lanes.rows):
         one = one + Lanes(lanes.numbers[row : row + 1])
     return one
+
+
+def add_products(one: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    for row in range(a.rows):
+        one = fma(Lanes(a.numbers[row : row + 1]), Lanes(b.numbers[row : row + 1]), one)
+    return one
+
+
+def fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    _tally.operations += 2 * c.numbers.size
+    return Lanes(_fused(a.numbers, b.numbers, c.numbers))
+
+
+@vectorize(["float32(float32, float32, float32)", "float64(float64, float64, float64)"], cache=True)
+def _fused(a: float, b: float, c: float) -> float:
+    return lanes.fma(a, b, c)
+
+
+def take(counter: NDArray) -> int:
+    counter[0] += 1
+    return int(counter[0]) - 1
 
 
 def _places(start: int, stride: int, like: Lanes, count: int) -> NDArray:

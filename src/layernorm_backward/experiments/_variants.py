@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments._shapes import ARRAYS, Direction
+from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
 
@@ -63,8 +63,7 @@ def _share(plan: Plan, shape: Shape) -> int:
 
 def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
     """The default plan of a shape, and that of each variant."""
-    dtype, arrays = dtype_of(shape.dtype), ARRAYS[shape.direction]
-    default = numba_plan.choose(shape.rows, shape.hidden, dtype, arrays)
+    default = numba_plan.choose(shape.rows, shape.hidden, dtype_of(shape.dtype), shape.direction)
     return {DEFAULT: default} | {name: _MAKE[name](default, shape) for name in variants}
 
 

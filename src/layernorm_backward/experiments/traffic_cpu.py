@@ -114,7 +114,7 @@ def _unmodelled(name: str, dtype: str) -> str:
 
 def _stores(kernel: str, direction: Direction, dtype: str, rows: int, hidden: int) -> Stores:
     """Whether numba_fused writes its result past the caches, but for parts of lines at the ends of rows."""
-    plan = numba_plan.choose(rows, hidden, dtype_of(dtype), ARRAYS[direction])
+    plan = numba_plan.choose(rows, hidden, dtype_of(dtype), direction)
     streams = kernel == "numba_fused" and plan.stream
     return "non-temporal" if streams else "ordinary"
 

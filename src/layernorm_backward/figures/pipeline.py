@@ -75,8 +75,8 @@ def _turn(panel: Axes) -> None:
     panel.set(xlim=(0, 1), ylim=(0, 1))
     parts = (
         (_PALE, "ask for line $j + a$\nof $x$, $dy$, row $n+1$\n(prefetch)"),
-        (_SECOND, "row $n$, line $j$, from cache:\n$dx$ past the caches,\nadd to $d\\gamma$, $d\\beta$"),
         (_FIRST, "row $n+1$, line $j$, from memory:\nadd to the sums of\n$z$, $g$ and $g\\,z$"),
+        (_SECOND, "row $n$, line $j$, from cache:\n$dx$ past the caches,\nadd to $d\\gamma$, $d\\beta$"),
     )
     for (left, right), (colour, text) in zip(((0, 0.28), (0.34, 0.64), (0.7, 1)), parts, strict=True):
         panel.add_patch(

@@ -7,19 +7,25 @@ NaN of float16 keeps its sign and the upper bits of its payload and becomes a qu
 bfloat16 is widened bit by bit, and rounded to the quiet one of its sign, as by `ml_dtypes`.
 """
 
+from functools import partial
+
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 _INT16, _INT32, _FLOAT, _HALF = ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.HalfType()
 _BIAS = 112 << 23  # the exponent of float32 less that of float16, in place
 _TINY = 0x38800000  # float32 bits of the least normal float16, 2**-14
+_TO_NEAREST = ir.Constant(_INT32, 0)  # of the conversion instructions of x86
 _POINT = 0x3F000000  # of 0.5, whose last place is that of a subnormal float16
 
 
-def instructions(context) -> bool:
-    """Whether the processor that is compiled for converts float16 itself."""
+def instructions(context) -> str:
+    """Those by which the processor that is compiled for converts float16 itself, "" where there are none."""
     triple, _, features = context.codegen().magic_tuple()
-    return triple.startswith(("aarch64", "arm64")) or "+f16c" in features.split(",")
+    if triple.startswith(("aarch64", "arm64")):
+        return "aarch64"
+    return next((name for name in ("avx512f", "f16c") if f"+{name}" in features.split(",")), "")
 
 
 def widen(context, builder, stored, dtype):
@@ -40,9 +46,7 @@ def narrow(context, builder, values, dtype):
         return _to_bfloat16(builder, values)
     if dtype != types.int16:
         return values
-    if instructions(context):
-        return builder.bitcast(builder.fptrunc(values, _lanes(_HALF, values)), _lanes(_INT16, values))
-    return _to_float16(builder, values)
+    return _TO_FLOAT16[instructions(context)](builder, values)
 
 
 def _from_float16(builder, stored):
@@ -75,15 +79,57 @@ def _to_float16(builder, values):
     return builder.trunc(builder.or_(half, sign), _lanes(_INT16, values))
 
 
+def _to_float16_aarch64(builder, values):
+    return builder.bitcast(builder.fptrunc(values, _lanes(_HALF, values)), _lanes(_INT16, values))
+
+
+def _in_parts(builder, values, most, convert):
+    """Convert `most` lanes at a time."""
+    count = values.type.count
+    if count <= most:
+        return convert(builder, values)
+    ends = (range(count // 2), range(count // 2, count))
+    parts = (_in_parts(builder, _pick(builder, values, values, end), most, convert) for end in ends)
+    return _pick(builder, *parts, range(count))
+
+
+def _to_float16_avx512(builder, values):
+    """As integers: a vector of halves LLVM stores through the caches, whatever it is asked for."""
+    result, mask = _lanes(_INT16, values), ir.IntType(16)
+    kind = ir.FunctionType(result, [values.type, _INT32, result, mask])
+    convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.vcvtps2ph.512")
+    all_lanes, nothing = ir.Constant(mask, -1), ir.Constant(result, None)
+    return builder.call(convert, [values, _TO_NEAREST, nothing, all_lanes])
+
+
+def _to_float16_f16c(builder, values):
+    kind = ir.FunctionType(_lanes(_INT16, values), [values.type, _INT32])
+    convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.vcvtps2ph.256")
+    return builder.call(convert, [values, _TO_NEAREST])
+
+
 def _to_bfloat16(builder, values):
-    """By adding half of the last place."""
+    """By adding half of the last place; what counts are then the upper halves of little-endian words."""
     bits = builder.bitcast(values, _lanes(_INT32, values))
-    high = builder.lshr(bits, _all(bits, 16))
-    up = builder.add(builder.add(bits, builder.and_(high, _all(bits, 1))), _all(bits, 0x7FFF))
-    quiet = builder.or_(builder.and_(high, _all(bits, 0x8000)), _all(bits, 0x7FC0))
-    nan = builder.fcmp_unordered("uno", values, values)
-    rounded = builder.select(nan, quiet, builder.lshr(up, _all(bits, 16)))
-    return builder.trunc(rounded, _lanes(_INT16, values))
+    odd = builder.and_(builder.lshr(bits, _all(bits, 16)), _all(bits, 1))
+    up = builder.add(builder.add(bits, odd), _all(bits, 0x7FFF))
+    quiet = builder.or_(builder.and_(bits, _all(bits, 0x80000000)), _all(bits, 0x7FC00000))
+    rounded = builder.select(builder.fcmp_unordered("uno", values, values), quiet, up)
+    halves = builder.bitcast(rounded, ir.VectorType(_INT16, 2 * values.type.count))
+    return _pick(builder, halves, halves, range(1, 2 * values.type.count, 2))
+
+
+_TO_FLOAT16 = {
+    "": _to_float16,
+    "aarch64": _to_float16_aarch64,
+    "avx512f": partial(_in_parts, most=16, convert=_to_float16_avx512),
+    "f16c": partial(_in_parts, most=8, convert=_to_float16_f16c),
+}
+
+
+def _pick(builder, one, two, lanes):
+    """Lanes of two vectors that are counted through."""
+    return builder.shuffle_vector(one, two, ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes)))
 
 
 def _lanes(number, like):

@@ -2,7 +2,8 @@
 
 Rows come in blocks of `block` rows, blocks in chunks, whose number depends on N and D only. dgamma and dbeta
 are added row by row within a block, the blocks of a chunk in pairs, and the chunks in pairs: neither threads
-nor the rows in a group change a bit. A thread takes neighbouring chunks, and one pipeline runs through them.
+nor the rows in a group change a bit. A thread takes one piece of neighbouring chunks after the other, as in
+`work_sharing`, and one pipeline runs through a piece.
 """
 
 from collections.abc import Callable
@@ -11,15 +12,11 @@ from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
-from layernorm_backward.kernels.lanes import fence, line, put_line, width, zeros1, zeros2, zeros4
-from layernorm_backward.kernels.numba_rows import (
-    PLAIN,
-    backward_group,
-    backward_sums,
-    first_shift,
-    forward_group,
-    forward_sums,
-)
+from layernorm_backward.kernels.lane_memory import fence, line, put_line, take
+from layernorm_backward.kernels.lanes import width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
+from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
+from layernorm_backward.kernels.numba_walk import PLAIN
 
 _TILE = 512  # columns whose partial sums are added together
 
@@ -31,17 +28,18 @@ def _chunk_start(chunk, chunks, rows, block):
 
 
 @njit(**PLAIN)
-def _carry(levels, part, number, like):
+def _carry(levels, part, number, columns, like):
     """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, as one adds 1 to a binary number."""
     top = 0
     while number >> top & 1:
         top += 1
-    for j in range(0, part.size, width(like)):
-        sums = line(part, j, like)
-        for level in range(top):
-            sums = sums + line(levels[level], j, like)
-        put_line(sums, levels[top], j)
-        put_line(like, part, j)
+    for which in range(2):
+        for j in range(0, columns, width(like)):
+            sums = line(part[which], j, like)
+            for level in range(top):
+                sums = sums + line(levels[level], which * columns + j, like)
+            put_line(sums, levels[top], which * columns + j)
+            put_line(like, part[which], j)
 
 
 @njit(**PLAIN)
@@ -76,7 +74,7 @@ def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, lik
                 single = backward_sums(rows, i, hidden, recentre, one)
                 backward_group(rows, part, i, i, single, hidden, 0, first, recentre, one)
                 i += 1
-            _carry(levels, part, number, one)
+            _carry(levels, part, number, rows[4].size, one)
             number += 1
         _collect(levels, number, sums[chunk], one)
     fence()
@@ -95,14 +93,31 @@ def _backward_task(rows, sums, chunks, levels, part, how, recentre):
 
 
 def _backward(
-    dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, first, recentre
+    dy,
+    x,
+    mean,
+    rstd,
+    gamma,
+    dx,
+    sums,
+    levels,
+    parts,
+    pieces,
+    counter,
+    block,
+    hidden,
+    group,
+    ahead,
+    first,
+    recentre,
 ):
-    tasks = parts.shape[0]
-    for task in prange(tasks):
-        chunks = task * sums.shape[0] // tasks, (task + 1) * sums.shape[0] // tasks
-        if chunks[0] < chunks[1]:
-            rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
+    rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
+    for task in prange(parts.shape[0]):
+        piece = take(counter)
+        while piece + 1 < pieces.size:
+            chunks = pieces[piece], pieces[piece + 1]
             _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
+            piece = take(counter)
 
 
 def _add_chunks(sums):
@@ -142,10 +157,14 @@ def _forward_task(rows, i, end, how):
     fence()
 
 
-def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, first):
-    for task in prange(tasks):
-        i, end = task * mean.size // tasks, (task + 1) * mean.size // tasks
-        _forward_task((x, gamma, beta, eps, y, mean, rstd), i, end, (hidden, group, ahead, first))
+def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first):
+    rows, units = (x, gamma, beta, eps, y, mean, rstd), pieces[-1]
+    for _ in prange(tasks):
+        piece = take(counter)
+        while piece + 1 < pieces.size:
+            i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
+            _forward_task(rows, i, end, (hidden, group, ahead, first))
+            piece = take(counter)
 
 
 _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
@@ -154,13 +173,14 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 class Passes(NamedTuple):
     """The compiled passes of one storage dtype.
 
-    forward(x, gamma, beta, eps, y, mean, rstd, tasks, hidden, group, ahead, first)
-    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, block, hidden, group, ahead, first,
-        recentre)
+    forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first)
+    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, pieces, counter, block, hidden, group, ahead,
+        first, recentre)
 
-    x, dy, dx, y (N*D,) as `lanes` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
-    `numba_rows` pads them; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2E), these in the dtype of
-    the sums. The first E columns are dgamma's, the others dbeta's. recentre is True or None.
+    x, dy, dx, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
+    `numba_backward` pads them; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2, E or more) of
+    dgamma first, then of dbeta, in the dtype of the sums. pieces and counter as in `work_sharing`. recentre
+    is True or None.
     """
 
     forward: Callable[..., None]
@@ -177,9 +197,10 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     wide = stored if stored in (float32, float64) else float32
     flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
     result, row, count = _array(stored, 1), _array(wide, 1), types.intp
-    forward = types.void(flat, vector, vector, wide, result, row, row, *[count] * 5)
-    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 2))
-    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *[count] * 5)
+    shared = _array(count, 1), _array(count, 1)
+    forward = types.void(flat, vector, vector, wide, result, row, row, count, *shared, *[count] * 4)
+    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 3))
+    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *shared, *[count] * 5)
     backward = types.void(*given, types.boolean if recentre else types.none)
     return Passes(_compile(forward)(_forward), _compile(backward)(_backward))
 

@@ -1,8 +1,8 @@
 """One pass over memory each way: a row is read once, all else about it happens while it is in the cache.
 
-The arithmetic is in `numba_rows`, the order of the rows in `numba_chunks`, and what depends on the machine in
-`numba_plan`. Saved are the statistics, not x_hat; x is read again. 16-bit x has statistics and sums in
-float32, and gamma in its own dtype or in float32.
+The arithmetic is in `numba_forward` and `numba_backward`, the order of the rows in `numba_chunks`, and what
+depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x is read again. 16-bit x has
+statistics and sums in float32, and gamma in its own dtype or in float32.
 """
 
 from typing import NamedTuple
@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
-from layernorm_backward.kernels.lanes import LINE, as_stored
+from layernorm_backward.kernels.lane_memory import as_stored
+from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_chunks import add_chunks, passes
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.work_sharing import pieces, untaken
+
+HALF_A_PAGE = 2048  # bytes between dgamma and dbeta modulo a page: a load waits for a store just before it
+# at the same place modulo 4096
 
 
 class Saved(NamedTuple):
@@ -41,14 +46,14 @@ def forward(
     eps = checks.forward(x, gamma, beta, eps, {})
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
-    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, arrays=2)
+    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward")
     wide = sum_dtype(x.dtype)
     mean, rstd = np.empty((2, rows), wide)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
     how = _how(plan, result)
     vectors = (_padded(vector, wide, LINE // x.itemsize, how[-1]) for vector in (gamma, beta))
-    tasks = max(1, min(get_num_threads(), rows))
-    passes(x.dtype.name).forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, tasks, *how)
+    shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
+    passes(x.dtype.name).forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how)
     if result is not y:
         y[...] = result
     per_row = (*x.shape[:-1], 1)
@@ -68,7 +73,8 @@ def backward(
     result = dx if _plain(dx) else np.empty(dx.shape, dx.dtype)
     how = _how(plan, result)
     vector = _padded(gamma, mean.dtype, LINE // x.itemsize, how[-1])
-    sums, levels, parts = _scratch(plan, rows, 2 * vector.size, mean.dtype)
+    tasks, *shared = _shared(plan.chunks)
+    sums, levels, parts = _scratch(plan, rows, tasks, vector.size, mean.dtype)
     statistics = mean.reshape(rows), rstd.reshape(rows)
     passes(x.dtype.name, plan.recentre).backward(
         _flat(dy),
@@ -79,6 +85,7 @@ def backward(
         sums,
         levels,
         parts,
+        *shared,
         plan.block,
         *how,
         plan.recentre or None,
@@ -101,17 +108,25 @@ def _how(plan: Plan, result: NDArray) -> tuple[int, int, int, int]:
     return hidden, group, plan.ahead * lanes, first
 
 
-def _scratch(plan: Plan, rows: int, columns: int, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:
-    """sums (chunks, columns), levels (tasks, n, columns), parts (tasks, columns); not initialized."""
-    tasks = min(get_num_threads(), plan.chunks)
+def _shared(units: int) -> tuple[int, NDArray, NDArray]:
+    """Tasks, and the pieces of the work and their counter."""
+    tasks = max(1, min(get_num_threads(), units))
+    return tasks, pieces(units, tasks), untaken()
+
+
+def _scratch(
+    plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype
+) -> tuple[NDArray, NDArray, NDArray]:
+    """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, 2, more); not initialized."""
     blocks = -(-rows // plan.block)
     levels = max(1, (-(-blocks // plan.chunks)).bit_length())
-    shapes = (plan.chunks, columns), (tasks, levels, columns), (tasks, columns)
+    apart = columns + (HALF_A_PAGE - columns * dtype.itemsize) % (2 * HALF_A_PAGE) // dtype.itemsize
+    shapes = (plan.chunks, 2 * columns), (tasks, levels, 2 * columns), (tasks, 2, apart)
     return tuple(aligned_empty(shape, dtype) for shape in shapes)
 
 
 def _padded(vector: NDArray, wide: np.dtype, lanes: int, first: int) -> NDArray:
-    """A vector (D,) in the dtype of the sums, with zeros behind it as `numba_rows` wants them."""
+    """A vector (D,) in the dtype of the sums, with zeros behind it as `numba_backward` wants them."""
     more = lanes if first > 0 or (first == 0 and vector.size % lanes) else 0
     padded = aligned_empty(-(-vector.size // lanes) * lanes + more, wide)
     padded[: vector.size], padded[vector.size :] = vector, 0

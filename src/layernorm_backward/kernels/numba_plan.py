@@ -1,7 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N alone.
-`group`, `ahead` and `stream` change no bit; they come from the row's bytes and from the sizes of the caches.
+`group`, `ahead` and `stream` change no bit; they come from what was fastest at a row's bytes, and from the
+sizes of the caches.
 """
 
 from functools import cache
@@ -14,6 +15,9 @@ from layernorm_backward import machine
 BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks for all threads
 MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
+ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
+PAGE = 4096  # bytes: shorter rows are faster one by one
+LONG = 32  # of so many rows that fill L2, several side by side are faster than one
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -45,22 +49,26 @@ def checked(plan: Plan) -> Plan:
     return plan
 
 
-def choose(rows: int, hidden: int, dtype: np.dtype, arrays: int = 3) -> Plan:
-    """The plan for x (rows, hidden) of a dtype; a pass touches so many arrays of x's size."""
+def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward") -> Plan:
+    """The plan of a pass, "forward" or "backward", for x (rows, hidden) of a dtype."""
     row_bytes = hidden * dtype.itemsize
     l2, last_level = _caches()
-    group, ahead = _pace(row_bytes, l2)
-    return Plan(group, ahead, arrays * rows * row_bytes > last_level, chunks(rows), block(rows))
+    pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
+    group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG)
+    stream = ARRAYS[direction] * rows * row_bytes > last_level
+    return Plan(group, ahead, stream, chunks(rows), block(rows))
 
 
-def _pace(row_bytes: int, l2: int) -> tuple[int, int]:
-    """Rows at a time and lines ahead: a group and the next, of x and dy, fill at most half of L2."""
-    if row_bytes <= 512:
-        return 2, 16
-    if row_bytes <= 4096:
-        return 1, 32
-    fitting = l2 // 2 // (4 * row_bytes)
-    return (4, 8) if fitting >= 4 else (2, 8) if fitting >= 2 else (1, 16)
+def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
+    """Rows at a time and lines ahead; 16-bit rows side by side need more registers than there are."""
+    return (2, 16) if itemsize > 2 and PAGE <= row_bytes <= long else (1, 32)
+
+
+def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
+    """Rows at a time and lines ahead; statistics of several rows take the time of one."""
+    if row_bytes <= 512 or PAGE <= row_bytes <= long:
+        return 4, 16
+    return (1, 32) if itemsize > 2 and row_bytes < PAGE else (2, 16)
 
 
 def chunks(rows: int) -> int:

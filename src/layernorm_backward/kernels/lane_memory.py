@@ -1,0 +1,232 @@
+"""Lines between flat arrays and lanes: read, written, written past the caches, asked for.
+
+Lanes of float32 and float64 are kept as they are stored. 16-bit storage is given as integers, int16 for
+float16 and uint16 for bfloat16, and is widened to float32 in registers; storing rounds to nearest even.
+Indices count elements; a line may begin anywhere, but `stream` wants a multiple of LINE bytes. `count` lanes
+of a line are read or written, those behind them read as 0.
+"""
+
+import platform
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from layernorm_backward.kernels import half
+from layernorm_backward.kernels.lanes import LINE, Lanes, first_lanes, join, split, vector
+
+_BYTE, _INT16, _INT32 = (ir.IntType(bits) for bits in (8, 16, 32))
+_FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
+_STORED = {types.float64: _DOUBLE, types.float32: _FLOAT, types.int16: _INT16, types.uint16: _INT16}
+_NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16"}
+
+
+def as_stored(array: NDArray) -> NDArray:
+    """The array as the functions here take it: 16-bit floating point as integers."""
+    return array.view({"float16": np.int16, "bfloat16": np.uint16}.get(array.dtype.name, array.dtype))
+
+
+@intrinsic
+def load(typingctx, x, start, stride, count, like):
+    """Lines at start, start + stride, ... of flat x, one for each row of `like`."""
+
+    def emit(context, builder, signature, arguments):
+        places = _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows)
+        lines = [
+            half.widen(context, builder, _load(builder, place, x.dtype, like.width, arguments[3]), x.dtype)
+            for place in places
+        ]
+        return join(builder, lines)
+
+    return like(x, start, stride, count, like), emit
+
+
+@intrinsic
+def store(typingctx, values, x, start, stride, count):
+    """Write lines at start, start + stride, ... of flat x, rounded to its dtype."""
+
+    def emit(context, builder, signature, arguments):
+        places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
+        rounded = half.narrow(context, builder, arguments[0], x.dtype)
+        for place, line in zip(places, split(builder, rounded, values.rows), strict=True):
+            _store(builder, line, place, x.dtype, arguments[4])
+        return context.get_dummy_value()
+
+    return types.void(values, x, start, stride, count), emit
+
+
+@intrinsic
+def stream(typingctx, values, x, start, stride):
+    """`store` of whole lines at multiples of LINE bytes, past the caches; `fence` when all are written."""
+
+    def emit(context, builder, signature, arguments):
+        places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
+        rounded = half.narrow(context, builder, arguments[0], x.dtype)
+        for place, line in zip(places, split(builder, rounded, values.rows), strict=True):
+            pointer = builder.bitcast(place, line.type.as_pointer())
+            _past_the_caches(builder, builder.store(line, pointer, align=LINE))
+        return context.get_dummy_value()
+
+    return types.void(values, x, start, stride), emit
+
+
+@intrinsic
+def stream_as_stored(typingctx, source, target, start):
+    """Copy a line, target[start:] = source[start:], past the caches; to a multiple of LINE bytes."""
+
+    def emit(context, builder, signature, arguments):
+        kind = ir.VectorType(_STORED[target.dtype], LINE * 8 // target.dtype.bitwidth)
+        places = [
+            builder.bitcast(
+                _places(context, builder, signature, arguments[k], k, arguments[2], None, 1)[0],
+                kind.as_pointer(),
+            )
+            for k in (0, 1)
+        ]
+        values = _aligned(builder.load(places[0]), source.dtype)
+        _past_the_caches(builder, builder.store(values, places[1], align=LINE))
+        return context.get_dummy_value()
+
+    return types.void(source, target, start), emit
+
+
+def _prefetch(for_writing):
+    arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
+
+    @intrinsic
+    def prefetch(typingctx, x, start, stride, like):
+        """Ask for the lines of `load` or `store`; they may lie outside of x."""
+
+        def emit(context, builder, signature, arguments):
+            ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
+            for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
+                line = builder.bitcast(place, _BYTE.as_pointer())
+                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (for_writing, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(x, start, stride, like), emit
+
+    return prefetch
+
+
+prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)
+
+
+@intrinsic
+def fence(typingctx):
+    """Order the streamed lines before whatever follows: sfence on x86, a full fence elsewhere."""
+
+    def emit(context, builder, signature, arguments):
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.sfence"), [])
+        else:
+            builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+@intrinsic
+def numbers(typingctx, values, first, like):
+    """values[first], values[first + 1], ...: numbers, one for each row of `like`."""
+    rows = Lanes(like.number, like.rows, 1)
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
+        return _aligned(builder.load(builder.bitcast(place, vector(rows).as_pointer())), like.number)
+
+    return rows(values, first, like), emit
+
+
+@intrinsic
+def put_numbers(typingctx, numbers, values, first):
+    """Write the numbers to values[first], values[first + 1], ..."""
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
+        _aligned(
+            builder.store(arguments[0], builder.bitcast(place, arguments[0].type.as_pointer())),
+            numbers.number,
+        )
+        return context.get_dummy_value()
+
+    return types.void(numbers, values, first), emit
+
+
+@intrinsic
+def line(typingctx, values, start, like):
+    """A line of a flat array of numbers as wide as a row of `like`: one row."""
+    one = Lanes(like.number, 1, like.width)
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
+        return _aligned(builder.load(builder.bitcast(place, vector(one).as_pointer())), like.number)
+
+    return one(values, start, like), emit
+
+
+@intrinsic
+def put_line(typingctx, lanes, values, start):
+    """Write one row of lanes to values[start:]."""
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
+        _aligned(
+            builder.store(arguments[0], builder.bitcast(place, arguments[0].type.as_pointer())), lanes.number
+        )
+        return context.get_dummy_value()
+
+    return types.void(lanes, values, start), emit
+
+
+@intrinsic
+def take(typingctx, counter):
+    """counter[0], which is one more afterwards; no two threads take the same."""
+
+    def emit(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.atomic_rmw("add", data, ir.Constant(data.type.pointee, 1), "monotonic")
+
+    return counter.dtype(counter), emit
+
+
+def _places(context, builder, signature, array, position, start, stride, rows):
+    """Pointers to elements start, start + stride, ... of the array argument at a position."""
+    data = context.make_array(signature.args[position])(context, builder, array).data
+    places = []
+    for _ in range(rows):
+        places.append(builder.gep(data, [start]))
+        start = start if stride is None else builder.add(start, stride)
+    return places
+
+
+def _aligned(access, number):
+    access.align = number.bitwidth // 8
+    return access
+
+
+def _past_the_caches(builder, written):
+    written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+
+
+def _load(builder, place, dtype, width, count):
+    line = ir.VectorType(_STORED[dtype], width)
+    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, width)
+    kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
+    name = f"llvm.masked.load.v{width}{_NAMES[line.element]}.p0"
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    align = ir.Constant(_INT32, dtype.bitwidth // 8)
+    return builder.call(function, [pointer, align, mask, ir.Constant(line, None)])
+
+
+def _store(builder, line, place, dtype, count):
+    kind = line.type
+    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, kind.count)
+    signature = ir.FunctionType(ir.VoidType(), [kind, pointer.type, _INT32, mask.type])
+    name = f"llvm.masked.store.v{kind.count}{_NAMES[kind.element]}.p0"
+    function = cgutils.get_or_insert_function(builder.module, signature, name)
+    builder.call(function, [line, pointer, ir.Constant(_INT32, dtype.bitwidth // 8), mask])

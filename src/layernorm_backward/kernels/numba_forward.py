@@ -1,0 +1,134 @@
+"""The forward arithmetic of numba_fused: a group of rows at a time, the sweeps of two groups in one loop.
+
+About a shift s (the mean of the row's first line), which stands in for the mean until it is known:
+
+    z = x - s     delta = mean(z)     var = mean(z**2) - delta**2     x_hat = (z - delta) * rstd
+
+Where the shift is more than a standard deviation off, the row is swept again about s + delta. Sweeps, sums
+and padded vectors are as in `numba_backward`.
+"""
+
+from numba import njit
+
+from layernorm_backward.kernels.lane_memory import (
+    line,
+    load,
+    prefetch,
+    prefetch_to_write,
+    put_numbers,
+    store,
+    stream,
+)
+from layernorm_backward.kernels.lanes import (
+    across,
+    choose,
+    exceeds,
+    fma,
+    height,
+    keep,
+    repeat,
+    root,
+    spread,
+    totals,
+    width,
+)
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, asked, whole_lines
+
+
+@njit(**INLINE)
+def _moment(x, at, j, hidden, count, shift, sums):
+    """Add line j of a group to its sums of z and z**2."""
+    z = keep(load(x, at + j, hidden, count, shift) - shift, count)
+    return sums[0] + z, fma(z, z, sums[1])
+
+
+@njit(**INLINE)
+def _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed):
+    """Write line j of a group's y."""
+    shift, delta, rstd = row
+    x_hat = (load(x, at + j, hidden, count, shift) - shift - delta) * rstd
+    result = fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
+    if streamed:
+        stream(result, y, at + j, hidden)
+    else:
+        store(result, y, at + j, hidden, count)
+
+
+@njit(**INLINE)
+def first_shift(x, i, hidden, like):
+    """The mean of the first line of each row of the group at row i; its first element where D is shorter."""
+    count = width(like) if hidden >= width(like) else 1
+    return totals(load(x, i * hidden, hidden, count, like) * spread(1 / count, like))
+
+
+@njit(**PLAIN)
+def forward_sums(rows, i, hidden, shift, like):
+    """The shift of the group at row i, and its sums of z and z**2."""
+    x, centre = rows[0], across(shift, like)
+    lanes, at = width(like), i * hidden
+    sums = (like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            block = _moment(x, at, j, hidden, lanes, centre, block)
+        if end % lanes:
+            block = _moment(x, at, end - end % lanes, hidden, end % lanes, centre, block)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    return shift, sums[0], sums[1]
+
+
+@njit(**INLINE)
+def _delta_and_variance(state, size):
+    delta = totals(state[1]) / size
+    return delta, totals(state[2]) / size - delta * delta
+
+
+@njit(**INLINE)
+def _statistics(rows, i, hidden, state, like):
+    """shift, delta and rstd of the group at row i, in all lanes of a row; its mean and rstd are written."""
+    eps, mean, rstd = rows[3], rows[5], rows[6]
+    shift = state[0]
+    size, none = spread(hidden, shift), spread(0, shift)
+    delta, var = _delta_and_variance(state, size)
+    if exceeds(delta * delta, var):
+        shift = choose(delta * delta, var, shift + delta, shift)
+        delta, var = _delta_and_variance(forward_sums(rows, i, hidden, shift, like), size)
+    var = choose(none - var, none, none, var)
+    scale = spread(1.0, shift) / root(var + spread(eps, shift))
+    put_numbers(shift + delta, mean, i)
+    put_numbers(scale, rstd, i)
+    return across(shift, like), across(delta, like), across(scale, like)
+
+
+@njit(**INLINE)
+def forward_group(rows, i, following, state, hidden, ahead, first, like):
+    """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
+
+    rows are x, gamma, beta, eps, y, mean, rstd.
+    """
+    x, gamma, beta, _, y, _, _ = rows
+    lanes, at, then = width(like), i * hidden, following * hidden
+    start_asked, turn, skip = asked(then, hidden, height(like), ahead)
+    head, tail = whole_lines(first, at, hidden, lanes)
+    row = _statistics(rows, i, hidden, state, like)
+    shift = first_shift(x, following, hidden, like)
+    centre, sums = across(shift, like), (like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        for j in range(start, end - lanes + 1, lanes):
+            if ahead:
+                prefetch(x, start_asked + j + (skip if j >= turn else 0), hidden, like)
+            block = _moment(x, then, j, hidden, lanes, centre, block)
+            if head + j < tail:
+                _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, first >= 0)
+        if end % lanes:
+            block = _moment(x, then, end - end % lanes, hidden, end % lanes, centre, block)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    if head or tail < hidden:
+        prefetch_to_write(y, at + EARLY * hidden, hidden, like)
+    for j, count in ((0, head), (tail, hidden - tail)):
+        if count:
+            _normalize(x, gamma, beta, y, at, j, hidden, count, row, False)
+    return shift, sums[0], sums[1]

@@ -1,0 +1,31 @@
+"""How numba_fused walks through rows: whole lines and parts of lines, and what is asked for ahead.
+
+x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked on line by line. A result
+goes past the caches in whole lines at multiples of LINE bytes, from element `first` of the array on, wherever
+a row begins; the parts of lines at a row's ends are stored as usual. `first` is -1 where all are.
+"""
+
+from numba import njit
+
+BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
+EARLY = 4  # rows before one that begins within a line, this line is asked for: stores wait in turn
+INLINE = {"forceinline": True, "error_model": "numpy"}
+PLAIN = {"error_model": "numpy"}
+
+
+@njit(**INLINE)
+def whole_lines(first, at, hidden, lanes):
+    """Columns between which the row at element `at` has whole lines to store."""
+    head = min((first - at) % lanes, hidden) if first >= 0 else 0
+    return head, head + (hidden - head) // lanes * lanes
+
+
+@njit(**INLINE)
+def asked(at, hidden, rows, ahead):
+    """start, turn and skip: what to ask for while the group of `rows` rows at element `at` is read.
+
+    At column j that is element start + j, and from column `turn` on `skip` more: a group's rows are read side
+    by side, so behind the end of a row comes the same row of the next group. `ahead` counts columns.
+    """
+    groups, columns = ahead // hidden, ahead % hidden
+    return at + groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden
