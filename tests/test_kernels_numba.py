@@ -1,5 +1,8 @@
 """numba_fused: the same bits for any number of threads; errors that grow neither with kappa nor N."""
 
+import shutil
+from pathlib import Path
+
 import numba
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from layernorm_backward import inputs, oracle
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_fused, numba_plan, numba_walk
+from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk
 
 EPS = 1e-5
 
@@ -161,3 +164,23 @@ def test_lanes_before_a_row_add_nothing_to_the_sums():
     dx, dgamma, dbeta = numba_fused.backward(dy, saved, out=out, plan=plan)
     assert np.array_equal(dgamma, np.zeros(40)) and np.array_equal(dbeta, np.full(40, 8))
     assert np.isfinite(dx).all()
+
+
+def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
+    """Numba looks at the file of a compiled function, and not at those of the functions in it."""
+    folder = Path(numba_chunks.__file__).parent
+    for path in folder.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    before = numba_chunks.checksum(folder)
+    assert numba_chunks.checksum(tmp_path) == before
+    for name in ("lanes", "lane_memory", "half", "numba_walk", "numba_forward", "numba_backward"):
+        with (tmp_path / f"{name}.py").open("a") as file:
+            file.write("#")
+        after = numba_chunks.checksum(tmp_path)
+        assert after != before, name
+        before = after
+    compiled = numba_chunks.passes("float32")
+    for function in compiled:
+        assert [cell.cell_contents for cell in function.py_func.__closure__] == [
+            numba_chunks.checksum(folder)
+        ]

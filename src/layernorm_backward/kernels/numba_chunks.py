@@ -6,8 +6,10 @@ nor the rows in a group change a bit. A thread takes one piece of neighbouring c
 `work_sharing`, and one pipeline runs through a piece.
 """
 
+import zlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
@@ -92,32 +94,36 @@ def _backward_task(rows, sums, chunks, levels, part, how, recentre):
         _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, one, one)
 
 
-def _backward(
-    dy,
-    x,
-    mean,
-    rstd,
-    gamma,
-    dx,
-    sums,
-    levels,
-    parts,
-    pieces,
-    counter,
-    block,
-    hidden,
-    group,
-    ahead,
-    first,
-    recentre,
-):
-    rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
-    for task in prange(parts.shape[0]):
-        piece = take(counter)
-        while piece + 1 < pieces.size:
-            chunks = pieces[piece], pieces[piece + 1]
-            _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
+def _backward(sources):
+    def backward(
+        dy,
+        x,
+        mean,
+        rstd,
+        gamma,
+        dx,
+        sums,
+        levels,
+        parts,
+        pieces,
+        counter,
+        block,
+        hidden,
+        group,
+        ahead,
+        first,
+        recentre,
+    ):
+        _ = sources
+        rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
+        for task in prange(parts.shape[0]):
             piece = take(counter)
+            while piece + 1 < pieces.size:
+                chunks = pieces[piece], pieces[piece + 1]
+                _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
+                piece = take(counter)
+
+    return backward
 
 
 def _add_chunks(sums):
@@ -157,14 +163,18 @@ def _forward_task(rows, i, end, how):
     fence()
 
 
-def _forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first):
-    rows, units = (x, gamma, beta, eps, y, mean, rstd), pieces[-1]
-    for _ in prange(tasks):
-        piece = take(counter)
-        while piece + 1 < pieces.size:
-            i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-            _forward_task(rows, i, end, (hidden, group, ahead, first))
+def _forward(sources):
+    def forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first):
+        _ = sources
+        rows, units = (x, gamma, beta, eps, y, mean, rstd), pieces[-1]
+        for _ in prange(tasks):
             piece = take(counter)
+            while piece + 1 < pieces.size:
+                i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
+                _forward_task(rows, i, end, (hidden, group, ahead, first))
+                piece = take(counter)
+
+    return forward
 
 
 _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
@@ -202,7 +212,18 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 3))
     given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *shared, *[count] * 5)
     backward = types.void(*given, types.boolean if recentre else types.none)
-    return Passes(_compile(forward)(_forward), _compile(backward)(_backward))
+    sources = checksum(Path(__file__).parent)
+    return Passes(_compile(forward)(_forward(sources)), _compile(backward)(_backward(sources)))
+
+
+def checksum(folder: Path) -> int:
+    """Of the modules that a pass is compiled from; not 0.
+
+    Numba's cache looks at this file only, and at what a function has in its closure: that is this number, so
+    that a change of any of them compiles anew.
+    """
+    names = sorted(path for pattern in ("lane*.py", "half.py", "numba_*.py") for path in folder.glob(pattern))
+    return 1 + zlib.crc32(b"".join(path.read_bytes() for path in names))
 
 
 @cache
