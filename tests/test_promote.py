@@ -107,6 +107,18 @@ def test_parts_of_the_full_study_are_promoted_beside_the_whole_run(run, archive)
     }
 
 
+def test_a_large_table_of_the_full_study_is_left_out_and_told(run, archive, monkeypatch, capsys):
+    full = run.rename(run.with_name("full"))
+    sizes = {path.stem: path.stat().st_size for path in (full / "tables").glob("*.csv")}
+    monkeypatch.setattr("layernorm_backward.promote.MOST_BYTES", sizes["variance"])
+    folder = promote(full, "some-machine", archive)
+    kept = {stem for stem, size in sizes.items() if size <= sizes["variance"]} & set(EXPERIMENTS)
+    large = max(sizes, key=sizes.__getitem__)
+    assert "variance" in kept and large not in kept
+    assert {path.stem for path in folder.glob("*.csv")} == kept
+    assert f"left out: {full / 'tables' / large}.csv" in capsys.readouterr().err
+
+
 def test_a_full_study_without_tables_is_refused(tmp_path, archive):
     with pytest.raises(ValueError, match="holds no table; run the study full, or parts of it, first"):
         promote(tmp_path / "full", "some-machine", archive)

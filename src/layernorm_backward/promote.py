@@ -5,7 +5,8 @@ results/archive/<machine>/provenance.json                machine, date, commit, 
 results/archive/<machine>/timing_cpu.png                 the figure that the README shows
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
-there are promoted. A table that was itself taken from the archive is left out.
+there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. A
+table that was itself taken from the archive is left out.
 """
 
 import json
@@ -24,6 +25,7 @@ from layernorm_backward.record import commit
 FIGURE = "timing_cpu"
 WHOLE, IN_PARTS = "paper", "full"
 STUDIES = (WHOLE, IN_PARTS)
+MOST_BYTES = 5_000_000  # of a table of the study full
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
@@ -60,12 +62,20 @@ def _tables(results: Path, parts: bool) -> list[Path]:
     """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
     stems = study.stems(results.name) if parts else (*study.stems(results.name), "claims")
     found = [results / "tables" / f"{stem}.csv" for stem in stems]
-    found = [path for path in found if path.exists()] if parts else found
+    found = [path for path in found if path.exists() and _small(path)] if parts else found
     if not found:
         raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
     for path in found:
         tables.read(path)
     return [path for path in found if "archived" not in tables.read_meta(path)]
+
+
+def _small(path: Path) -> bool:
+    """Whether a table of the study full has at most MOST_BYTES; one that has more is told."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        print(f"left out: {path}, {size / 1e6:.1f} MB; allowed: {MOST_BYTES / 1e6:g} MB", file=sys.stderr)
+    return size <= MOST_BYTES
 
 
 def _provenance(study_name: str, machine: str, files: list[Path]) -> dict[str, Any]:
