@@ -134,53 +134,26 @@ def fence(typingctx):
 def numbers(typingctx, values, first, like):
     """values[first], values[first + 1], ...: numbers, one for each row of `like`."""
     rows = Lanes(like.number, like.rows, 1)
-
-    def emit(context, builder, signature, arguments):
-        (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
-        return _aligned(builder.load(builder.bitcast(place, vector(rows).as_pointer())), like.number)
-
-    return rows(values, first, like), emit
+    return rows(values, first, like), _reading(rows)
 
 
 @intrinsic
 def put_numbers(typingctx, numbers, values, first):
     """Write the numbers to values[first], values[first + 1], ..."""
-
-    def emit(context, builder, signature, arguments):
-        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
-        _aligned(
-            builder.store(arguments[0], builder.bitcast(place, arguments[0].type.as_pointer())),
-            numbers.number,
-        )
-        return context.get_dummy_value()
-
-    return types.void(numbers, values, first), emit
+    return types.void(numbers, values, first), _writing(numbers)
 
 
 @intrinsic
 def line(typingctx, values, start, like):
     """A line of a flat array of numbers as wide as a row of `like`: one row."""
     one = Lanes(like.number, 1, like.width)
-
-    def emit(context, builder, signature, arguments):
-        (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
-        return _aligned(builder.load(builder.bitcast(place, vector(one).as_pointer())), like.number)
-
-    return one(values, start, like), emit
+    return one(values, start, like), _reading(one)
 
 
 @intrinsic
 def put_line(typingctx, lanes, values, start):
     """Write one row of lanes to values[start:]."""
-
-    def emit(context, builder, signature, arguments):
-        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
-        _aligned(
-            builder.store(arguments[0], builder.bitcast(place, arguments[0].type.as_pointer())), lanes.number
-        )
-        return context.get_dummy_value()
-
-    return types.void(lanes, values, start), emit
+    return types.void(lanes, values, start), _writing(lanes)
 
 
 @intrinsic
@@ -202,6 +175,28 @@ def _places(context, builder, signature, array, position, start, stride, rows):
         places.append(builder.gep(data, [start]))
         start = start if stride is None else builder.add(start, stride)
     return places
+
+
+def _reading(lanes):
+    """Code for (values, start, ...): lanes from neighbouring elements, in the dtype of the lanes."""
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
+        return _aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
+
+    return emit
+
+
+def _writing(lanes):
+    """Code for (lanes, values, start): what `_reading` reads."""
+
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
+        pointer = builder.bitcast(place, vector(lanes).as_pointer())
+        _aligned(builder.store(arguments[0], pointer), lanes.number)
+        return context.get_dummy_value()
+
+    return emit
 
 
 def _aligned(access, number):
