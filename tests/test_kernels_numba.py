@@ -184,3 +184,15 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         assert [cell.cell_contents for cell in function.py_func.__closure__] == [
             numba_chunks.checksum(folder)
         ]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("ahead", [1, 4, 5, 23])
+def test_what_is_asked_for_is_what_is_read_so_many_columns_later(rows, ahead):
+    hidden, first = 5, 3
+    start, turn, skip = numba_walk.asked.py_func(first * rows * hidden, hidden, rows, ahead)
+    for column in range(hidden):
+        groups, later = divmod(column + ahead, hidden)
+        for row in range(rows):
+            asked = start + column + (skip if column >= turn else 0) + row * hidden
+            assert asked == ((first + groups) * rows + row) * hidden + later
