@@ -1,11 +1,13 @@
 """numba_fused: the same bits for any number of threads; errors that grow neither with kappa nor N."""
 
+import re
 import shutil
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from numba import njit
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.aligned import aligned_empty
@@ -190,9 +192,28 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
 @pytest.mark.parametrize("ahead", [1, 4, 5, 23])
 def test_what_is_asked_for_is_what_is_read_so_many_columns_later(rows, ahead):
     hidden, first = 5, 3
-    start, turn, skip = numba_walk.asked.py_func(first * rows * hidden, hidden, rows, ahead)
+    start, turn, skip = numba_walk.asked.py_func(hidden, rows, ahead)
     for column in range(hidden):
         groups, later = divmod(column + ahead, hidden)
         for row in range(rows):
-            asked = start + column + (skip if column >= turn else 0) + row * hidden
-            assert asked == ((first + groups) * rows + row) * hidden + later
+            asked = start + column + (skip if column >= turn else 0)
+            assert (first * rows + row) * hidden + asked == ((first + groups) * rows + row) * hidden + later
+
+
+def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
+    """Each change of such a count waits for all stores before it, and threads change the same one."""
+
+    @njit(error_model="numpy")
+    def both(x, row, vector, result, sums, parts, group):
+        numba_chunks._forward_task((x, vector, vector, 0.0, result, row, row), 0, 4, (16, group, 0, -1))
+        rows = x, x, row, row, vector, result
+        numba_chunks._backward_task(rows, sums, (0, 1), sums, parts, (4, 16, group, 0, -1), True)
+
+    numbers = [np.ones(shape, np.float32) for shape in (64, 4, 16, 64, (1, 32), (2, 16))]
+    both(*numbers, 1)
+    (code,) = both.inspect_llvm().values()
+    functions = re.findall(
+        r"^define [^\n]*(?:_forward_rows|_backward_chunks).*?^}", code, re.DOTALL | re.MULTILINE
+    )
+    assert len(functions) == 6
+    assert not [function for function in functions if "@NRT_" in function]

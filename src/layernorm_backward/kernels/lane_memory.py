@@ -30,6 +30,20 @@ def as_stored(array: NDArray) -> NDArray:
 
 
 @intrinsic
+def elements(typingctx, array):
+    """A pointer to the elements of an array, which all functions here take in its place.
+
+    Numba counts who holds an array, at times in every call. Threads that share the array share the count, and
+    each change of it waits for all stores before it.
+    """
+
+    def emit(context, builder, signature, arguments):
+        return _data(context, builder, array, arguments[0])
+
+    return types.CPointer(array.dtype)(array), emit
+
+
+@intrinsic
 def load(typingctx, x, start, stride, count, like):
     """Lines at start, start + stride, ... of flat x, one for each row of `like`."""
 
@@ -161,15 +175,22 @@ def take(typingctx, counter):
     """counter[0], which is one more afterwards; no two threads take the same."""
 
     def emit(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        data = _data(context, builder, signature.args[0], arguments[0])
         return builder.atomic_rmw("add", data, ir.Constant(data.type.pointee, 1), "monotonic")
 
     return counter.dtype(counter), emit
 
 
+def _data(context, builder, kind, array):
+    """The first element of an array, or of what `elements` made of it."""
+    if isinstance(kind, types.CPointer):
+        return array
+    return context.make_array(kind)(context, builder, array).data
+
+
 def _places(context, builder, signature, array, position, start, stride, rows):
-    """Pointers to elements start, start + stride, ... of the array argument at a position."""
-    data = context.make_array(signature.args[position])(context, builder, array).data
+    """Pointers to elements start, start + stride, ... of the argument at a position."""
+    data = _data(context, builder, signature.args[position], array)
     places = []
     for _ in range(rows):
         places.append(builder.gep(data, [start]))

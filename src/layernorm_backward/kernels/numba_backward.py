@@ -28,14 +28,13 @@ from layernorm_backward.kernels.lanes import (
     add_products,
     add_rows,
     fma,
-    height,
     keep,
     repeat,
     spread,
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, asked, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, whole_lines
 
 
 @njit(**INLINE)
@@ -102,30 +101,47 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 
 @njit(**INLINE)
-def backward_group(rows, part, i, following, sums, hidden, ahead, first, recentre, like):
-    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
-    dy, x, mean, rstd, gamma, dx = rows
-    lanes, at, then = width(like), i * hidden, following * hidden
-    start_asked, turn, skip = asked(then, hidden, height(like), ahead)
-    head, tail = whole_lines(first, at, hidden, lanes)
-    row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
-    centre = across(numbers(mean, following, like), like)
+def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, recentre, like):
+    """Results of the group at element `at`, in whole lines, and the sums of that at element `then`."""
+    dy, x, _, _, gamma, dx = rows
+    hidden, early, head, tail = walk
+    lanes, written = width(like), tail - head
+    early, turn, skip = early
     sums = (like, like, like)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like, like)
         end = min(hidden, start + BLOCK * lanes)
-        for j in range(start, end - lanes + 1, lanes):
-            if ahead:
-                ask = start_asked + j + (skip if j >= turn else 0)
-                prefetch(x, ask, hidden, like)
-                prefetch(dy, ask, hidden, like)
+        whole = end - end % lanes
+        for j in range(start, min(whole, written), lanes):
+            ask = then + early + j + (skip if j >= turn else 0)
+            prefetch(x, ask, hidden, like)
+            prefetch(dy, ask, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
-            if head + j < tail:
-                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, lanes, row, first >= 0)
-        if end % lanes:
-            j, count = end - end % lanes, end % lanes
-            block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)
+            _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, lanes, row, streamed)
+        if max(start, written) < whole:
+            j = whole - lanes
+            block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
+        if whole < end:
+            block = _project(x, dy, gamma, then, whole, hidden, end - whole, centre, recentre, block)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
+    return sums
+
+
+@njit(**INLINE)
+def backward_group(rows, part, i, following, sums, hidden, early, first, recentre, like):
+    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
+    dy, x, mean, rstd, gamma, dx = rows
+    at, then = i * hidden, following * hidden
+    head, tail = whole_lines(first, at, hidden, width(like))
+    row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
+    centre = across(numbers(mean, following, like), like)
+    how = recentre, like
+    if first < 0:
+        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, 0, tail), False, *how)
+    elif head == 0:
+        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, 0, tail), True, *how)
+    else:
+        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, head, tail), True, *how)
     if head or tail < hidden:
         prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
     for j, count in ((0, head), (tail, hidden - tail)):

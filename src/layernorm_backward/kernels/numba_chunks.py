@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
-from layernorm_backward.kernels.lane_memory import fence, line, put_line, take
-from layernorm_backward.kernels.lanes import width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take
+from layernorm_backward.kernels.lanes import height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
-from layernorm_backward.kernels.numba_walk import PLAIN
+from layernorm_backward.kernels.numba_walk import PLAIN, asked
 
 _TILE = 512  # columns whose partial sums are added together
 
@@ -30,36 +30,38 @@ def _chunk_start(chunk, chunks, rows, block):
 
 
 @njit(**PLAIN)
-def _carry(levels, part, number, columns, like):
+def _carry(levels, running, number, columns, like):
     """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, as one adds 1 to a binary number."""
     top = 0
     while number >> top & 1:
         top += 1
     for which in range(2):
         for j in range(0, columns, width(like)):
-            sums = line(part[which], j, like)
+            sums, place = line(running[which], j, like), which * columns + j
             for level in range(top):
-                sums = sums + line(levels[level], which * columns + j, like)
-            put_line(sums, levels[top], which * columns + j)
-            put_line(like, part[which], j)
+                sums = sums + line(levels, 2 * columns * level + place, like)
+            put_line(sums, levels, 2 * columns * top + place)
+            put_line(like, running[which], j)
 
 
 @njit(**PLAIN)
-def _collect(levels, blocks, out, like):
-    """The sum of all blocks of a chunk, the sums of the fewest first."""
-    for j in range(0, out.size, width(like)):
-        sums = like
-        for level in range(levels.shape[0]):
+def _collect(levels, blocks, out, chunk, columns, like):
+    """Write the sum of all blocks of a chunk to its place in `out`, the sums of the fewest added first."""
+    for j in range(0, 2 * columns, width(like)):
+        sums, level = like, 0
+        while blocks >> level:
             if blocks >> level & 1:
-                sums = sums + line(levels[level], j, like)
-        put_line(sums, out, j)
+                sums = sums + line(levels, 2 * columns * level + j, like)
+            level += 1
+        put_line(sums, out, 2 * columns * chunk + j)
 
 
 @njit(**PLAIN)
-def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, like, one):
+def _backward_chunks(rows, sums, chunks, levels, running, shape, how, recentre, like, one):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
     block, hidden, group, ahead, first = how
-    count, whole = shape
+    count, whole, columns = shape
+    early, early_alone = asked(hidden, height(like), ahead), asked(hidden, 1, ahead)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     known = (like, like, like)
     if i + group <= end:
@@ -70,28 +72,33 @@ def _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, lik
             until = min(i + block, stop)
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
-                known = backward_group(rows, part, i, following, known, hidden, ahead, first, recentre, like)
+                known = backward_group(
+                    rows, running, i, following, known, hidden, early, first, recentre, like
+                )
                 i += group
             while i < until:
                 single = backward_sums(rows, i, hidden, recentre, one)
-                backward_group(rows, part, i, i, single, hidden, 0, first, recentre, one)
+                backward_group(rows, running, i, i, single, hidden, early_alone, first, recentre, one)
                 i += 1
-            _carry(levels, part, number, rows[4].size, one)
+            _carry(levels, running, number, columns, one)
             number += 1
-        _collect(levels, number, sums[chunk], one)
+        _collect(levels, number, sums, chunk, columns, one)
     fence()
 
 
 @njit(**PLAIN)
 def _backward_task(rows, sums, chunks, levels, part, how, recentre):
     part[:] = 0
-    one, shape, group = zeros1(rows[1]), (rows[2].size, sums.shape[0]), how[2]
+    dy, x, mean, rstd, gamma, dx = rows
+    held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
+    running, shape = (elements(part[0]), elements(part[1])), (mean.size, sums.shape[0], gamma.size)
+    sums, levels, one, group = elements(sums), elements(levels), zeros1(x), how[2]
     if group == 4:
-        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, zeros4(rows[1]), one)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, zeros4(x), one)
     elif group == 2:
-        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, zeros2(rows[1]), one)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, zeros2(x), one)
     else:
-        _backward_chunks(rows, sums, chunks, levels, part, shape, how, recentre, one, one)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, one, one)
 
 
 def _backward(sources):
@@ -143,11 +150,12 @@ def _add_chunks(sums):
 def _forward_rows(rows, i, end, how, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     hidden, group, ahead, first = how
+    early = asked(hidden, height(like), ahead)
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
             following = i + group if i + 2 * group <= end else i
-            state = forward_group(rows, i, following, state, hidden, ahead, first, like)
+            state = forward_group(rows, i, following, state, hidden, early, first, like)
             i += group
     return i
 
@@ -155,11 +163,13 @@ def _forward_rows(rows, i, end, how, like):
 @njit(**PLAIN)
 def _forward_task(rows, i, end, how):
     hidden, group, ahead, first = how
+    x, gamma, beta, eps, y, mean, rstd = rows
+    held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
     if group == 4:
-        i = _forward_rows(rows, i, end, how, zeros4(rows[0]))
+        i = _forward_rows(held, i, end, how, zeros4(x))
     elif group == 2:
-        i = _forward_rows(rows, i, end, how, zeros2(rows[0]))
-    _forward_rows(rows, i, end, (hidden, 1, ahead, first), zeros1(rows[0]))
+        i = _forward_rows(held, i, end, how, zeros2(x))
+    _forward_rows(held, i, end, (hidden, 1, ahead, first), zeros1(x))
     fence()
 
 

@@ -24,7 +24,6 @@ from layernorm_backward.kernels.lanes import (
     choose,
     exceeds,
     fma,
-    height,
     keep,
     repeat,
     root,
@@ -32,7 +31,7 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, asked, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, whole_lines
 
 
 @njit(**INLINE)
@@ -102,30 +101,47 @@ def _statistics(rows, i, hidden, state, like):
 
 
 @njit(**INLINE)
-def forward_group(rows, i, following, state, hidden, ahead, first, like):
+def _both_sweeps(rows, at, then, row, centre, walk, streamed, like):
+    """y of the group at element `at`, in whole lines, and the sums of that at element `then`."""
+    x, gamma, beta, _, y, _, _ = rows
+    hidden, early, head, tail = walk
+    lanes, written = width(like), tail - head
+    early, turn, skip = early
+    sums = (like, like)
+    for start in range(0, hidden, BLOCK * lanes):
+        block = (like, like)
+        end = min(hidden, start + BLOCK * lanes)
+        whole = end - end % lanes
+        for j in range(start, min(whole, written), lanes):
+            prefetch(x, then + early + j + (skip if j >= turn else 0), hidden, like)
+            block = _moment(x, then, j, hidden, lanes, centre, block)
+            _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, streamed)
+        if max(start, written) < whole:
+            block = _moment(x, then, whole - lanes, hidden, lanes, centre, block)
+        if whole < end:
+            block = _moment(x, then, whole, hidden, end - whole, centre, block)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    return sums
+
+
+@njit(**INLINE)
+def forward_group(rows, i, following, state, hidden, early, first, like):
     """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
 
     rows are x, gamma, beta, eps, y, mean, rstd.
     """
     x, gamma, beta, _, y, _, _ = rows
-    lanes, at, then = width(like), i * hidden, following * hidden
-    start_asked, turn, skip = asked(then, hidden, height(like), ahead)
-    head, tail = whole_lines(first, at, hidden, lanes)
+    at, then = i * hidden, following * hidden
+    head, tail = whole_lines(first, at, hidden, width(like))
     row = _statistics(rows, i, hidden, state, like)
     shift = first_shift(x, following, hidden, like)
-    centre, sums = across(shift, like), (like, like)
-    for start in range(0, hidden, BLOCK * lanes):
-        block = (like, like)
-        end = min(hidden, start + BLOCK * lanes)
-        for j in range(start, end - lanes + 1, lanes):
-            if ahead:
-                prefetch(x, start_asked + j + (skip if j >= turn else 0), hidden, like)
-            block = _moment(x, then, j, hidden, lanes, centre, block)
-            if head + j < tail:
-                _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, first >= 0)
-        if end % lanes:
-            block = _moment(x, then, end - end % lanes, hidden, end % lanes, centre, block)
-        sums = (sums[0] + block[0], sums[1] + block[1])
+    centre = across(shift, like)
+    if first < 0:
+        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, 0, tail), False, like)
+    elif head == 0:
+        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, 0, tail), True, like)
+    else:
+        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, head, tail), True, like)
     if head or tail < hidden:
         prefetch_to_write(y, at + EARLY * hidden, hidden, like)
     for j, count in ((0, head), (tail, hidden - tail)):

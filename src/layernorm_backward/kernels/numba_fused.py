@@ -20,8 +20,9 @@ from layernorm_backward.kernels.numba_chunks import add_chunks, passes
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
-HALF_A_PAGE = 2048  # bytes between dgamma and dbeta modulo a page: a load waits for a store just before it
-# at the same place modulo 4096
+PAGE = 4096  # bytes
+APART = 4 * PAGE  # at least, between sums that are added to all the time: processors ask for the pages behind
+# what they read, and would take them from the thread that writes there
 
 
 class Saved(NamedTuple):
@@ -120,7 +121,8 @@ def _scratch(
     """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, 2, more); not initialized."""
     blocks = -(-rows // plan.block)
     levels = max(1, (-(-blocks // plan.chunks)).bit_length())
-    apart = columns + (HALF_A_PAGE - columns * dtype.itemsize) % (2 * HALF_A_PAGE) // dtype.itemsize
+    # half a page modulo pages: a load waits for a store just before it at the same place modulo 4096
+    apart = columns + (APART + (PAGE // 2 - columns * dtype.itemsize) % PAGE) // dtype.itemsize
     shapes = (plan.chunks, 2 * columns), (tasks, levels, 2 * columns), (tasks, 2, apart)
     return tuple(aligned_empty(shape, dtype) for shape in shapes)
 

@@ -24,8 +24,8 @@ UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system do
 class Plan(NamedTuple):
     """What one call does.
 
-    group: rows worked on at a time, 1, 2 or 4. ahead: cache lines between what is read and what is asked for,
-    0 for none. stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
+    group: rows worked on at a time, 1, 2 or 4. ahead: cache lines between what is read and what is asked for.
+    stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
     own. block: rows whose dgamma and dbeta are added one after the other. recentre: whether the mean is
     re-centred; without, for measuring what it costs.
     """

@@ -17,15 +17,16 @@ PLAIN = {"error_model": "numpy"}
 def whole_lines(first, at, hidden, lanes):
     """Columns between which the row at element `at` has whole lines to store."""
     head = min((first - at) % lanes, hidden) if first >= 0 else 0
-    return head, head + (hidden - head) // lanes * lanes
+    return head, hidden - (hidden - head) % lanes
 
 
 @njit(**INLINE)
-def asked(at, hidden, rows, ahead):
-    """start, turn and skip: what to ask for while the group of `rows` rows at element `at` is read.
+def asked(hidden, rows, ahead):
+    """start, turn and skip: what to ask for while a group of `rows` rows is read, `ahead` columns early.
 
-    At column j that is element start + j, and from column `turn` on `skip` more: a group's rows are read side
-    by side, so behind the end of a row comes the same row of the next group. `ahead` counts columns.
+    At column j of the group at element i that is element i + start + j, and from column `turn` on `skip`
+    more: a group's rows are read side by side, so behind the end of a row comes the same row of the next
+    group.
     """
     groups, columns = ahead // hidden, ahead % hidden
-    return at + groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden
+    return groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden
