@@ -6,6 +6,7 @@ sweeps, one for its sums and one for its results. The second of one group runs i
 the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
 its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes.
 
+`ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. `part` (2, E
 or more) holds the running sums of dgamma and dbeta. A row's sums are added in the lanes of a line, BLOCK
 lines at a time; lanes are added in pairs.
@@ -101,50 +102,50 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, recentre, like):
+def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, ragged, recentre, like):
     """Results of the group at element `at`, in whole lines, and the sums of that at element `then`."""
     dy, x, _, _, gamma, dx = rows
-    hidden, early, head, tail = walk
-    lanes, written = width(like), tail - head
+    hidden, early, head, written = walk
     early, turn, skip = early
-    sums = (like, like, like)
+    lanes, sums = width(like), (like, like, like)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like, like)
         end = min(hidden, start + BLOCK * lanes)
-        whole = end - end % lanes
-        for j in range(start, min(whole, written), lanes):
+        whole = end if ragged is None else end - end % lanes
+        for j in range(start, end if ragged is None else min(whole, written), lanes):
             ask = then + early + j + (skip if j >= turn else 0)
             prefetch(x, ask, hidden, like)
             prefetch(dy, ask, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
             _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, lanes, row, streamed)
-        if max(start, written) < whole:
-            j = whole - lanes
-            block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
-        if whole < end:
-            block = _project(x, dy, gamma, then, whole, hidden, end - whole, centre, recentre, block)
+        if ragged is not None:
+            if max(start, written) < whole:
+                j = whole - lanes
+                block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
+            if whole < end:
+                j, count = whole, end - whole
+                block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
 
 @njit(**INLINE)
-def backward_group(rows, part, i, following, sums, hidden, early, first, recentre, like):
+def backward_group(rows, part, i, following, sums, hidden, early, first, ragged, recentre, like):
     """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
     dy, x, mean, rstd, gamma, dx = rows
     at, then = i * hidden, following * hidden
-    head, tail = whole_lines(first, at, hidden, width(like))
+    head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = across(numbers(mean, following, like), like)
-    how = recentre, like
+    walk, how = (hidden, early, head, tail - head), (ragged, recentre, like)
     if first < 0:
-        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, 0, tail), False, *how)
-    elif head == 0:
-        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, 0, tail), True, *how)
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, False, *how)
     else:
-        sums = _both_sweeps(rows, part, at, then, row, centre, (hidden, early, head, tail), True, *how)
-    if head or tail < hidden:
-        prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
-    for j, count in ((0, head), (tail, hidden - tail)):
-        if count:
-            _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, False)
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, True, *how)
+    if ragged is not None:
+        if head or tail < hidden:
+            prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
+        for j, count in ((0, head), (tail, hidden - tail)):
+            if count:
+                _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, False)
     return sums

@@ -30,6 +30,13 @@ def _chunk_start(chunk, chunks, rows, block):
 
 
 @njit(**PLAIN)
+def _ragged(how, one):
+    """Whether a row has a part of a line; such rows are worked on one by one."""
+    hidden, group, _, first = how[-4:]
+    return group == 1 and (hidden % width(one) != 0 or first > 0)
+
+
+@njit(**PLAIN)
 def _carry(levels, running, number, columns, like):
     """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, as one adds 1 to a binary number."""
     top = 0
@@ -57,7 +64,7 @@ def _collect(levels, blocks, out, chunk, columns, like):
 
 
 @njit(**PLAIN)
-def _backward_chunks(rows, sums, chunks, levels, running, shape, how, recentre, like, one):
+def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
     block, hidden, group, ahead, first = how
     count, whole, columns = shape
@@ -73,12 +80,12 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, recentre, 
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
                 known = backward_group(
-                    rows, running, i, following, known, hidden, early, first, recentre, like
+                    rows, running, i, following, known, hidden, early, first, ragged, recentre, like
                 )
                 i += group
             while i < until:
                 single = backward_sums(rows, i, hidden, recentre, one)
-                backward_group(rows, running, i, i, single, hidden, early_alone, first, recentre, one)
+                backward_group(rows, running, i, i, single, hidden, early_alone, first, ragged, recentre, one)
                 i += 1
             _carry(levels, running, number, columns, one)
             number += 1
@@ -92,13 +99,15 @@ def _backward_task(rows, sums, chunks, levels, part, how, recentre):
     dy, x, mean, rstd, gamma, dx = rows
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
     running, shape = (elements(part[0]), elements(part[1])), (mean.size, sums.shape[0], gamma.size)
-    sums, levels, one, group = elements(sums), elements(levels), zeros1(x), how[2]
-    if group == 4:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, zeros4(x), one)
-    elif group == 2:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, zeros2(x), one)
+    sums, levels, one = elements(sums), elements(levels), zeros1(x)
+    if _ragged(how, one):
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, True, recentre, one, one)
+    elif how[2] == 4:
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, zeros4(x), one)
+    elif how[2] == 2:
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, zeros2(x), one)
     else:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, recentre, one, one)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, one, one)
 
 
 def _backward(sources):
@@ -147,7 +156,7 @@ def _add_chunks(sums):
 
 
 @njit(**PLAIN)
-def _forward_rows(rows, i, end, how, like):
+def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     hidden, group, ahead, first = how
     early = asked(hidden, height(like), ahead)
@@ -155,7 +164,7 @@ def _forward_rows(rows, i, end, how, like):
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
             following = i + group if i + 2 * group <= end else i
-            state = forward_group(rows, i, following, state, hidden, early, first, like)
+            state = forward_group(rows, i, following, state, hidden, early, first, ragged, like)
             i += group
     return i
 
@@ -165,11 +174,15 @@ def _forward_task(rows, i, end, how):
     hidden, group, ahead, first = how
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
-    if group == 4:
-        i = _forward_rows(held, i, end, how, zeros4(x))
-    elif group == 2:
-        i = _forward_rows(held, i, end, how, zeros2(x))
-    _forward_rows(held, i, end, (hidden, 1, ahead, first), zeros1(x))
+    one, alone = zeros1(x), (hidden, 1, ahead, first)
+    if _ragged(how, one):
+        _forward_rows(held, i, end, how, True, one)
+    else:
+        if group == 4:
+            i = _forward_rows(held, i, end, how, None, zeros4(x))
+        elif group == 2:
+            i = _forward_rows(held, i, end, how, None, zeros2(x))
+        _forward_rows(held, i, end, alone, None, one)
     fence()
 
 

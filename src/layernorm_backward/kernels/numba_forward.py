@@ -101,50 +101,49 @@ def _statistics(rows, i, hidden, state, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, at, then, row, centre, walk, streamed, like):
+def _both_sweeps(rows, at, then, row, centre, walk, streamed, ragged, like):
     """y of the group at element `at`, in whole lines, and the sums of that at element `then`."""
     x, gamma, beta, _, y, _, _ = rows
-    hidden, early, head, tail = walk
-    lanes, written = width(like), tail - head
+    hidden, early, head, written = walk
     early, turn, skip = early
-    sums = (like, like)
+    lanes, sums = width(like), (like, like)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like)
         end = min(hidden, start + BLOCK * lanes)
-        whole = end - end % lanes
-        for j in range(start, min(whole, written), lanes):
+        whole = end if ragged is None else end - end % lanes
+        for j in range(start, end if ragged is None else min(whole, written), lanes):
             prefetch(x, then + early + j + (skip if j >= turn else 0), hidden, like)
             block = _moment(x, then, j, hidden, lanes, centre, block)
             _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, streamed)
-        if max(start, written) < whole:
-            block = _moment(x, then, whole - lanes, hidden, lanes, centre, block)
-        if whole < end:
-            block = _moment(x, then, whole, hidden, end - whole, centre, block)
+        if ragged is not None:
+            if max(start, written) < whole:
+                block = _moment(x, then, whole - lanes, hidden, lanes, centre, block)
+            if whole < end:
+                block = _moment(x, then, whole, hidden, end - whole, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
     return sums
 
 
 @njit(**INLINE)
-def forward_group(rows, i, following, state, hidden, early, first, like):
+def forward_group(rows, i, following, state, hidden, early, first, ragged, like):
     """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
 
     rows are x, gamma, beta, eps, y, mean, rstd.
     """
     x, gamma, beta, _, y, _, _ = rows
     at, then = i * hidden, following * hidden
-    head, tail = whole_lines(first, at, hidden, width(like))
+    head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
     row = _statistics(rows, i, hidden, state, like)
     shift = first_shift(x, following, hidden, like)
-    centre = across(shift, like)
+    walk, centre = (hidden, early, head, tail - head), across(shift, like)
     if first < 0:
-        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, 0, tail), False, like)
-    elif head == 0:
-        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, 0, tail), True, like)
+        sums = _both_sweeps(rows, at, then, row, centre, walk, False, ragged, like)
     else:
-        sums = _both_sweeps(rows, at, then, row, centre, (hidden, early, head, tail), True, like)
-    if head or tail < hidden:
-        prefetch_to_write(y, at + EARLY * hidden, hidden, like)
-    for j, count in ((0, head), (tail, hidden - tail)):
-        if count:
-            _normalize(x, gamma, beta, y, at, j, hidden, count, row, False)
+        sums = _both_sweeps(rows, at, then, row, centre, walk, True, ragged, like)
+    if ragged is not None:
+        if head or tail < hidden:
+            prefetch_to_write(y, at + EARLY * hidden, hidden, like)
+        for j, count in ((0, head), (tail, hidden - tail)):
+            if count:
+                _normalize(x, gamma, beta, y, at, j, hidden, count, row, False)
     return shift, sums[0], sums[1]

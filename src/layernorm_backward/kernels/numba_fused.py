@@ -101,11 +101,11 @@ def backward(
 def _how(plan: Plan, result: NDArray) -> tuple[int, int, int, int]:
     """D, rows in a group, elements to ask ahead, the element from which on whole lines are streamed or -1.
 
-    Where rows do not all begin at the same place within a line, they are worked on one by one.
+    Rows that have parts of lines are worked on one by one.
     """
     hidden, lanes = result.shape[-1], LINE // result.itemsize
     first = -result.ctypes.data % LINE // result.itemsize if plan.stream else -1
-    group = 1 if plan.stream and hidden % lanes else plan.group
+    group = 1 if hidden % lanes or first > 0 else plan.group
     return hidden, group, plan.ahead * lanes, first
 
 
