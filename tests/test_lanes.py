@@ -84,7 +84,7 @@ def convert(request):
     """Conversions by the processor's instructions, where it has them, and as on one that has none."""
     with pytest.MonkeyPatch.context() as changed:
         if request.param == "in integers":
-            changed.setattr(half, "instructions", lambda context: "")
+            changed.setattr(half, "instructions", lambda context: ())
         yield converters()
 
 

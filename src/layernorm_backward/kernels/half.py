@@ -5,6 +5,9 @@ where it has them, F16C or those of AArch64, else integer arithmetic with the sa
 function of the C compiler's library that not every machine has, and end the process where it is missing. A
 NaN of float16 keeps its sign and the upper bits of its payload and becomes a quiet one, either way; one of
 bfloat16 is widened bit by bit, and rounded to the quiet one of its sign, as by `ml_dtypes`.
+
+The instruction that rounds to bfloat16 (AVX512-BF16) takes subnormal numbers for 0 and keeps the payload of a
+NaN: lanes with either are rounded in integers.
 """
 
 from functools import partial
@@ -20,12 +23,28 @@ _TO_NEAREST = ir.Constant(_INT32, 0)  # of the conversion instructions of x86
 _POINT = 0x3F000000  # of 0.5, whose last place is that of a subnormal float16
 
 
-def instructions(context) -> str:
-    """Those by which the processor that is compiled for converts float16 itself, "" where there are none."""
+_SPECIAL = ir.Constant(_INT32, 0xA1)  # quiet NaN, subnormal, signalling NaN: classes of an x86 instruction
+
+
+class _Bfloat(ir.Type):
+    """LLVM's bfloat, for which llvmlite has no name."""
+
+    def _to_string(self):
+        return "bfloat"
+
+    def __eq__(self, other):
+        return isinstance(other, _Bfloat)
+
+    def __hash__(self):
+        return hash(_Bfloat)
+
+
+def instructions(context) -> tuple[str, ...]:
+    """The sets by which the processor that is compiled for converts 16 bits itself, the best first."""
     triple, _, features = context.codegen().magic_tuple()
     if triple.startswith(("aarch64", "arm64")):
-        return "aarch64"
-    return next((name for name in ("avx512f", "f16c") if f"+{name}" in features.split(",")), "")
+        return ("aarch64",)
+    return tuple(name for name in ("avx512bf16", "avx512f", "f16c") if f"+{name}" in features.split(","))
 
 
 def widen(context, builder, stored, dtype):
@@ -42,11 +61,10 @@ def widen(context, builder, stored, dtype):
 
 def narrow(context, builder, values, dtype):
     """float32 lanes rounded to a dtype; float32 and float64 as they are."""
-    if dtype == types.uint16:
-        return _to_bfloat16(builder, values)
-    if dtype != types.int16:
+    if dtype not in _NARROW:
         return values
-    return _TO_FLOAT16[instructions(context)](builder, values)
+    known = _NARROW[dtype]
+    return known[next((name for name in instructions(context) if name in known), "")](builder, values)
 
 
 def _from_float16(builder, stored):
@@ -119,11 +137,39 @@ def _to_bfloat16(builder, values):
     return _pick(builder, halves, halves, range(1, 2 * values.type.count, 2))
 
 
-_TO_FLOAT16 = {
-    "": _to_float16,
-    "aarch64": _to_float16_aarch64,
-    "avx512f": partial(_in_parts, most=16, convert=_to_float16_avx512),
-    "f16c": partial(_in_parts, most=8, convert=_to_float16_f16c),
+def _to_bfloat16_avx512(builder, values):
+    """16 lanes of each half of the result at a time, in integers where one of them is special."""
+    halves = [_pick(builder, values, values, lanes) for lanes in (range(16), range(16, 32))]
+    kind = ir.FunctionType(ir.VectorType(ir.IntType(1), 16), [halves[0].type, _INT32])
+    classify = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.fpclass.ps.512")
+    special = builder.or_(*(builder.call(classify, [half, _SPECIAL]) for half in halves))
+    result = _lanes(_INT16, values)
+    kind = ir.FunctionType(_lanes(_Bfloat(), values), [halves[0].type] * 2)
+    convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512bf16.cvtne2ps2bf16.512")
+    any_special = builder.icmp_unsigned("!=", builder.bitcast(special, _INT16), ir.Constant(_INT16, 0))
+    with builder.if_else(any_special, likely=False) as (rare, usual):
+        with rare:
+            in_integers, from_rare = _to_bfloat16(builder, values), builder.block
+        with usual:
+            rounded = builder.bitcast(builder.call(convert, halves[::-1]), result)
+            from_usual = builder.block
+    chosen = builder.phi(result)
+    chosen.add_incoming(in_integers, from_rare)
+    chosen.add_incoming(rounded, from_usual)
+    return chosen
+
+
+_NARROW = {
+    types.int16: {
+        "": _to_float16,
+        "aarch64": _to_float16_aarch64,
+        "avx512f": partial(_in_parts, most=16, convert=_to_float16_avx512),
+        "f16c": partial(_in_parts, most=8, convert=_to_float16_f16c),
+    },
+    types.uint16: {
+        "": _to_bfloat16,
+        "avx512bf16": partial(_in_parts, most=32, convert=_to_bfloat16_avx512),
+    },
 }
 
 
