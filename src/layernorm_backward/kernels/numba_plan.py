@@ -16,7 +16,7 @@ BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks 
 MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
-PAGE = 4096  # bytes: shorter rows are faster one by one
+PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 LONG = 32  # of so many rows that fill L2, several side by side are faster than one
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
@@ -61,14 +61,15 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
 
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; 16-bit rows side by side need more registers than there are."""
-    return (2, 16) if itemsize > 2 and PAGE <= row_bytes <= long else (1, 32)
+    return (2, 16) if itemsize > 2 and PAGE < row_bytes <= long else (1, 40)
 
 
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; statistics of several rows take the time of one."""
-    if row_bytes <= 512 or PAGE <= row_bytes <= long:
+    if PAGE <= row_bytes <= long:
         return 4, 16
-    return (1, 32) if itemsize > 2 and row_bytes < PAGE else (2, 16)
+    few_lines = itemsize == 2 and row_bytes < PAGE // 4
+    return (2, 16) if row_bytes > long or few_lines else (1, 40)
 
 
 def chunks(rows: int) -> int:
