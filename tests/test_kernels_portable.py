@@ -94,7 +94,7 @@ def aarch64_assembly(function, dtype: str, monkeypatch: pytest.MonkeyPatch) -> s
 def test_aarch64_has_an_instruction_for_all_of_it(dtype, monkeypatch):
     """Streaming stores as pairs, a full fence, conversions; no library is called, and only `fma` is fused."""
     monkeypatch.setattr(lane_memory.platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(half, "instructions", lambda context: "aarch64")
+    monkeypatch.setattr(half, "instructions", lambda context: ("aarch64",))
     code = aarch64_assembly(normalize, dtype, monkeypatch)
     words, registers = set(code.split()), {"float64": 4, "float32": 4}.get(dtype, 8)
     assert words >= {"stnp", "dmb", "prfm"}

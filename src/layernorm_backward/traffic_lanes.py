@@ -116,6 +116,10 @@ def height(like: Lanes) -> int:
     return like.rows
 
 
+def elements(array: NDArray) -> NDArray:
+    return array.reshape(-1)
+
+
 def load(x: NDArray, start: int, stride: int, count: int, like: Lanes) -> Lanes:
     places = _places(start, stride, like, count)
     _tally.read(_addresses(x, places))

@@ -21,7 +21,7 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
 PAGE = 4096  # bytes
-APART = 4 * PAGE  # at least, between sums that are added to all the time: processors ask for the pages behind
+APART = 2 * PAGE  # at least, between sums that are added to all the time: processors ask for the pages behind
 # what they read, and would take them from the thread that writes there
 
 
