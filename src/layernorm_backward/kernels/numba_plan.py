@@ -17,7 +17,7 @@ MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
-LONG = 32  # of so many rows that fill L2, several side by side are faster than one
+LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -54,7 +54,7 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     row_bytes = hidden * dtype.itemsize
     l2, last_level = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
-    group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG)
+    group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG[direction])
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     return Plan(group, ahead, stream, chunks(rows), block(rows))
 
