@@ -7,9 +7,9 @@ the next, so that memory is read and written all the time. In a turn of that loo
 its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
-gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. `part` (2, E
-or more) holds the running sums of dgamma and dbeta. A row's sums are added in the lanes of a line, BLOCK
-lines at a time; lanes are added in pairs.
+gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
+are given by their `elements`; `part` are those of the running sums of dgamma and of dbeta, (E,) or more. A
+row's sums are added in the lanes of a line, BLOCK lines at a time; lanes are added in pairs.
 """
 
 from numba import njit
