@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from layernorm_backward import inputs, oracle
+from layernorm_backward import inputs, oracle, streams, work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk
+from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
 
 EPS = 1e-5
 
@@ -173,19 +173,17 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
     folder = Path(numba_chunks.__file__).parent
     for path in folder.glob("*.py"):
         shutil.copy(path, tmp_path)
-    before = numba_chunks.checksum(folder)
-    assert numba_chunks.checksum(tmp_path) == before
+    before = before_all = sources.checksum()
+    assert sources.checksum(tmp_path) == before
     for name in ("lanes", "lane_memory", "half", "numba_walk", "numba_forward", "numba_backward"):
         with (tmp_path / f"{name}.py").open("a") as file:
             file.write("#")
-        after = numba_chunks.checksum(tmp_path)
+        after = sources.checksum(tmp_path)
         assert after != before, name
         before = after
-    compiled = numba_chunks.passes("float32")
-    for function in compiled:
-        assert [cell.cell_contents for cell in function.py_func.__closure__] == [
-            numba_chunks.checksum(folder)
-        ]
+    compiled = [(function, [before_all]) for function in numba_chunks.passes("float32")]
+    for function, held in [*compiled, (streams.streams(), [before_all, work_sharing.UNITS])]:
+        assert [cell.cell_contents for cell in function.py_func.__closure__] == held
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])

@@ -55,7 +55,7 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
 
     def run() -> None:
         threads = get_num_threads()
-        streams(
+        streams()(
             kind,
             *flat,
             scale,

@@ -6,6 +6,7 @@ of 16-bit storage, given as `lanes` takes it, is computed in float32 and rounded
 """
 
 import platform
+from collections.abc import Callable
 from functools import cache
 
 from numba import njit, prange
@@ -20,6 +21,7 @@ from layernorm_backward.kernels.lane_memory import (
     take,
 )
 from layernorm_backward.kernels.lanes import LINE, spread, width, zeros1
+from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.work_sharing import UNITS
 
 COPY_AHEAD, TRIAD_AHEAD = 32, 48  # lines asked for early beyond the cache, what was fastest
@@ -34,13 +36,13 @@ def non_temporal_missing() -> str:
     return f"no non-temporal store is known for the architecture {machine}"
 
 
-@njit(cache=True)
+@njit
 def _copy(a, b):
     for i in range(a.size):
         a[i] = b[i]
 
 
-@njit(cache=True)
+@njit
 def _copy_nt(a, b):
     like = zeros1(a)
     lanes = width(like)
@@ -57,7 +59,7 @@ def _scaled_sum(b, c, scale, i, count):
     return load(b, i, 0, count, scale) + scale * load(c, i, 0, count, scale)
 
 
-@njit(cache=True)
+@njit
 def _triad(a, b, c, s):
     scale = spread(s, zeros1(a))
     lanes = width(scale)
@@ -68,7 +70,7 @@ def _triad(a, b, c, s):
         store(_scaled_sum(b, c, scale, whole, a.size - whole), a, whole, 0, a.size - whole)
 
 
-@njit(cache=True)
+@njit
 def _triad_nt(a, b, c, s):
     scale = spread(s, zeros1(a))
     lanes = width(scale)
@@ -81,7 +83,7 @@ def _triad_nt(a, b, c, s):
     fence()
 
 
-@njit(cache=True)
+@njit
 def _part(operation, a, b, c, s):
     if operation == 0:
         _copy(a, b)
@@ -93,15 +95,26 @@ def _part(operation, a, b, c, s):
         _triad_nt(a, b, c, s)
 
 
-@njit(parallel=True, cache=True)
-def streams(operation, a, b, c, s, threads, pieces, counter):
-    """a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `work_sharing`."""
-    lanes = LINE // a.itemsize
-    lines = a.size // lanes
-    for _ in prange(threads):
-        piece = take(counter)
-        while piece + 1 < pieces.size:
-            start = pieces[piece] * lines // UNITS * lanes
-            end = pieces[piece + 1] * lines // UNITS * lanes if piece + 2 < pieces.size else a.size
-            _part(operation, a[start:end], b[start:end], c[start:end], s)
+def _streams(sources, units):
+    def streams(operation, a, b, c, s, threads, pieces, counter):
+        _ = sources
+        lanes = LINE // a.itemsize
+        lines = a.size // lanes
+        for _ in prange(threads):
             piece = take(counter)
+            while piece + 1 < pieces.size:
+                start = pieces[piece] * lines // units * lanes
+                end = pieces[piece + 1] * lines // units * lanes if piece + 2 < pieces.size else a.size
+                _part(operation, a[start:end], b[start:end], c[start:end], s)
+                piece = take(counter)
+
+    return streams
+
+
+@cache
+def streams() -> Callable[..., None]:
+    """streams(operation, a, b, c, s, threads, pieces, counter), compiled at its first call for a dtype.
+
+    a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `work_sharing`.
+    """
+    return njit(parallel=True, cache=True)(_streams(checksum(), UNITS))

@@ -6,10 +6,8 @@ nor the rows in a group change a bit. A thread takes one piece of neighbouring c
 `work_sharing`, and one pipeline runs through a piece.
 """
 
-import zlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
@@ -19,6 +17,7 @@ from layernorm_backward.kernels.lanes import height, width, zeros1, zeros2, zero
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
 from layernorm_backward.kernels.numba_walk import PLAIN, asked
+from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns whose partial sums are added together
 
@@ -235,18 +234,8 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 3))
     given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *shared, *[count] * 5)
     backward = types.void(*given, types.boolean if recentre else types.none)
-    sources = checksum(Path(__file__).parent)
+    sources = checksum()
     return Passes(_compile(forward)(_forward(sources)), _compile(backward)(_backward(sources)))
-
-
-def checksum(folder: Path) -> int:
-    """Of the modules that a pass is compiled from; not 0.
-
-    Numba's cache looks at this file only, and at what a function has in its closure: that is this number, so
-    that a change of any of them compiles anew.
-    """
-    names = sorted(path for pattern in ("lane*.py", "half.py", "numba_*.py") for path in folder.glob(pattern))
-    return 1 + zlib.crc32(b"".join(path.read_bytes() for path in names))
 
 
 @cache
