@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from layernorm_backward import figures, tables
 from layernorm_backward.__main__ import main
-from layernorm_backward.figures import style
+from layernorm_backward.figures import roofline, style
 from layernorm_backward.schemas import SCHEMAS
 
 KERNELS = ["reference", "compact", "overcached", "recentred", "numba_fused", "someone_elses"]
@@ -259,3 +259,14 @@ def test_written_files_are_the_same_byte_for_byte(tmp_path):
         written = (tmp_path / f"one{suffix}").read_bytes()
         assert len(written) > 1000
         assert written == (tmp_path / f"two{suffix}").read_bytes()
+
+
+def test_the_roofline_takes_the_bytes_of_the_size_that_was_timed():
+    """Stores go past the caches in large arrays only, so small ones have more bytes an element."""
+    key = {"kernel": "numba_fused", "direction": "forward", "dtype": "float32", "hidden": 1024}
+    timing = pd.DataFrame([key | {"rows": 1 << 18, "median_s": 1.0}])
+    model = [(1 << 8, 12), (1 << 10, 12), (1 << 18, 8)]
+    counted = key | {"operations_per_element": 9.0, "reason": ""}
+    traffic = pd.DataFrame([counted | {"rows": n, "modelled_bytes": n * 1024.0 * each} for n, each in model])
+    (point,) = roofline._points(timing, traffic).to_dict("records")
+    assert point["intensity"] == 9 / 8

@@ -54,7 +54,10 @@ def draw(ceiling_cpu: pd.DataFrame, timing_cpu: pd.DataFrame, traffic_cpu: pd.Da
 
 
 def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
-    """A shape of each kernel: of its largest that with D nearest to 1024; the model's operations, bytes."""
+    """A shape of each kernel: of its largest that with D nearest to 1024, with the model's operations, bytes.
+
+    Those of the size nearest to it: whether stores go past the caches, and so the bytes, depend on the size.
+    """
     if timing.empty or traffic.empty:
         return timing.iloc[:0]
     keys = ["kernel", "direction", "dtype"]
@@ -64,11 +67,11 @@ def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
     far = np.abs(np.log2(timing["hidden"].astype(float) / HIDDEN))
     timing = timing.loc[far.sort_values(kind="stable").index].drop_duplicates(keys)
     model = _panels.measured(traffic, "operations_per_element", "modelled_bytes")
-    model = model.assign(
-        bytes_per_element=model["modelled_bytes"] / (model["rows"] * model["hidden"]).astype(float)
-    )
-    model = model.groupby(keys, as_index=False)[["operations_per_element", "bytes_per_element"]].median()
-    points = timing.merge(model, on=keys)
+    size = (model["rows"] * model["hidden"]).astype(float)
+    model = model.assign(size=size, bytes_per_element=model["modelled_bytes"] / size)
+    points = timing.merge(model[[*keys, "operations_per_element", "bytes_per_element", "size"]], on=keys)
+    far = np.abs(np.log2((points["rows"] * points["hidden"]).astype(float) / points["size"]))
+    points = points.loc[far.sort_values(kind="stable").index].drop_duplicates(keys)
     elements = (points["rows"] * points["hidden"]).astype(float)
     return points.assign(
         intensity=points["operations_per_element"] / points["bytes_per_element"],
