@@ -81,11 +81,14 @@ def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(hidden):
     assert np.isfinite(dgamma).all()
 
 
-def test_chunks_depend_on_the_rows_only_and_keep_partial_sums_small():
-    for rows in (0, 1, 63, 64, 127, 128, 4096, 10**6):
-        chunks = numba_plan.chunks(rows)
-        assert 1 <= chunks <= max(1, min(rows / 32, 8), min(rows / 64, 64))
-    assert numba_plan.chunks(10**6) == 64
+@pytest.mark.parametrize("hidden", [1, 1024, 4096, 65536])
+def test_chunks_keep_partial_sums_small_and_several_threads_busy(hidden):
+    for rows in (0, 1, 16, 17, 63, 64, 127, 128, 4096, 10**6):
+        chunks = numba_plan.chunks(rows, hidden)
+        few = min(-(-rows // 16), 4) if hidden >= 4096 else 1
+        assert 1 <= chunks <= max(1, min(rows / 32, 8), min(rows / 64, 64), few)
+        assert chunks >= 2 or (rows < 64 and few < 2)
+    assert numba_plan.chunks(10**6, hidden) == 64
 
 
 def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
@@ -202,16 +205,17 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
     """Each change of such a count waits for all stores before it, and threads change the same one."""
 
     @njit(error_model="numpy")
-    def both(x, row, vector, result, sums, parts, group):
-        numba_chunks._forward_task((x, vector, vector, 0.0, result, row, row), 0, 4, (16, group, 0, -1))
+    def both(x, row, vector, result, sums, part, group, ragged):
+        how = 16, group, 0, -1
+        numba_chunks._forward_task((x, vector, vector, 0.0, result, row, row), 0, 4, how, ragged)
         rows = x, x, row, row, vector, result
-        numba_chunks._backward_task(rows, sums, (0, 1), sums, parts, (4, 16, group, 0, -1), True)
+        numba_chunks._backward_task(rows, sums, (0, 1), sums, part, (4, *how), ragged, True)
 
-    numbers = [np.ones(shape, np.float32) for shape in (64, 4, 16, 64, (1, 32), (2, 16))]
-    both(*numbers, 1)
+    numbers = [np.ones(shape, np.float32) for shape in (64, 4, 16, 64, (1, 32), 32 + numba_chunks.APART // 4)]
+    both(*numbers, 1, False)
     (code,) = both.inspect_llvm().values()
     functions = re.findall(
         r"^define [^\n]*(?:_forward_rows|_backward_chunks).*?^}", code, re.DOTALL | re.MULTILINE
     )
-    assert len(functions) == 6
+    assert len(functions) == 8
     assert not [function for function in functions if "@NRT_" in function]

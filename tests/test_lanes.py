@@ -20,6 +20,8 @@ from layernorm_backward.kernels import half
 from layernorm_backward.kernels.lane_memory import (
     as_stored,
     fence,
+    in_columns,
+    in_lanes,
     line,
     load,
     numbers,
@@ -32,6 +34,7 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import (
     across,
     add_products,
+    by_parity,
     fma,
     keep,
     totals,
@@ -160,6 +163,48 @@ def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
     assert np.array_equal(lines[1].reshape(2, row), pairs.repeat(row, axis=1))
     assert np.array_equal(lines[2], [7, *pairs[:, 0], *[7] * (2 * row - 3)])
     assert np.array_equal(lines[3], lines[1])
+
+
+def in_both_orders(x, count, copies, totalled):
+    """Two lines as they are and by parity: kept, written again, and added up."""
+
+    @njit
+    def in_order_of(like, x, copy, total):
+        row = x.size // 2
+        kept = keep(load(x, 0, row, row, like), count)
+        store(kept, copy, 0, row, row)
+        put_numbers(totals(kept), total, 0)
+
+    @njit
+    def both(x, copies, totalled):
+        in_order_of(zeros2(x), x, copies[0], totalled[0])
+        in_order_of(by_parity(zeros2(x), x), x, copies[1], totalled[1])
+
+    both(x, copies, totalled)
+
+
+@pytest.mark.parametrize("count", [1, 2, 17, 31, 32])
+@pytest.mark.parametrize("instructions", ["its own", "none"])
+def test_even_lanes_before_odd_ones_change_no_bit(count, instructions, monkeypatch):
+    if instructions == "none":
+        monkeypatch.setattr(half, "instructions", lambda context: ())
+    rng = np.random.default_rng(6)
+    x = (rng.normal(size=64) * 10.0 ** rng.integers(-3, 4, 64)).astype(ml_dtypes.bfloat16)
+    x[[3, 40]] = np.inf, 1e-40
+    copies, totalled = np.zeros((2, 64), x.dtype), np.zeros((2, 2), np.float32)
+    in_both_orders(as_stored(x), count, as_stored(copies), totalled)
+    kept = np.where(np.arange(64) % 32 < count, x, 0).astype(x.dtype).view(np.uint16)
+    assert np.array_equal(copies.view(np.uint16), [kept, kept])
+    assert np.array_equal(totalled[0], totalled[1]) and not np.isnan(totalled).any()
+
+
+def test_only_bfloat16_has_another_order_and_vectors_follow_it():
+    columns = np.arange(64)
+    for dtype in (np.dtype(np.float64), np.dtype(np.float32), SHORT["float16"]):
+        assert np.array_equal(in_lanes(columns, dtype, 64 // dtype.itemsize), columns)
+    ordered = in_lanes(columns, SHORT["bfloat16"], 32)
+    assert np.array_equal(ordered, [*range(0, 32, 2), *range(1, 32, 2), *range(32, 64, 2), *range(33, 64, 2)])
+    assert np.array_equal(in_columns(ordered, SHORT["bfloat16"], 32), columns)
 
 
 @njit

@@ -108,6 +108,18 @@ def _zeros(rows: int) -> Any:
 zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
 
 
+def by_parity(like: Lanes, x: NDArray) -> Lanes:
+    return like
+
+
+def in_lanes(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
+    return vector
+
+
+def in_columns(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
+    return vector
+
+
 def width(like: Lanes) -> int:
     return like.width
 

@@ -20,6 +20,7 @@ _INT16, _INT32, _FLOAT, _HALF = ir.IntType(16), ir.IntType(32), ir.FloatType(), 
 _BIAS = 112 << 23  # the exponent of float32 less that of float16, in place
 _TINY = 0x38800000  # float32 bits of the least normal float16, 2**-14
 _TO_NEAREST = ir.Constant(_INT32, 0)  # of the conversion instructions of x86
+_AS_SET = ir.Constant(_INT32, 4)  # the rounding that is set; nothing is rounded
 _POINT = 0x3F000000  # of 0.5, whose last place is that of a subnormal float16
 
 
@@ -47,24 +48,38 @@ def instructions(context) -> tuple[str, ...]:
     return tuple(name for name in ("avx512bf16", "avx512f", "f16c") if f"+{name}" in features.split(","))
 
 
-def widen(context, builder, stored, dtype):
-    """Lanes of a dtype as float32; those of float32 and float64 as they are."""
+def widen(context, builder, stored, dtype, parity=False):
+    """A line of a dtype as float32, bfloat16 by `parity` if asked; float32 and float64 as they are."""
+    if dtype == types.uint16 and parity:
+        return _halves_of_words(builder, stored)
     if dtype == types.uint16:
         bits = builder.zext(stored, _lanes(_INT32, stored))
         return builder.bitcast(builder.shl(bits, _all(bits, 16)), _lanes(_FLOAT, stored))
     if dtype != types.int16:
         return stored
-    if instructions(context):
+    known = instructions(context)
+    if "avx512f" in known:
+        return _in_parts(builder, stored, 16, _from_float16_avx512)
+    if known:
         return builder.fpext(builder.bitcast(stored, _lanes(_HALF, stored)), _lanes(_FLOAT, stored))
     return _from_float16(builder, stored)
 
 
-def narrow(context, builder, values, dtype):
-    """float32 lanes rounded to a dtype; float32 and float64 as they are."""
+def narrow(context, builder, values, dtype, parity=False):
+    """What `widen` gives, rounded to a dtype."""
     if dtype not in _NARROW:
         return values
-    known = _NARROW[dtype]
-    return known[next((name for name in instructions(context) if name in known), "")](builder, values)
+    known, lanes = _NARROW[dtype], values.type.count
+    rounded = known[next((name for name in instructions(context) if name in known), "")](builder, values)
+    in_order = [lane // 2 + lane % 2 * (lanes // 2) for lane in range(lanes)]
+    return _pick(builder, rounded, rounded, in_order) if parity else rounded
+
+
+def _halves_of_words(builder, stored):
+    """The even lanes of bfloat16, then the odd ones: the lower and the upper halves of words of 32 bits."""
+    words = builder.bitcast(stored, ir.VectorType(_INT32, stored.type.count // 2))
+    even, odd = builder.shl(words, _all(words, 16)), builder.and_(words, _all(words, -1 << 16))
+    return builder.bitcast(_pick(builder, even, odd, range(stored.type.count)), _lanes(_FLOAT, stored))
 
 
 def _from_float16(builder, stored):
@@ -109,6 +124,15 @@ def _in_parts(builder, values, most, convert):
     ends = (range(count // 2), range(count // 2, count))
     parts = (_in_parts(builder, _pick(builder, values, values, end), most, convert) for end in ends)
     return _pick(builder, *parts, range(count))
+
+
+def _from_float16_avx512(builder, stored):
+    """By vcvtph2ps: LLVM takes vcvtph2psx where there is one, which is half as slow again from memory."""
+    result, mask = _lanes(_FLOAT, stored), ir.IntType(16)
+    kind = ir.FunctionType(result, [stored.type, result, mask, _INT32])
+    convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.vcvtph2ps.512")
+    all_lanes, nothing = ir.Constant(mask, -1), ir.Constant(result, None)
+    return builder.call(convert, [stored, nothing, all_lanes, _AS_SET])
 
 
 def _to_float16_avx512(builder, values):

@@ -29,6 +29,20 @@ def as_stored(array: NDArray) -> NDArray:
     return array.view({"float16": np.int16, "bfloat16": np.uint16}.get(array.dtype.name, array.dtype))
 
 
+def in_lanes(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
+    """Lines of a vector (lines*lanes,) in the order of `lanes.by_parity` for x of a dtype."""
+    return vector.reshape(-1, lanes // 2, 2).swapaxes(1, 2).reshape(-1) if _parity(dtype) else vector
+
+
+def in_columns(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
+    """What `in_lanes` was given."""
+    return vector.reshape(-1, 2, lanes // 2).swapaxes(1, 2).reshape(-1) if _parity(dtype) else vector
+
+
+def _parity(dtype):
+    return dtype.name == "bfloat16"
+
+
 @intrinsic
 def elements(typingctx, array):
     """A pointer to the elements of an array, which all functions here take in its place.
@@ -50,7 +64,13 @@ def load(typingctx, x, start, stride, count, like):
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows)
         lines = [
-            half.widen(context, builder, _load(builder, place, x.dtype, like.width, arguments[3]), x.dtype)
+            half.widen(
+                context,
+                builder,
+                _load(builder, place, x.dtype, like.width, arguments[3]),
+                x.dtype,
+                like.parity,
+            )
             for place in places
         ]
         return join(builder, lines)
@@ -64,8 +84,9 @@ def store(typingctx, values, x, start, stride, count):
 
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
-        rounded = half.narrow(context, builder, arguments[0], x.dtype)
-        for place, line in zip(places, split(builder, rounded, values.rows), strict=True):
+        for place, line in zip(
+            places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
+        ):
             _store(builder, line, place, x.dtype, arguments[4])
         return context.get_dummy_value()
 
@@ -78,8 +99,9 @@ def stream(typingctx, values, x, start, stride):
 
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
-        rounded = half.narrow(context, builder, arguments[0], x.dtype)
-        for place, line in zip(places, split(builder, rounded, values.rows), strict=True):
+        for place, line in zip(
+            places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
+        ):
             pointer = builder.bitcast(place, line.type.as_pointer())
             _past_the_caches(builder, builder.store(line, pointer, align=LINE))
         return context.get_dummy_value()
@@ -160,7 +182,7 @@ def put_numbers(typingctx, numbers, values, first):
 @intrinsic
 def line(typingctx, values, start, like):
     """A line of a flat array of numbers as wide as a row of `like`: one row."""
-    one = Lanes(like.number, 1, like.width)
+    one = Lanes(like.number, 1, like.width, like.parity)
     return one(values, start, like), _reading(one)
 
 
@@ -179,6 +201,13 @@ def take(typingctx, counter):
         return builder.atomic_rmw("add", data, ir.Constant(data.type.pointee, 1), "monotonic")
 
     return counter.dtype(counter), emit
+
+
+def _rounded(context, builder, lanes, values, dtype):
+    """A line of storage for each row."""
+    return [
+        half.narrow(context, builder, row, dtype, lanes.parity) for row in split(builder, values, lanes.rows)
+    ]
 
 
 def _data(context, builder, kind, array):
@@ -231,7 +260,7 @@ def _past_the_caches(builder, written):
 
 def _load(builder, place, dtype, width, count):
     line = ir.VectorType(_STORED[dtype], width)
-    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, width)
+    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, range(width))
     kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
     name = f"llvm.masked.load.v{width}{_NAMES[line.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -241,7 +270,7 @@ def _load(builder, place, dtype, width, count):
 
 def _store(builder, line, place, dtype, count):
     kind = line.type
-    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, kind.count)
+    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, range(kind.count))
     signature = ir.FunctionType(ir.VoidType(), [kind, pointer.type, _INT32, mask.type])
     name = f"llvm.masked.store.v{kind.count}{_NAMES[kind.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, signature, name)

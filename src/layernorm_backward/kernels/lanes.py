@@ -22,11 +22,18 @@ _NAMES = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}
 
 
 class Lanes(types.Type):
-    """`width` lanes of float32 or float64 for each of `rows` rows."""
+    """`width` lanes of float32 or float64 for each of `rows` rows.
 
-    def __init__(self, number, rows, width):
-        self.number, self.rows, self.width = number, rows, width
-        super().__init__(f"Lanes({number}, {rows} x {width})")
+    `order` tells which element of a line each lane holds: 0, 1, 2, ... or all even ones before the odd ones.
+    """
+
+    def __init__(self, number, rows, width, parity=False):
+        self.number, self.rows, self.width, self.parity = number, rows, width, parity
+        super().__init__(f"Lanes({number}, {rows} x {width}{', even and odd' if parity else ''})")
+
+    @property
+    def order(self):
+        return [*range(0, self.width, 2), *range(1, self.width, 2)] if self.parity else [*range(self.width)]
 
 
 def vector(lanes: Lanes) -> ir.VectorType:
@@ -51,6 +58,17 @@ def _zeros(rows):
 
 
 zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
+
+
+@intrinsic
+def by_parity(typingctx, like, x):
+    """`like` for whole lines of x: of bfloat16, as `lane_memory` stores it, even elements before odd ones.
+
+    So they lie in words of 32 bits, whose halves are widened without a shuffle.
+    """
+    parity = x.dtype == types.uint16
+    lanes = Lanes(like.number, like.rows, like.width, parity)
+    return lanes(like, x), lambda context, builder, signature, arguments: arguments[0]
 
 
 @intrinsic
@@ -82,17 +100,19 @@ def spread(typingctx, value, like):
 
 @intrinsic
 def totals(typingctx, lanes):
-    """Numbers: the sum over the lanes of each row, added in pairs."""
+    """Numbers: the sum over each row, in pairs: the first half of its elements to the second, and so on."""
     numbers = Lanes(lanes.number, lanes.rows, 1)
 
     def emit(context, builder, signature, arguments):
-        sums = []
-        for line in split(builder, arguments[0], lanes.rows):
-            while (half := line.type.count // 2) > 0:
-                low, high = range(half), range(half, 2 * half)
-                line = builder.fadd(_shuffle(builder, line, low), _shuffle(builder, line, high))
-            sums.append(line)
-        return join(builder, sums)
+        lines, order = split(builder, arguments[0], lanes.rows), lanes.order
+        while (half := len(order) // 2) > 0:
+            kept = [element for element in order if element < half]
+            low, high = ([order.index(element + shift) for element in kept] for shift in (0, half))
+            lines = [
+                builder.fadd(_shuffle(builder, line, low), _shuffle(builder, line, high)) for line in lines
+            ]
+            order = kept
+        return join(builder, lines)
 
     return numbers(lanes), emit
 
@@ -110,10 +130,10 @@ def across(typingctx, numbers, like):
 
 @intrinsic
 def keep(typingctx, lanes, count):
-    """The first `count` lanes of each row, 0 in those behind them."""
+    """The first `count` elements of each row, 0 in the lanes of those behind them."""
 
     def emit(context, builder, signature, arguments):
-        kept = first_lanes(builder, arguments[1], lanes.width)
+        kept = first_lanes(builder, arguments[1], lanes.order)
         zero = context.get_constant_null(lanes)
         return builder.select(join(builder, [kept] * lanes.rows), arguments[0], zero)
 
@@ -231,10 +251,10 @@ def _call(builder, name, *arguments):
     )
 
 
-def first_lanes(builder, count, width):
-    """A mask of the first `count` of `width` lanes."""
-    lane = ir.Constant(ir.VectorType(count.type, width), list(range(width)))
-    return builder.icmp_signed("<", lane, splat(builder, count, width))
+def first_lanes(builder, count, order):
+    """A mask of the lanes that hold the first `count` elements."""
+    element = ir.Constant(ir.VectorType(count.type, len(order)), list(order))
+    return builder.icmp_signed("<", element, splat(builder, count, len(order)))
 
 
 def splat(builder, value, lanes):

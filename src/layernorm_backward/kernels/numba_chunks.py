@@ -13,26 +13,21 @@ from typing import NamedTuple
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take
-from layernorm_backward.kernels.lanes import height, width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import by_parity, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
 from layernorm_backward.kernels.numba_walk import PLAIN, asked
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns whose partial sums are added together
+APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
+# what they read, and would take them from the thread that writes there
 
 
 @njit(**PLAIN)
 def _chunk_start(chunk, chunks, rows, block):
     blocks = (rows + block - 1) // block
     return min(chunk * blocks // chunks * block, rows)
-
-
-@njit(**PLAIN)
-def _ragged(how, one):
-    """Whether a row has a part of a line; such rows are worked on one by one."""
-    hidden, group, _, first = how[-4:]
-    return group == 1 and (hidden % width(one) != 0 or first > 0)
 
 
 @njit(**PLAIN)
@@ -51,15 +46,17 @@ def _carry(levels, running, number, columns, like):
 
 
 @njit(**PLAIN)
-def _collect(levels, blocks, out, chunk, columns, like):
-    """Write the sum of all blocks of a chunk to its place in `out`, the sums of the fewest added first."""
-    for j in range(0, 2 * columns, width(like)):
-        sums, level = like, 0
-        while blocks >> level:
-            if blocks >> level & 1:
-                sums = sums + line(levels, 2 * columns * level + j, like)
-            level += 1
-        put_line(sums, out, 2 * columns * chunk + j)
+def _collect(levels, running, carried, out, chunk, columns, like):
+    """Write the sum of a chunk's last block and of those carried to `out`, the sums of the fewest first."""
+    for which in range(2):
+        for j in range(0, columns, width(like)):
+            sums, place, level = line(running[which], j, like), which * columns + j, 0
+            while carried >> level:
+                if carried >> level & 1:
+                    sums = sums + line(levels, 2 * columns * level + place, like)
+                level += 1
+            put_line(sums, out, 2 * columns * chunk + place)
+            put_line(like, running[which], j)
 
 
 @njit(**PLAIN)
@@ -86,27 +83,33 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
                 single = backward_sums(rows, i, hidden, recentre, one)
                 backward_group(rows, running, i, i, single, hidden, early_alone, first, ragged, recentre, one)
                 i += 1
-            _carry(levels, running, number, columns, one)
-            number += 1
-        _collect(levels, number, sums, chunk, columns, one)
+            if i < stop:
+                _carry(levels, running, number, columns, one)
+                number += 1
+        _collect(levels, running, number, sums, chunk, columns, one)
     fence()
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, how, recentre):
+def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
+    columns = gamma.size
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
-    running, shape = (elements(part[0]), elements(part[1])), (mean.size, sums.shape[0], gamma.size)
-    sums, levels, one = elements(sums), elements(levels), zeros1(x)
-    if _ragged(how, one):
+    running = elements(part[APART // part.itemsize :]), elements(part[part.size - columns :])
+    shape = mean.size, sums.shape[0], columns
+    sums, levels, one, group = elements(sums), elements(levels), zeros1(x), how[2]
+    whole = by_parity(one, x)
+    if ragged:
         _backward_chunks(held, sums, chunks, levels, running, shape, how, True, recentre, one, one)
-    elif how[2] == 4:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, zeros4(x), one)
-    elif how[2] == 2:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, zeros2(x), one)
+    elif group == 4:
+        four = by_parity(zeros4(x), x)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, four, whole)
+    elif group == 2:
+        two = by_parity(zeros2(x), x)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, two, whole)
     else:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, one, one)
+        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, whole, whole)
 
 
 def _backward(sources):
@@ -127,6 +130,7 @@ def _backward(sources):
         group,
         ahead,
         first,
+        ragged,
         recentre,
     ):
         _ = sources
@@ -135,7 +139,7 @@ def _backward(sources):
             piece = take(counter)
             while piece + 1 < pieces.size:
                 chunks = pieces[piece], pieces[piece + 1]
-                _backward_task(rows, sums, chunks, levels[task], parts[task], how, recentre)
+                _backward_task(rows, sums, chunks, levels[task], parts[task], how, ragged, recentre)
                 piece = take(counter)
 
     return backward
@@ -169,31 +173,33 @@ def _forward_rows(rows, i, end, how, ragged, like):
 
 
 @njit(**PLAIN)
-def _forward_task(rows, i, end, how):
+def _forward_task(rows, i, end, how, ragged):
     hidden, group, ahead, first = how
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
     one, alone = zeros1(x), (hidden, 1, ahead, first)
-    if _ragged(how, one):
+    if ragged:
         _forward_rows(held, i, end, how, True, one)
     else:
         if group == 4:
-            i = _forward_rows(held, i, end, how, None, zeros4(x))
+            i = _forward_rows(held, i, end, how, None, by_parity(zeros4(x), x))
         elif group == 2:
-            i = _forward_rows(held, i, end, how, None, zeros2(x))
-        _forward_rows(held, i, end, alone, None, one)
+            i = _forward_rows(held, i, end, how, None, by_parity(zeros2(x), x))
+        _forward_rows(held, i, end, alone, None, by_parity(one, x))
     fence()
 
 
 def _forward(sources):
-    def forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first):
+    def forward(
+        x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first, ragged
+    ):
         _ = sources
         rows, units = (x, gamma, beta, eps, y, mean, rstd), pieces[-1]
         for _ in prange(tasks):
             piece = take(counter)
             while piece + 1 < pieces.size:
                 i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-                _forward_task(rows, i, end, (hidden, group, ahead, first))
+                _forward_task(rows, i, end, (hidden, group, ahead, first), ragged)
                 piece = take(counter)
 
     return forward
@@ -205,14 +211,17 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 class Passes(NamedTuple):
     """The compiled passes of one storage dtype.
 
-    forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first)
+    forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first,
+        ragged)
     backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, pieces, counter, block, hidden, group, ahead,
-        first, recentre)
+        first, ragged, recentre)
 
     x, dy, dx, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
-    `numba_backward` pads them; sums (chunks, 2E), levels (tasks, n, 2E), parts (tasks, 2, E or more) of
-    dgamma first, then of dbeta, in the dtype of the sums. pieces and counter as in `work_sharing`. recentre
-    is True or None.
+    `numba_backward` pads them; sums (chunks, 2E) and levels (tasks, n, 2E) of dgamma first, then of dbeta,
+    and parts (tasks, 2E and more) with dgamma APART bytes behind its start and dbeta at its end, all in the
+    dtype of the sums. pieces and counter as in `work_sharing`. ragged: whether rows have parts of lines; they
+    are then worked on one by one, and lanes hold elements in their order. Where they do not, vectors are as
+    `lane_memory.in_lanes` gives them. recentre is True or None.
     """
 
     forward: Callable[..., None]
@@ -230,9 +239,24 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
     result, row, count = _array(stored, 1), _array(wide, 1), types.intp
     shared = _array(count, 1), _array(count, 1)
-    forward = types.void(flat, vector, vector, wide, result, row, row, count, *shared, *[count] * 4)
-    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 3))
-    given = (flat, flat, vector, vector, vector, result, sums, levels, parts, *shared, *[count] * 5)
+    forward = types.void(
+        flat, vector, vector, wide, result, row, row, count, *shared, *[count] * 4, types.boolean
+    )
+    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 2))
+    given = (
+        flat,
+        flat,
+        vector,
+        vector,
+        vector,
+        result,
+        sums,
+        levels,
+        parts,
+        *shared,
+        *[count] * 5,
+        types.boolean,
+    )
     backward = types.void(*given, types.boolean if recentre else types.none)
     sources = checksum()
     return Passes(_compile(forward)(_forward(sources)), _compile(backward)(_backward(sources)))

@@ -14,15 +14,24 @@ from numpy.typing import NDArray
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
-from layernorm_backward.kernels.lane_memory import as_stored
+from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import add_chunks, passes
+from layernorm_backward.kernels.numba_chunks import APART, add_chunks, passes
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
 PAGE = 4096  # bytes
-APART = 2 * PAGE  # at least, between sums that are added to all the time: processors ask for the pages behind
-# what they read, and would take them from the thread that writes there
+
+
+class _How(NamedTuple):
+    """Of `passes`: D, rows in a group, elements to ask ahead, the element from which on whole lines are
+    streamed or -1, and whether rows have parts of lines: those are worked on one by one."""
+
+    hidden: int
+    group: int
+    ahead: int
+    first: int
+    ragged: bool
 
 
 class Saved(NamedTuple):
@@ -52,7 +61,7 @@ def forward(
     mean, rstd = np.empty((2, rows), wide)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
     how = _how(plan, result)
-    vectors = (_padded(vector, wide, LINE // x.itemsize, how[-1]) for vector in (gamma, beta))
+    vectors = (_padded(vector, x.dtype, wide, how) for vector in (gamma, beta))
     shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
     passes(x.dtype.name).forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how)
     if result is not y:
@@ -73,7 +82,7 @@ def backward(
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
     result = dx if _plain(dx) else np.empty(dx.shape, dx.dtype)
     how = _how(plan, result)
-    vector = _padded(gamma, mean.dtype, LINE // x.itemsize, how[-1])
+    vector = _padded(gamma, x.dtype, mean.dtype, how)
     tasks, *shared = _shared(plan.chunks)
     sums, levels, parts = _scratch(plan, rows, tasks, vector.size, mean.dtype)
     statistics = mean.reshape(rows), rstd.reshape(rows)
@@ -94,19 +103,16 @@ def backward(
     if result is not dx:
         dx[...] = result
     add_chunks(mean.dtype.name)(sums)
-    dgamma[...], dbeta[...] = sums[0, :hidden], sums[0, vector.size : vector.size + hidden]
+    for vector, total in zip((dgamma, dbeta), sums[0].reshape(2, -1), strict=True):
+        vector[...] = (total if how.ragged else in_columns(total, x.dtype, LINE // x.itemsize))[:hidden]
     return dx, dgamma, dbeta
 
 
-def _how(plan: Plan, result: NDArray) -> tuple[int, int, int, int]:
-    """D, rows in a group, elements to ask ahead, the element from which on whole lines are streamed or -1.
-
-    Rows that have parts of lines are worked on one by one.
-    """
+def _how(plan: Plan, result: NDArray) -> _How:
     hidden, lanes = result.shape[-1], LINE // result.itemsize
     first = -result.ctypes.data % LINE // result.itemsize if plan.stream else -1
-    group = 1 if hidden % lanes or first > 0 else plan.group
-    return hidden, group, plan.ahead * lanes, first
+    ragged = hidden % lanes > 0 or first > 0
+    return _How(hidden, 1 if ragged else plan.group, plan.ahead * lanes, first, ragged)
 
 
 def _shared(units: int) -> tuple[int, NDArray, NDArray]:
@@ -118,20 +124,25 @@ def _shared(units: int) -> tuple[int, NDArray, NDArray]:
 def _scratch(
     plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, 2, more); not initialized."""
+    """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more); not initialized."""
     blocks = -(-rows // plan.block)
-    levels = max(1, (-(-blocks // plan.chunks)).bit_length())
+    carried = max(0, -(-blocks // plan.chunks) - 1)
     # half a page modulo pages: a load waits for a store just before it at the same place modulo 4096
-    apart = columns + (APART + (PAGE // 2 - columns * dtype.itemsize) % PAGE) // dtype.itemsize
-    shapes = (plan.chunks, 2 * columns), (tasks, levels, 2 * columns), (tasks, 2, apart)
+    pad = (PAGE // 2 - columns * dtype.itemsize) % PAGE
+    part = 2 * columns + (APART + pad) // dtype.itemsize
+    shapes = (plan.chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns), (tasks, part)
     return tuple(aligned_empty(shape, dtype) for shape in shapes)
 
 
-def _padded(vector: NDArray, wide: np.dtype, lanes: int, first: int) -> NDArray:
-    """A vector (D,) in the dtype of the sums, with zeros behind it as `numba_backward` wants them."""
-    more = lanes if first > 0 or (first == 0 and vector.size % lanes) else 0
+def _padded(vector: NDArray, dtype: np.dtype, wide: np.dtype, how: _How) -> NDArray:
+    """A vector (D,) in the dtype of the sums, as `numba_chunks` wants it for x of a dtype."""
+    lanes = LINE // dtype.itemsize
+    more = lanes if how.ragged and how.first >= 0 else 0
     padded = aligned_empty(-(-vector.size // lanes) * lanes + more, wide)
-    padded[: vector.size], padded[vector.size :] = vector, 0
+    if how.ragged:
+        padded[: vector.size], padded[vector.size :] = vector, 0
+    else:
+        padded[:] = in_lanes(vector, dtype, lanes)
     return padded
 
 

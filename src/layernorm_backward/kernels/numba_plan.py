@@ -1,8 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
-`chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N alone.
-`group`, `ahead` and `stream` change no bit; they come from what was fastest at a row's bytes, and from the
-sizes of the caches.
+`chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
+alone. `group`, `ahead` and `stream` change no bit; they come from what was fastest at a row's bytes, and from
+the sizes of the caches.
 """
 
 from functools import cache
@@ -13,6 +13,7 @@ import numpy as np
 from layernorm_backward import machine
 
 BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks for all threads
+WIDE = 4096  # columns from which fewer rows are worth a chunk: else few rows would keep one thread busy only
 MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
@@ -56,12 +57,13 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG[direction])
     stream = ARRAYS[direction] * rows * row_bytes > last_level
-    return Plan(group, ahead, stream, chunks(rows), block(rows))
+    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows))
 
 
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; 16-bit rows side by side need more registers than there are."""
-    return (2, 16) if itemsize > 2 and PAGE < row_bytes <= long else (1, 40)
+    most = long if itemsize > 2 else long // 8
+    return (2, 16) if PAGE < row_bytes <= most else (1, 40)
 
 
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
@@ -72,9 +74,12 @@ def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     return (2, 16) if row_bytes > long or few_lines else (1, 40)
 
 
-def chunks(rows: int) -> int:
-    """A power of two: a chunk has at least 64 rows where there are more than 8, 32 where there are less."""
-    wanted = max(min(rows // 32, 8), rows // 64, 1)
+def chunks(rows: int, hidden: int) -> int:
+    """A power of two: a chunk has at least 64 rows where there are more than 8, 32 where there are less.
+
+    Wide rows have a chunk for each block, up to 4.
+    """
+    wanted = max(min(rows // 32, 8), rows // 64, min(-(-rows // FEW), 4) if hidden >= WIDE else 0, 1)
     return min(1 << (wanted.bit_length() - 1), MOST_CHUNKS)
 
 
