@@ -20,7 +20,7 @@ from layernorm_backward.kernels.lane_memory import (
     stream_as_stored,
     take,
 )
-from layernorm_backward.kernels.lanes import LINE, spread, width, zeros1
+from layernorm_backward.kernels.lanes import LINE, by_parity, spread, width, zeros1
 from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.work_sharing import UNITS
 
@@ -61,7 +61,7 @@ def _scaled_sum(b, c, scale, i, count):
 
 @njit
 def _triad(a, b, c, s):
-    scale = spread(s, zeros1(a))
+    scale = spread(s, by_parity(zeros1(a), a))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
@@ -72,7 +72,7 @@ def _triad(a, b, c, s):
 
 @njit
 def _triad_nt(a, b, c, s):
-    scale = spread(s, zeros1(a))
+    scale = spread(s, by_parity(zeros1(a), a))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
