@@ -6,9 +6,10 @@ import time
 import numpy as np
 import pytest
 
-from layernorm_backward import inputs, machine
+from layernorm_backward import inputs, machine, stopwatch
 from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.experiments import _prepared, _shapes, timing_cpu
+from layernorm_backward.experiments._rounds import shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
 
@@ -24,6 +25,7 @@ ARGUMENTS = {
     "kernels": ["compact", "overcached", "numba_fused"],
     "threaded": ["numba_fused"],
     "sets": {"published": PUBLISHED},
+    "rounds": 1,
     "repeats": 2,
     "at_least": 2,
     "budget_s": 0.0,
@@ -85,6 +87,57 @@ def test_errors_are_small_and_saved_bytes_are_those_of_the_kernel(measured):
     compact = found[found["kernel"] == "compact"]
     assert set(compact["saved_bytes"]) == {tensor + row + vector}
     assert set(compact["saved_extra_bytes"]) == {tensor + row}
+
+
+def test_every_cell_is_timed_in_every_round():
+    seen, compare = [], stopwatch.compare
+
+    def noted(calls, **how):
+        seen.append((how["seed"], tuple(calls)))
+        return compare(calls, **how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(timing_cpu.stopwatch, "compare", noted)
+        changed = {"rounds": 2, "repeats": 5, "at_least": 5}
+        found, samples = timing_cpu.run(**ARGUMENTS | only("overcached", threads=[1]) | changed)
+    directions = [calls[0] for _, calls in seen]
+    assert directions == ["copy", "triad"] * 2
+    assert len({seed for seed, _ in seen}) == 2
+    repeated = samples.groupby(["direction", "name"])["repeat"].agg(list)
+    assert all(sorted(numbers) == [0, 1, 2, 3, 4] for numbers in repeated)
+    assert (found["repeats"] == 5).all()
+
+
+def test_a_kernel_that_is_wrong_in_any_round_has_no_time(monkeypatch):
+    runs = []
+
+    def wrong_later(dy, saved, out=None):
+        found = KERNELS["compact"].backward(dy, saved, out)
+        if dy.ndim > 2:
+            runs.append(1)
+            found[0][...] *= 1 + 0.001 * (len(runs) > 6)
+        return found
+
+    kernels = {"compact": dataclasses.replace(KERNELS["compact"], backward=wrong_later)}
+    monkeypatch.setattr(timing_cpu, "KERNELS", kernels)
+    changed = {"rounds": 2, "repeats": 2, "at_least": 2}
+    found, _ = timing_cpu.run(**ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed)
+    (row,) = found.to_dict("records")
+    assert row["reason"].startswith("wrong: an error of") and np.isnan(row["median_s"])
+
+
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_rounds_without_a_repetition_are_refused(rounds):
+    with pytest.raises(ValueError, match=rf"rounds is {rounds}; allowed: 1 to 2, the least repetitions"):
+        shares(rounds, 9, 2, 1.0, 0)
+
+
+def test_rounds_share_repetitions_and_seconds():
+    assert shares(3, 25, 7, 0.3, 10) == [
+        (9, 3, pytest.approx(0.1), 10),
+        (8, 2, pytest.approx(0.1), 11),
+        (8, 2, pytest.approx(0.1), 12),
+    ]
 
 
 def test_a_wrong_kernel_is_not_timed_and_the_row_says_why(monkeypatch):

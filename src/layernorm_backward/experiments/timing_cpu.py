@@ -6,6 +6,8 @@ NumPy kernels use one thread by nature: they have rows in the cells with one thr
 all, and there the baselines run beside them. A row is held against the roof with its own number of threads,
 with ordinary or non-temporal stores, whichever was faster.
 
+All cells are timed one after the other, and so again in each of several rounds (`_rounds`).
+
 Results go to preallocated arrays that were written before. What else a kernel allocates (NumPy's temporaries,
 saved tensors) belongs to its time.
 
@@ -15,9 +17,11 @@ noise is the cell's, and differs says whether the kernel's time differs from its
 `difference`.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from tqdm import tqdm
@@ -27,12 +31,14 @@ from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns, _roof, _shapes
 from layernorm_backward.experiments._prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
-from layernorm_backward.experiments._sets import Set, cells
+from layernorm_backward.experiments._rounds import Share, joined, shares
+from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.experiments._timed import together, too_many
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
+_FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "saved_scalars")
 
 
 def run(
@@ -40,6 +46,7 @@ def run(
     kernels: list[str],
     threaded: list[str],
     sets: dict[str, Set],
+    rounds: int,
     repeats: int,
     at_least: int,
     budget_s: float,
@@ -47,7 +54,7 @@ def run(
     error_limit_u: float,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel, cell and thread count; `budget_s` is for one cell.
+    """One row a kernel, cell and thread count; `repeats`, `at_least` and `budget_s` are for all its rounds.
 
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
@@ -55,60 +62,88 @@ def run(
     strangers = sorted(set(threaded) - set(kernels))
     if strangers:
         raise ValueError(f"threaded names {strangers}; allowed: {kernels}, the kernels of this config")
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     wanted = cells(sets, kernels, _shapes.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
-    rows, samples = [], []
-    for cell, counts in tqdm(wanted.items(), desc="timing_cpu", mininterval=1):
-        arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
+    found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
+    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
+    for share, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
         named = {name: kernel for name, kernel in chosen.items() if any(name in it for it in counts.values())}
+        arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
         looked_at = rows_looked_at(error_elements, cell.shape[-1])
         ready, refused = prepare(named, cell.direction, arrays, looked_at, error_limit_u)
+        found[cell].refused.update(refused)
+        found[cell].facts.update({name: _facts(one) for name, one in ready.items()})
         for count, names in counts.items():
-            keys = _columns.of_cell(cell, count)
-            own = [name for name in names if count == 1 or name in threaded]
-            rows += [keys | {"kernel": name, "reason": why} for name, why in _left_out(own, refused, count)]
-            timed = [] if too_many(count) else [name for name in own if name in ready]
-            if timed:
-                beside = [name for name in BASELINES if name in names and name in ready]
-                found = _timed(timed, beside, ready, keys, arrays, how)
-                rows += found[0]
-                samples.append(found[1])
+            timed = [name for name in names if name in ready and _is_timed(name, count, threaded)]
+            if not too_many(count) and any(_has_row(name, count, threaded) for name in timed):
+                found[cell].samples[count].append(_samples(timed, ready, cell, count, arrays, share))
         del ready
+    return _tables(wanted, found, threaded, seed)
+
+
+class _Found(NamedTuple):
+    """Of one cell: columns of its kernels but for times, why others are not timed, samples by threads."""
+
+    facts: dict[str, dict[str, Any]]
+    refused: dict[str, str]
+    samples: dict[int, list[pd.DataFrame]]
+
+
+def _tables(
+    wanted: Mapping[Cell, Counts], found: Mapping[Cell, _Found], threaded: list[str], seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows, samples = [], []
+    for cell, counts in wanted.items():
+        for count, names in counts.items():
+            keys, own = _columns.of_cell(cell, count), [it for it in names if _has_row(it, count, threaded)]
+            rows += _left_out(own, found[cell].refused, keys)
+            if parts := found[cell].samples[count]:
+                samples.append(_columns.with_keys(joined(parts), keys))
+                rows += _rows(own, found[cell], samples[-1], keys, seed)
     return table(rows, "timing_cpu"), together(samples)
 
 
-def _left_out(names: list[str], refused: Mapping[str, str], count: int) -> list[tuple[str, str]]:
-    reasons = [(name, too_many(count) or refused.get(name, "")) for name in names]
-    return [(name, reason) for name, reason in reasons if reason]
+def _has_row(name: str, count: int, threaded: list[str]) -> bool:
+    return count == 1 or name in threaded
 
 
-def _timed(
-    names: list[str],
-    beside: list[str],
-    ready: Mapping[str, Prepared],
-    cell: dict[str, Any],
-    arrays: Buffers,
-    how: dict[str, Any],
-) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    """Rows of `names`, and samples, of one cell."""
-    calls = _roof.with_noise(_roof.streams(cell["direction"], arrays), cell["residency"])
-    calls |= {name: ready[name].call for name in dict.fromkeys(names + beside)}
-    known_s = {name: ready[name].first_s for name in calls if name in ready}
-    lead = int(cell["residency"] == "cache")
-    with stopwatch.threads(cell["threads"]):
-        samples = stopwatch.compare(calls, lead=lead, warmup=0, known_s=known_s, **how)
-    rows = [cell | _row(name, ready[name], samples, cell, how["seed"]) for name in names]
-    return rows, _columns.with_keys(samples, cell)
+def _is_timed(name: str, count: int, threaded: list[str]) -> bool:
+    """Whether a kernel has a row, or is a baseline that runs beside those that have."""
+    return _has_row(name, count, threaded) or name in BASELINES
 
 
-def _row(
-    name: str, kernel: Prepared, samples: pd.DataFrame, cell: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
-    row = {"kernel": name, "error_u_max": kernel.error_u_max}
-    row |= {"saved_bytes": kernel.saved_bytes, "saved_extra_bytes": kernel.saved_extra_bytes}
-    row |= {"saved_arrays": kernel.saved_arrays, "saved_scalars": kernel.saved_scalars}
-    row |= _columns.of_call(cell, samples, name, seed)
+def _facts(kernel: Prepared) -> dict[str, Any]:
+    return {column: getattr(kernel, column) for column in _FACTS}
+
+
+def _left_out(names: list[str], refused: Mapping[str, str], keys: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of kernels that were not timed, or wrong in one of the rounds."""
+    reasons = {name: too_many(keys["threads"]) or refused.get(name, "") for name in names}
+    return [keys | {"kernel": name, "reason": reason} for name, reason in reasons.items() if reason]
+
+
+def _samples(
+    names: list[str], ready: Mapping[str, Prepared], cell: Cell, count: int, arrays: Buffers, share: Share
+) -> pd.DataFrame:
+    """Samples of one cell in one round."""
+    residency = _columns.of_cell(cell, count)["residency"]
+    calls = _roof.with_noise(_roof.streams(cell.direction, arrays), residency)
+    calls |= {name: ready[name].call for name in names}
+    known_s = {name: ready[name].first_s for name in names}
+    lead = int(residency == "cache")
+    with stopwatch.threads(count):
+        return stopwatch.compare(calls, lead=lead, warmup=0, known_s=known_s, **share._asdict())
+
+
+def _rows(
+    names: list[str], found: _Found, samples: pd.DataFrame, keys: dict[str, Any], seed: int
+) -> list[dict[str, Any]]:
+    timed = [name for name in names if name in found.facts and name not in found.refused]
+    return [keys | found.facts[name] | _row(name, samples, keys, seed) for name in timed]
+
+
+def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    row = {"kernel": name} | _columns.of_call(keys, samples, name, seed)
     fraction = Ratio(*(row["roof_fraction" + end] for end in ("", "_low", "_high")))
     row["differs"] = differs(fraction, row["noise"])
     for baseline in set(BASELINES) & set(samples["name"]):

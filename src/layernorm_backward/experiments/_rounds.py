@@ -1,0 +1,46 @@
+"""Repetitions in rounds: all cells are timed once after the other, and then again.
+
+What slows the machine for seconds then falls on some repetitions of a cell and not on all of them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pandas as pd
+
+
+class Share(NamedTuple):
+    """What `stopwatch.compare` does in one round."""
+
+    repeats: int
+    at_least: int
+    budget_s: float
+    seed: int
+
+
+def shares(rounds: int, repeats: int, at_least: int, budget_s: float, seed: int) -> list[Share]:
+    """The share of each round in the repetitions and the seconds of a cell; its order of calls is its own.
+
+    ValueError where a round would have no repetition.
+    """
+    if not 1 <= rounds <= min(repeats, at_least):
+        allowed = f"1 to {min(repeats, at_least)}, the least repetitions of a cell"
+        raise ValueError(f"rounds is {rounds}; allowed: {allowed}")
+    counts = zip(_split(repeats, rounds), _split(at_least, rounds), strict=True)
+    return [
+        Share(most, least, budget_s / rounds, seed + number) for number, (most, least) in enumerate(counts)
+    ]
+
+
+def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The samples of one cell from all rounds, their repetitions counted through."""
+    found, count = [], 0
+    for part in parts:
+        found.append(part.assign(repeat=part["repeat"] + count))
+        count += int(part["repeat"].max()) + 1
+    return pd.concat(found, ignore_index=True)
+
+
+def _split(count: int, rounds: int) -> list[int]:
+    """`count` in `rounds` parts as equal as can be, the larger ones first."""
+    return [count // rounds + (number < count % rounds) for number in range(rounds)]
