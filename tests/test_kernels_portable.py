@@ -46,9 +46,9 @@ def digest(dtype: str, one: bool, **environment: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("dtype", ["float16"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_smallest_vectors_give_the_same_bits(dtype, tmp_path):
-    """float16, since a processor without AVX-512 or AVX2 may lack its conversion as well."""
+    """16 bits, since a processor without AVX-512 or AVX2 may lack their conversions as well."""
     elsewhere = digest(dtype, one=True, NUMBA_CACHE_DIR=str(tmp_path), **SSE2)
     assert len(elsewhere) == 64
     assert elsewhere == digest(dtype, one=False)
