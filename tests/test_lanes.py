@@ -189,8 +189,8 @@ def test_even_lanes_before_odd_ones_change_no_bit(count, instructions, monkeypat
     if instructions == "none":
         monkeypatch.setattr(half, "instructions", lambda context: ())
     rng = np.random.default_rng(6)
-    x = (rng.normal(size=64) * 10.0 ** rng.integers(-3, 4, 64)).astype(ml_dtypes.bfloat16)
-    x[[3, 40]] = np.inf, 1e-40
+    x = (rng.normal(size=64) * 10.0 ** rng.uniform(-5, 0, 64)).astype(ml_dtypes.bfloat16)
+    x[40] = 1e-40
     copies, totalled = np.zeros((2, 64), x.dtype), np.zeros((2, 2), np.float32)
     in_both_orders(as_stored(x), count, as_stored(copies), totalled)
     kept = np.where(np.arange(64) % 32 < count, x, 0).astype(x.dtype).view(np.uint16)
