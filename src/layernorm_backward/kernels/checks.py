@@ -1,12 +1,13 @@
-"""What every kernel on the CPU refuses, and with which words: the input half of the kernel contract.
+"""What every kernel refuses, and with which words: the input half of the kernel contract.
 
 A wrong type or dtype raises TypeError, a wrong shape or value ValueError. Each message names the argument,
 its value, and what is allowed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,40 @@ ieee = np.errstate(over="ignore", invalid="ignore")
 Outputs = tuple[NDArray, NDArray, NDArray]
 
 
-def forward(x: NDArray, gamma: NDArray, beta: NDArray, eps: float, unsupported: Mapping[str, str]) -> float:
+class Arrays(NamedTuple):
+    """The arrays that a kernel takes: `allowed` names them, `belongs` tells them from other objects."""
+
+    allowed: str
+    belongs: Callable[[object], bool]
+    empty: Callable[..., Any]
+    contiguous: Callable[[Any], Any]
+    overlap: Callable[[Any, Any], bool]
+
+
+HOST = Arrays(
+    allowed="numpy.ndarray (this kernel runs on the CPU)",
+    belongs=lambda value: isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix),
+    empty=np.empty,
+    contiguous=np.ascontiguousarray,
+    overlap=np.may_share_memory,
+)
+
+
+def forward(
+    x: NDArray,
+    gamma: NDArray,
+    beta: NDArray,
+    eps: float,
+    unsupported: Mapping[str, str],
+    arrays: Arrays = HOST,
+) -> float:
     """Check x (..., D), gamma (D,), beta (D,) and eps; returns eps as a float."""
-    _array("x", x)
+    _array("x", x, arrays)
     _storage_dtype(x.dtype, unsupported)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ValueError(f"x has shape {x.shape}; allowed: (..., D) with D >= 1")
     for name, vector in (("gamma", gamma), ("beta", beta)):
-        _array(name, vector)
+        _array(name, vector, arrays)
         if vector.shape != x.shape[-1:]:
             raise ValueError(f"{name} has shape {vector.shape}; allowed: {x.shape[-1:]}, the last axis of x")
     allowed = (x.dtype,) if x.dtype.itemsize > 2 else (x.dtype, np.dtype(np.float32))
@@ -37,9 +64,9 @@ def forward(x: NDArray, gamma: NDArray, beta: NDArray, eps: float, unsupported: 
     return _eps(eps, sum_dtype(x.dtype))
 
 
-def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype) -> None:
+def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Arrays = HOST) -> None:
     """Check dy against the shape and dtype of the x that the forward pass has seen."""
-    _array("dy", dy)
+    _array("dy", dy, arrays)
     if dy.shape != shape:
         raise ValueError(f"dy has shape {dy.shape}; allowed: {shape}, as x in the forward pass")
     if dy.dtype != dtype:
@@ -47,19 +74,24 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def output(
-    name: str, out: NDArray | None, shape: tuple[int, ...], dtype: np.dtype, inputs: Iterable[NDArray]
+    name: str,
+    out: NDArray | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    inputs: Iterable[NDArray],
+    arrays: Arrays = HOST,
 ) -> NDArray:
     """`out` when it is fit to be written (and lies apart from all inputs), or a new array when it is None."""
     if out is None:
-        return np.empty(shape, dtype)
-    _array(name, out)
+        return arrays.empty(shape, dtype)
+    _array(name, out, arrays)
     if out.shape != shape:
         raise ValueError(f"{name} has shape {out.shape}; allowed: {shape}")
     if out.dtype != dtype:
         raise TypeError(f"{name} has dtype {out.dtype}; allowed: {dtype}")
-    if not out.flags.writeable:
+    if not getattr(out.flags, "writeable", True):  # CuPy has no read-only arrays
         raise ValueError(f"{name} is read-only; allowed: an array that can be written")
-    if any(np.may_share_memory(out, other) for other in inputs):
+    if any(arrays.overlap(out, other) for other in inputs):
         raise ValueError(f"{name} overlaps another array of the call; allowed: memory of its own")
     return out
 
@@ -70,6 +102,7 @@ def gradients(
     dtype: np.dtype,
     gamma_dtype: np.dtype,
     inputs: Iterable[NDArray],
+    arrays: Arrays = HOST,
 ) -> Outputs:
     """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones."""
     if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
@@ -83,14 +116,14 @@ def gradients(
         ("out dbeta", shape[-1:], gamma_dtype),
     )
     for array, (name, its_shape, its_dtype) in zip(given, wanted, strict=True):
-        made.append(output(name, array, its_shape, its_dtype, taken))
+        made.append(output(name, array, its_shape, its_dtype, taken, arrays))
         taken.append(made[-1])
     return tuple(made)
 
 
-def _array(name: str, value: object) -> None:
-    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray | np.matrix):
-        raise TypeError(f"{name} is {_kind(value)}; allowed: numpy.ndarray (this kernel runs on the CPU)")
+def _array(name: str, value: object, arrays: Arrays) -> None:
+    if not arrays.belongs(value):
+        raise TypeError(f"{name} is {_kind(value)}; allowed: {arrays.allowed}")
 
 
 def _kind(value: object) -> str:

@@ -1,0 +1,216 @@
+// The backward pass: dx, and of dgamma and dbeta a partial sum a block, in one read of dy and x.
+#pragma once
+#include "formulas.cuh"
+#include "ring.cuh"
+#include "team.cuh"
+
+// What a thread keeps through all rows: gamma, and its sums of dy*x_hat and dy.
+template <class T, class M>
+struct Columns {
+    using A = sum_t<T>;
+    A gamma[M::chunks][LANES<T>], dgamma[M::chunks][LANES<T>], dbeta[M::chunks][LANES<T>];
+
+    template <class G>
+    DEVICE Columns(const Share<T, M>& share, const G* vector) {
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            load_vector<T>(vector, share.span(c), gamma[c]);
+#pragma unroll
+            for (int e = 0; e < LANES<T>; ++e) dgamma[c][e] = dbeta[c][e] = 0;
+        }
+    }
+
+    // Adds chunk c of a row to the sums of z, g and g*z.
+    DEVICE void project(int c, const Span<T>& span, Quad x, Quad dy, A mean, A* sums) const {
+        A xs[LANES<T>], dys[LANES<T>];
+        numbers<M, T>(x, span, mean, xs);
+        numbers<M, T>(dy, span, 0, dys);
+#pragma unroll
+        for (int e = 0; e < LANES<T>; ++e) {
+            const A z = xs[e] - mean, g = rounded_product(gamma[c][e], dys[e]);
+            sums[0] += z;
+            sums[1] += g;
+            sums[2] = multiply_add(g, z, sums[2]);
+        }
+    }
+
+    // Writes chunk c of a row's dx, and adds the row to the sums over rows.
+    DEVICE void differentiate(int c, const Span<T>& span, Quad x, Quad dy, const Coefficients<A>& row, T* dx) {
+        A xs[LANES<T>], dys[LANES<T>], results[LANES<T>];
+        numbers<M, T>(x, span, row.mean, xs);
+        numbers<M, T>(dy, span, 0, dys);
+#pragma unroll
+        for (int e = 0; e < LANES<T>; ++e) {
+            const A x_hat = multiply_add(xs[e] - row.mean, row.rstd, row.offset);
+            const A g = rounded_product(gamma[c][e], dys[e]);
+            results[e] = multiply_add(row.slope, x_hat, g + row.shift) * row.rstd;
+            dgamma[c][e] = multiply_add(dys[e], x_hat, dgamma[c][e]);
+            dbeta[c][e] += dys[e];
+        }
+        store_chunk<M, T>(dx, span, results);
+    }
+};
+
+// Sums over columns of one block, to row block_index() of partials: dgamma (hidden,), then dbeta.
+template <class T, class M>
+DEVICE void store_sums(const Share<T, M>& share, const sum_t<T> (&sums)[M::chunks][LANES<T>], sum_t<T>* to) {
+    using A = sum_t<T>;
+    if constexpr (M::teams == 1) {
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty()) continue;
+            if constexpr (M::ragged) {
+#pragma unroll
+                for (int e = 0; e < LANES<T>; ++e) {
+                    if (span.holds(e)) to[span.column + e] = sums[c][e];
+                }
+            } else {
+#pragma unroll
+                for (int q = 0; q < LANES<T> / LANES<A>; ++q) {
+                    A part[LANES<A>];
+#pragma unroll
+                    for (int e = 0; e < LANES<A>; ++e) part[e] = sums[c][q * LANES<A> + e];
+                    *reinterpret_cast<Quad*>(to + span.column + q * LANES<A>) = pack<A>(part);
+                }
+            }
+        }
+    } else {
+        SHARED(A, held, M::threads * M::chunks * LANES<T>);
+        const int columns = M::team * M::chunks * LANES<T>;
+        A* mine = held + thread_index() / M::team * columns;
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+#pragma unroll
+            for (int e = 0; e < LANES<T>; ++e) {
+                if (span.holds(e)) mine[span.column + e] = sums[c][e];
+            }
+        }
+        block_barrier();
+        for (int column = thread_index(); column < share.hidden; column += M::threads) {
+            A total = 0;
+            for (int team = 0; team < M::teams; ++team) total += held[team * columns + column];
+            to[column] = total;
+        }
+        block_barrier();
+    }
+}
+
+// Rows in registers: a team loads M::rows rows, then works on them.
+template <class T, class M>
+DEVICE void walk_registers(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
+                           const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
+    using A = sum_t<T>;
+    MEETING(A, M, meeting);
+    const A part = A(1) / share.hidden;
+    const int64 teams = team_count<M>(), stride = teams * M::rows;
+    for (int64 first = 0; first < rows; first += stride) {
+        share.compute_anew();
+        Quad xs[M::rows][M::chunks], dys[M::rows][M::chunks];
+        A means[M::rows], rstds[M::rows], sums[3 * M::rows];
+#pragma unroll
+        for (int r = 0; r < M::rows; ++r) {
+            const int64 i = first + r * teams + team_index<M>();
+            means[r] = i < rows ? mean[i] : A(0);
+            rstds[r] = i < rows ? rstd[i] : A(0);
+            sums[3 * r] = sums[3 * r + 1] = sums[3 * r + 2] = 0;
+#pragma unroll
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty() || i >= rows) continue;
+                xs[r][c] = load_chunk<M>(x, x.row(i), span);
+                dys[r][c] = load_chunk<M>(dy, dy.row(i), span);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < M::rows; ++r) {
+            const int64 i = first + r * teams + team_index<M>();
+#pragma unroll
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty() || i >= rows) continue;
+                columns.project(c, span, xs[r][c], dys[r][c], means[r], sums + 3 * r);
+            }
+        }
+        meeting.add(sums);
+        share.compute_anew();
+#pragma unroll
+        for (int r = 0; r < M::rows; ++r) {
+            const int64 i = first + r * teams + team_index<M>();
+            const Coefficients<A> row(means[r], rstds[r], sums + 3 * r, part);
+#pragma unroll
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty() || i >= rows) continue;
+                columns.differentiate(c, span, xs[r][c], dys[r][c], row, dx + i * share.hidden);
+            }
+        }
+    }
+}
+
+// Rows in a ring of stages, from which each thread reads its chunks twice.
+template <class T, class M>
+DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
+                      const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows, int stages, int slot) {
+    using A = sum_t<T>;
+    static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
+    MEETING(A, M, meeting);
+    const A part = A(1) / share.hidden;
+    const int64 stride = team_count<M>(), first = team_index<M>();
+    const Slices<T, M> slices[2] = {{x, share, first}, {dy, share, first}};
+    Ring<T, M, 2> ring(slices, stages, slot);
+    if (thread_index() == 0) {
+        for (int s = 0; s < stages && first + s * stride < rows; ++s) ring.fill(s, first + s * stride);
+    }
+    A next_mean = first < rows ? mean[first] : A(0), next_rstd = first < rows ? rstd[first] : A(0);
+    for (int64 i = first; i < rows; i += stride) {
+        const A its_mean = next_mean, its_rstd = next_rstd;
+        if (i + stride < rows) {
+            next_mean = mean[i + stride];
+            next_rstd = rstd[i + stride];
+        }
+        share.compute_anew();
+        ring.wait();
+        const T *xs = ring.local(0), *dys = ring.local(1);
+        A sums[3] = {0, 0, 0};
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty()) continue;
+            columns.project(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), its_mean, sums);
+        }
+        meeting.add(sums);
+        share.compute_anew();
+        const int64 ahead = i + (stages - 1) * stride;
+        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+        const Coefficients<A> row(its_mean, its_rstd, sums, part);
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty()) continue;
+            columns.differentiate(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), row,
+                                  dx + i * share.hidden);
+        }
+        ring.advance();
+    }
+}
+
+// dy, x, dx (rows, hidden); mean, rstd (rows,); gamma (hidden,); partials (teams, 2, hidden) with a row for each
+// block, or for each cluster. team_count() is a multiple of the number of phases that rows have.
+template <class T, class G, class M>
+KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
+                   sum_t<T>* partials, int64 rows, int hidden, int stages, int slot) {
+    const Share<T, M> share(hidden, phase_of(dx + static_cast<int64>(team_index<M>()) * hidden));
+    Columns<T, M> columns(share, gamma);
+    const Array<T> dys(dy, rows, hidden), xs(x, rows, hidden);
+    if constexpr (M::ring) {
+        walk_ring(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
+    } else {
+        walk_registers(share, columns, dys, xs, mean, rstd, dx, rows);
+    }
+    sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
+    store_sums<T, M>(share, columns.dgamma, to);
+    store_sums<T, M>(share, columns.dbeta, to + hidden);
+    if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
+}

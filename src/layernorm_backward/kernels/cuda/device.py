@@ -1,0 +1,99 @@
+"""An NVIDIA GPU by CuPy: the current device, and the kernels compiled for it by NVRTC.
+
+CuPy keeps what was compiled in its own cache on disk. Nothing here imports CuPy until a kernel is asked for.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from layernorm_backward.kernels.checks import Arrays
+from layernorm_backward.kernels.cuda.machine import SOURCES, Launch, Program
+from layernorm_backward.kernels.cuda.plan import Hardware
+
+OLDEST = (8, 0)  # compute capability
+HOPPER = (9, 0)
+OPTIONS = ("--std=c++17", "-default-device")
+_NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+PORTABLE_CLUSTER = 8
+
+
+class Device:
+    """The GPU that is current in CuPy when this is made. Raises RuntimeError where it is too old."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self._device = cupy.cuda.Device()
+        found = capability(self._device.id)
+        if found < OLDEST:
+            raise RuntimeError(too_old(found))
+        facts = cupy.cuda.runtime.getDeviceProperties(self._device.id)
+        self.hardware = Hardware(
+            multiprocessors=facts["multiProcessorCount"],
+            shared_bytes=facts["sharedMemPerMultiprocessor"],
+            hopper=found >= HOPPER,
+        )
+        self.arrays = Arrays(
+            allowed=f"cupy.ndarray on the current device, cuda:{self._device.id}",
+            belongs=lambda value: isinstance(value, cupy.ndarray) and value.device == self._device,
+            empty=cupy.empty,
+            contiguous=cupy.ascontiguousarray,
+            overlap=cupy.may_share_memory,
+        )
+
+    def address(self, array: Any) -> int:
+        """The device address of an array's first element."""
+        return array.data.ptr
+
+    def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
+        """Launch on CuPy's current stream."""
+        _function(self._device.id, program, how)(
+            (how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes
+        )
+
+
+def capability(device: int) -> tuple[int, int]:
+    """The compute capability of a device."""
+    import cupy
+
+    facts = cupy.cuda.runtime.getDeviceProperties(device)
+    return facts["major"], facts["minor"]
+
+
+def too_old(found: tuple[int, int]) -> str:
+    """The sentence about a device that lacks what the kernels need."""
+    return f"compute capability {found[0]}.{found[1]}; needed: {OLDEST[0]}.{OLDEST[1]} or newer"
+
+
+@cache
+def device(number: int) -> Device:
+    """The device of a number, which must be the current one."""
+    return Device()
+
+
+def current() -> Device:
+    """CuPy's current device."""
+    import cupy
+
+    return device(cupy.cuda.Device().id)
+
+
+@cache
+def _function(device: int, program: Program, how: Launch) -> Any:
+    """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
+    import cupy
+
+    module = cupy.RawModule(
+        code=f'#include "{program.source}.cuh"\n',
+        options=(*OPTIONS, f"-I{SOURCES}", f"-I{SOURCES / 'device'}"),
+        name_expressions=(program.text,),
+    )
+    function = module.get_function(program.text)
+    if how.dynamic_bytes:
+        function.max_dynamic_shared_size_bytes = how.dynamic_bytes
+    if how.cluster > PORTABLE_CLUSTER:
+        cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, _NON_PORTABLE_CLUSTER, 1)
+    return function
+

@@ -1,0 +1,147 @@
+// What a GPU does and C++ has no words for, as the device does it; host/primitives.cuh says the same for a CPU.
+// Needs compute capability 8.0; clusters, gates and bulk copies need 9.0.
+#pragma once
+
+using int64 = long long;
+
+struct alignas(16) Quad {
+    unsigned x, y, z, w;
+};
+struct f16 {
+    unsigned short bits;
+};
+struct bf16 {
+    unsigned short bits;
+};
+
+#define DEVICE __device__ __forceinline__
+#define SHARED(type, name, count) __shared__ __align__(16) type name[count]
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define KERNEL(M) __global__ void __launch_bounds__(M::threads, M::blocks) __cluster_dims__(M::cluster, 1, 1)
+#else
+#define KERNEL(M) __global__ void __launch_bounds__(M::threads, M::blocks)
+#endif
+
+DEVICE int thread_index() { return threadIdx.x; }
+DEVICE int block_index() { return blockIdx.x; }
+DEVICE int block_count() { return gridDim.x; }
+DEVICE void block_barrier() { __syncthreads(); }
+DEVICE unsigned char* dynamic_shared() {
+    extern __shared__ __align__(16) unsigned char bytes[];
+    return bytes;
+}
+template <class A>
+DEVICE A shuffle_xor(A value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+// The same number, but what follows from it is computed anew here rather than held in registers.
+DEVICE int anew(int a) {
+    asm volatile("" : "+r"(a));
+    return a;
+}
+
+// Arithmetic. A rounded product is never contracted into a multiply-add.
+DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+DEVICE float square_root(float a) { return __fsqrt_rn(a); }
+DEVICE double square_root(double a) { return __dsqrt_rn(a); }
+
+DEVICE float widen(float a) { return a; }
+DEVICE double widen(double a) { return a; }
+DEVICE float widen(f16 a) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(a.bits));
+    return wide;
+}
+DEVICE float widen(bf16 a) { return __uint_as_float(static_cast<unsigned>(a.bits) << 16); }
+DEVICE void narrow(float a, float& to) { to = a; }
+DEVICE void narrow(double a, double& to) { to = a; }
+DEVICE void narrow(float a, f16& to) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(a)); }
+DEVICE void narrow(float a, bf16& to) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(a)); }
+DEVICE unsigned narrow_pair(float low, float high, f16) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+DEVICE unsigned narrow_pair(float low, float high, bf16) {
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+DEVICE float from_bits(unsigned bits) { return __uint_as_float(bits); }
+DEVICE double from_bits(unsigned low, unsigned high) { return __hiloint2double(high, low); }
+DEVICE unsigned to_bits(float a) { return __float_as_uint(a); }
+DEVICE void to_bits(double a, unsigned& low, unsigned& high) {
+    low = __double2loint(a);
+    high = __double2hiint(a);
+}
+
+// Global memory, 16 bytes at a multiple of 16, that nothing reads or writes again soon.
+DEVICE Quad load_stream(const void* from) {
+    Quad quad;
+    asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+                 : "l"(__cvta_generic_to_global(from)));
+    return quad;
+}
+DEVICE void store_stream(void* to, Quad quad) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(quad.x),
+                 "r"(quad.y), "r"(quad.z), "r"(quad.w)
+                 : "memory");
+}
+
+// A gate in shared memory: bulk copies that name it count their bytes there, and a phase of it ends when the
+// bytes expected have come. Phases are waited for by parity, 0 first.
+using Gate = unsigned long long;
+DEVICE unsigned shared_address(const void* at) { return static_cast<unsigned>(__cvta_generic_to_shared(at)); }
+DEVICE void open_gate(Gate* gate) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(gate)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+DEVICE void expect_bytes(Gate* gate, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(gate)), "r"(bytes)
+                 : "memory");
+}
+// From global to shared memory of this block; both at multiples of 16, as is the number of bytes.
+DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(gate))
+                 : "memory");
+}
+DEVICE void wait_gate(Gate* gate, unsigned parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}" ::"r"(shared_address(gate)),
+        "r"(parity)
+        : "memory");
+}
+
+// A cluster: blocks that run together and read each other's shared memory.
+DEVICE int cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+DEVICE void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The 16 bytes that block `rank` of the cluster holds where this block holds `at`.
+DEVICE Quad cluster_load(const Quad* at, int rank) {
+    unsigned there;
+    Quad quad;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(at)), "r"(rank));
+    asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+                 : "r"(there)
+                 : "memory");
+    return quad;
+}

@@ -1,0 +1,55 @@
+"""What a launcher needs of the device that it launches on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from layernorm_backward.kernels.checks import Arrays
+from layernorm_backward.kernels.cuda.plan import Hardware
+
+SOURCES = Path(__file__).parent
+CPP_TYPES = {"float64": "double", "float32": "float", "float16": "f16", "bfloat16": "bf16"}
+
+
+class Program(NamedTuple):
+    """An instance of a kernel: the source file (without .cuh), the template and its arguments."""
+
+    source: str
+    kernel: str
+    template: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As C++ names it: backward<float, float, Map<...>>."""
+        return f"{self.kernel}<{', '.join(self.template)}>"
+
+
+class Launch(NamedTuple):
+    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory of a block."""
+
+    blocks: int
+    threads: int
+    cluster: int = 1
+    dynamic_bytes: int = 0
+
+
+class Machine(Protocol):
+    """A device, or what stands in for one.
+
+    `arrays` are those that its kernels take; `address` is where one begins. `launch` runs a program on arrays
+    and NumPy scalars, in the order of earlier launches; the results may be read when the arrays are.
+    """
+
+    hardware: Hardware
+    arrays: Arrays
+
+    def address(self, array: Any) -> int: ...
+
+    def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None: ...
+
+
+def cpp(dtype: np.dtype) -> str:
+    """The C++ type of a storage dtype."""
+    return CPP_TYPES[dtype.name]

@@ -1,0 +1,56 @@
+// Storage types and the type of their sums; 16 bytes of memory as numbers and back.
+#pragma once
+#include "primitives.cuh"
+
+template <class T>
+struct Sums {
+    using type = float;
+};
+template <>
+struct Sums<double> {
+    using type = double;
+};
+template <class T>
+using sum_t = typename Sums<T>::type;
+
+// Elements in 16 bytes.
+template <class T>
+constexpr int LANES = 16 / sizeof(T);
+
+template <class T>
+DEVICE void unpack(Quad quad, sum_t<T> (&to)[LANES<T>]) {
+    const unsigned words[4] = {quad.x, quad.y, quad.z, quad.w};
+#pragma unroll
+    for (int i = 0; i < LANES<T>; ++i) {
+        if constexpr (sizeof(T) == 8) {
+            to[i] = from_bits(words[2 * i], words[2 * i + 1]);
+        } else if constexpr (sizeof(T) == 4) {
+            to[i] = from_bits(words[i]);
+        } else {
+            to[i] = widen(T{static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16))});
+        }
+    }
+}
+
+template <class T>
+DEVICE Quad pack(const sum_t<T> (&from)[LANES<T>]) {
+    unsigned words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if constexpr (sizeof(T) == 8) {
+            if (i % 2 == 0) to_bits(from[i / 2], words[i], words[i + 1]);
+        } else if constexpr (sizeof(T) == 4) {
+            words[i] = to_bits(from[i]);
+        } else {
+            words[i] = narrow_pair(from[2 * i], from[2 * i + 1], T{});
+        }
+    }
+    return {words[0], words[1], words[2], words[3]};
+}
+
+template <class T>
+DEVICE T narrowed(sum_t<T> value) {
+    T result;
+    narrow(value, result);
+    return result;
+}

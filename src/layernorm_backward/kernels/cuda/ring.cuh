@@ -1,0 +1,99 @@
+// Rows ahead: bulk copies bring the slices of the next rows into a ring of stages while one is worked on.
+#pragma once
+#include "row.cuh"
+
+// A thread's chunk of a row in shared memory, column 0 of which would be at `local`; elements that are not the
+// row's are anything. Where the row lies otherwise modulo 16 bytes than the chunks do, they are read one by one.
+template <class M, class T>
+DEVICE Quad local_chunk(const T* local, const Span<T>& span) {
+    const T* from = local + span.column;
+    if (!M::apart || aligned(from)) return *reinterpret_cast<const Quad*>(from);
+    Quad quad = {0, 0, 0, 0};
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) insert(quad, e, from[e]);
+    return quad;
+}
+
+// A block's slices of the rows of one array. Copies are of whole 16-byte pieces inside the array; what they leave
+// out of the array's first and last row is written by the thread that asks for them.
+template <class T, class M>
+struct Slices {
+    Array<T> array;
+    int first, last, before, beyond;  // columns; elements that whole pieces take before and after these
+
+    DEVICE Slices(const Array<T>& array_, const Share<T, M>& share, int64 any_row)
+        : array(array_), first(share.first()), last(share.last()), before(0), beyond(0) {
+        if constexpr (M::ragged) {
+            before = phase_of(array.row(any_row) + first);
+            beyond = (LANES<T> - phase_of(array.row(any_row) + last)) % LANES<T>;
+        }
+    }
+    DEVICE const T* local(const unsigned char* slot) const {
+        return reinterpret_cast<const T*>(slot) + before - first;
+    }
+    DEVICE bool misses_head(const T* row) const { return M::ragged && row + first - before < array.begin; }
+    DEVICE bool misses_tail(const T* row) const { return M::ragged && row + last + beyond > array.end; }
+
+    DEVICE int low(const T* row) const { return first - before + (misses_head(row) ? LANES<T> : 0); }
+    DEVICE int high(const T* row) const { return last + beyond - (misses_tail(row) ? LANES<T> : 0); }
+    DEVICE unsigned bytes(const T* row) const {
+        const int count = high(row) - low(row);
+        return count > 0 && last > first ? count * sizeof(T) : 0;
+    }
+    DEVICE void complete(const T* row, T* local) const {
+        if (!misses_head(row) && !misses_tail(row)) return;
+        for (int c = first; c < last; ++c) {
+            if (c < low(row) || c >= high(row)) local[c] = row[c];
+        }
+    }
+};
+
+// Stages of ARRAYS slots of `slot` bytes each, in dynamic shared memory behind their gates.
+template <class T, class M, int ARRAYS>
+struct Ring {
+    const Slices<T, M>* slices;
+    int stages, slot, stage = 0;
+    unsigned parity = 0;
+
+    DEVICE Ring(const Slices<T, M>* slices_, int stages_, int slot_) : slices(slices_), stages(stages_), slot(slot_) {
+        if (thread_index() == 0) {
+            for (int s = 0; s < stages; ++s) open_gate(gate(s));
+        }
+        block_barrier();
+    }
+    // Ask for row i in stage s; one thread does, when none reads that stage any more.
+    DEVICE void fill(int s, int64 i) const {
+        unsigned bytes = 0;
+#pragma unroll
+        for (int a = 0; a < ARRAYS; ++a) {
+            const T* row = slices[a].array.row(i);
+            bytes += slices[a].bytes(row);
+            slices[a].complete(row, const_cast<T*>(local(a, s)));
+        }
+        expect_bytes(gate(s), bytes);
+#pragma unroll
+        for (int a = 0; a < ARRAYS; ++a) {
+            const T* row = slices[a].array.row(i);
+            const int low = slices[a].low(row);
+            if (slices[a].bytes(row)) {
+                copy_bulk(const_cast<T*>(local(a, s) + low), row + low, slices[a].bytes(row), gate(s));
+            }
+        }
+    }
+    DEVICE void wait() { wait_gate(gate(stage), parity); }
+    DEVICE const T* local(int array) const { return local(array, stage); }
+    DEVICE void advance() {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    DEVICE int previous() const { return stage ? stage - 1 : stages - 1; }
+
+  private:
+    DEVICE Gate* gate(int s) const { return reinterpret_cast<Gate*>(dynamic_shared()) + s; }
+    DEVICE const T* local(int array, int s) const {
+        const int gates = (stages * static_cast<int>(sizeof(Gate)) + 15) / 16 * 16;
+        return slices[array].local(dynamic_shared() + gates + (s * ARRAYS + array) * slot);
+    }
+};

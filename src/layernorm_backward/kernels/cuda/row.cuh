@@ -1,0 +1,126 @@
+// The chunks of a row that belong to a thread, and their elements in memory.
+//
+// Chunks lie where 16-byte stores of the result may go, so the first of a row may begin before it and the last
+// may end after it: `phase` counts the elements before. All rows of a team have the same phase.
+#pragma once
+#include "map.cuh"
+#include "numbers.cuh"
+
+// Elements from the multiple of 16 bytes before `at` to `at`.
+template <class T>
+DEVICE int phase_of(const T* at) {
+    return static_cast<int>(reinterpret_cast<unsigned long long>(at) % 16 / sizeof(T));
+}
+
+// One chunk: the column of its first element, and which of its elements belong to the row: low <= e < high.
+template <class T>
+struct Span {
+    int column, low, high;
+
+    DEVICE bool empty() const { return high <= low; }
+    DEVICE bool whole() const { return low == 0 && high == LANES<T>; }
+    DEVICE bool holds(int e) const { return low <= e && e < high; }
+};
+
+// What a thread holds of the rows of its team.
+template <class T, class M>
+struct Share {
+    int hidden, phase, lane, begin, end;  // chunks begin <= i < end belong to this block
+
+    DEVICE Share(int hidden_, int phase_) : hidden(hidden_), phase(M::ragged ? phase_ : 0) {
+        lane = thread_index() % M::team;
+        const int all = (phase + hidden + LANES<T> - 1) / LANES<T>;
+        const int slice = (all + M::cluster - 1) / M::cluster;
+        const int rank = M::cluster > 1 ? cluster_rank() : 0;
+        begin = rank * slice;
+        end = begin + slice < all ? begin + slice : all;
+    }
+    DEVICE void compute_anew() { lane = anew(lane); }
+    DEVICE Span<T> span(int c) const {
+        const int chunk = begin + c * M::team + lane, column = chunk * LANES<T> - phase;
+        if (chunk >= end) return {column, 0, 0};
+        if (!M::ragged) return {column, 0, LANES<T>};
+        const int left = hidden - column;
+        return {column, column < 0 ? -column : 0, left < LANES<T> ? left : LANES<T>};
+    }
+    // The columns of this block: first <= column < last.
+    DEVICE int first() const { return begin * LANES<T> > phase ? begin * LANES<T> - phase : 0; }
+    DEVICE int last() const {
+        const int last = end * LANES<T> - phase;
+        return last < hidden ? last : hidden;
+    }
+};
+
+// An array (rows, hidden), in global memory.
+template <class T>
+struct Array {
+    const T *begin, *end;
+    int hidden;
+
+    DEVICE Array(const T* at, int64 rows, int hidden_) : begin(at), end(at + rows * hidden_), hidden(hidden_) {}
+    DEVICE const T* row(int64 i) const { return begin + i * hidden; }
+    DEVICE bool has(const T* from) const { return from >= begin && from + LANES<T> <= end; }
+};
+
+template <class T>
+DEVICE bool aligned(const T* at) {
+    return reinterpret_cast<unsigned long long>(at) % 16 == 0;
+}
+
+// Puts one element into 16 bytes.
+template <class T>
+DEVICE void insert(Quad& quad, int e, T element) {
+    unsigned* words = &quad.x;
+    if constexpr (sizeof(T) == 8) {
+        to_bits(element, words[2 * e], words[2 * e + 1]);
+    } else if constexpr (sizeof(T) == 4) {
+        words[e] = to_bits(element);
+    } else {
+        words[e / 2] |= static_cast<unsigned>(element.bits) << (e % 2 * 16);
+    }
+}
+
+// A chunk of a row from global memory; elements that are not the row's are anything.
+template <class M, class T>
+DEVICE Quad load_chunk(const Array<T>& array, const T* row, const Span<T>& span) {
+    const T* from = row + span.column;
+    if (!M::ragged || ((!M::apart || aligned(from)) && array.has(from))) return load_stream(from);
+    Quad quad = {0, 0, 0, 0};
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) {
+        if (span.holds(e)) insert(quad, e, from[e]);
+    }
+    return quad;
+}
+
+// The numbers of a chunk, `fill` where an element is not the row's.
+template <class M, class T>
+DEVICE void numbers(Quad quad, const Span<T>& span, sum_t<T> fill, sum_t<T> (&to)[LANES<T>]) {
+    unpack<T>(quad, to);
+    if (!M::ragged || span.whole()) return;
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) {
+        if (!span.holds(e)) to[e] = fill;
+    }
+}
+
+// Rounds a chunk's numbers and writes those that are the row's.
+template <class M, class T>
+DEVICE void store_chunk(T* row, const Span<T>& span, const sum_t<T> (&from)[LANES<T>]) {
+    T* to = row + span.column;
+    if (!M::ragged || span.whole()) {
+        store_stream(to, pack<T>(from));
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) {
+        if (span.holds(e)) to[e] = narrowed<T>(from[e]);
+    }
+}
+
+// The elements of a vector (hidden,) that stand over a chunk, 0 where it has none.
+template <class T, class G>
+DEVICE void load_vector(const G* vector, const Span<T>& span, sum_t<T> (&to)[LANES<T>]) {
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) to[e] = span.holds(e) ? widen(vector[span.column + e]) : sum_t<T>(0);
+}

@@ -1,0 +1,161 @@
+"""CUDA C++ kernels that read x and dy once: the whole backward pass in one sweep over memory, then a small sum.
+
+A team of threads holds a row on the chip (`cuda/plan.py` chooses the team), takes its sums, writes dx, and keeps
+its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum, and
+`add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
+Saved are the statistics, not x_hat. An array that is not C-contiguous is copied first, or its result last.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.kernels import Kernel, checks
+from layernorm_backward.kernels.cuda import device, plan
+from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
+from layernorm_backward.kernels.cuda.plan import Plan
+
+COLUMNS, DOWN = 32, 16  # of a block of add_partials
+WIDE_THREADS, WIDE_COLUMNS = 512, 4  # of a block of the kernels in wide.cuh; columns of a thread
+WIDE_BLOCKS = 2  # of a multiprocessor
+
+
+class Saved(NamedTuple):
+    """x (..., D), gamma (D,) as given; mean, rstd (..., 1) in the dtype of the sums. All on the device."""
+
+    x: Any
+    mean: Any
+    rstd: Any
+    gamma: Any
+
+
+def forward(
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    eps: float,
+    out: Any = None,
+    *,
+    machine: Machine | None = None,
+    chosen: plan.Map | None = None,
+) -> tuple[Any, Saved]:
+    """y (..., D) in x's dtype; x, gamma and beta on the device."""
+    machine = machine or device.current()
+    arrays = machine.arrays
+    eps = checks.forward(x, gamma, beta, eps, {}, arrays)
+    y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta), arrays)
+    hidden, rows = x.shape[-1], x.size // x.shape[-1]
+    wide = sum_dtype(x.dtype)
+    mean, rstd = (arrays.empty((rows,), wide) for _ in range(2))
+    if rows:
+        given, vectors = arrays.contiguous(x), [arrays.contiguous(vector) for vector in (gamma, beta)]
+        result = y if y.flags.c_contiguous else arrays.empty(y.shape, y.dtype)
+        how = _plan(machine, rows, hidden, x.dtype, (given, result), 1, chosen)
+        numbers = (given, *vectors, wide.type(eps), result, mean, rstd, np.int64(rows), np.int32(hidden))
+        types = (cpp(x.dtype), cpp(gamma.dtype))
+        if how:
+            _over_rows(machine, Program("forward", "forward", (*types, how.map.text)), how, numbers)
+        else:
+            program = Program("wide", "forward_wide", (*types, "WideMap"))
+            machine.launch(program, Launch(_wide_blocks(machine, rows), WIDE_THREADS), numbers)
+        if result is not y:
+            y[...] = result
+    per_row = (*x.shape[:-1], 1)
+    return y, Saved(x, mean.reshape(per_row), rstd.reshape(per_row), gamma)
+
+
+def backward(
+    dy: Any,
+    saved: Saved,
+    out: checks.Outputs | None = None,
+    *,
+    machine: Machine | None = None,
+    chosen: plan.Map | None = None,
+) -> tuple[Any, Any, Any]:
+    """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
+    machine = machine or device.current()
+    arrays = machine.arrays
+    x, mean, rstd, gamma = saved
+    checks.backward(dy, x.shape, x.dtype, arrays)
+    inputs = (dy, x, mean, rstd, gamma)
+    dx, *totals = checks.gradients(out, x.shape, x.dtype, gamma.dtype, inputs, arrays)
+    hidden, rows = x.shape[-1], x.size // x.shape[-1]
+    partials = arrays.empty((0, 2, hidden), mean.dtype)
+    if rows:
+        result = dx if dx.flags.c_contiguous else arrays.empty(dx.shape, dx.dtype)
+        partials = _gradients(machine, rows, [arrays.contiguous(one) for one in inputs], result, chosen)
+        if result is not dx:
+            dx[...] = result
+    vectors = [one if one.flags.c_contiguous else arrays.empty(one.shape, one.dtype) for one in totals]
+    types = (cpp(mean.dtype), cpp(gamma.dtype), "ColumnMap")
+    machine.launch(
+        Program("columns", "add_partials", types),
+        Launch(-(-2 * hidden // COLUMNS), COLUMNS * DOWN),
+        (partials, *vectors, np.int32(len(partials)), np.int32(hidden)),
+    )
+    for vector, total in zip(vectors, totals, strict=True):
+        if vector is not total:
+            total[...] = vector
+    return dx, *totals
+
+
+def _gradients(machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: plan.Map | None) -> Any:
+    """Writes dx; returns the partial sums (parts, 2, D) of dgamma and dbeta."""
+    dy, x, mean, _, gamma = inputs
+    hidden = x.shape[-1]
+    how = _plan(machine, rows, hidden, x.dtype, (dx, x, dy), 2, chosen)
+    types = (cpp(x.dtype), cpp(gamma.dtype))
+    size = (np.int64(rows), np.int32(hidden))
+    if how:
+        partials = machine.arrays.empty((how.partials, 2, hidden), mean.dtype)
+        program = Program("backward", "backward", (*types, how.map.text))
+        _over_rows(machine, program, how, (*inputs, dx, partials, *size))
+        return partials
+    blocks = _wide_blocks(machine, rows)
+    coefficients = machine.arrays.empty((rows, 3), mean.dtype)
+    program = Program("wide", "project_wide", (*types, "WideMap"))
+    machine.launch(program, Launch(blocks, WIDE_THREADS), (*inputs, coefficients, *size))
+    tiles = -(-hidden // (WIDE_THREADS * WIDE_COLUMNS))
+    parts = min(rows, max(1, WIDE_BLOCKS * machine.hardware.multiprocessors // tiles))
+    partials = machine.arrays.empty((parts, 2, hidden), mean.dtype)
+    program = Program("wide", "differentiate_wide", (*types, "WideMap"))
+    arguments = (*inputs, coefficients, dx, partials, *size, np.int32(parts))
+    machine.launch(program, Launch(tiles * parts, WIDE_THREADS), arguments)
+    return partials
+
+
+def _plan(
+    machine: Machine,
+    rows: int,
+    hidden: int,
+    dtype: np.dtype,
+    placed: tuple[Any, ...],
+    read: int,
+    chosen: plan.Map | None,
+) -> Plan | None:
+    """The plan for rows of arrays of one dtype, `read` of which are read; by the map `chosen` if there is one."""
+    lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
+    if chosen:
+        return plan.fit(chosen._replace(lie=lie), rows, hidden, dtype.itemsize, read, machine.hardware)
+    return plan.choose(rows, hidden, dtype.itemsize, lie, read, machine.hardware)
+
+
+def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[Any, ...]) -> None:
+    launch = Launch(how.blocks, how.map.threads, how.map.cluster, how.dynamic_bytes)
+    machine.launch(program, launch, (*arguments, np.int32(how.stages), np.int32(how.slot)))
+
+
+def _wide_blocks(machine: Machine, rows: int) -> int:
+    return min(rows, WIDE_BLOCKS * machine.hardware.multiprocessors)
+
+
+KERNEL = Kernel(
+    name="cuda_fused",
+    device="cuda",
+    forward=forward,
+    backward=backward,
+    default_eps=1e-5,
+    source="equations (1) to (11) and (14) of the paper, in CUDA C++",
+    requires=("cupy",),
+)
