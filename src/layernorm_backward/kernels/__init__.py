@@ -15,6 +15,7 @@ from typing import Any, Literal
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
+OLDEST_DEVICE = 80  # compute capability times ten
 _HOME = {
     "reference": "reference:KERNEL",
     "compact": "published:COMPACT",
@@ -22,6 +23,7 @@ _HOME = {
     "recentred": "recentred:KERNEL",
     "numpy_blocked": "numpy_blocked:KERNEL",
     "numba_fused": "numba_fused:KERNEL",
+    "cuda_fused": "cuda_fused:KERNEL",
 }
 
 
@@ -90,7 +92,7 @@ def available(kernel: Kernel) -> str | None:
     if missing:
         return f"not installed: {', '.join(missing)}"
     if kernel.device == "cuda":
-        return _cuda_missing()
+        return device_missing()
     return None
 
 
@@ -100,15 +102,21 @@ def version(kernel: Kernel) -> str:
     return ", ".join(f"{name} {metadata.version(name)}" for name in installed)
 
 
-def _cuda_missing() -> str | None:
+def device_missing() -> str | None:
+    """None where CuPy has a current device that the CUDA kernels can run on, else the reason why not."""
     try:
         import cupy
     except ImportError:
         return "CuPy is not installed"
     try:
-        return None if cupy.cuda.runtime.getDeviceCount() else "no CUDA device was found"
+        if not cupy.cuda.runtime.getDeviceCount():
+            return "no CUDA device was found"
+        found = int(cupy.cuda.Device().compute_capability)
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"no CUDA device can be used: {error}"
+    if found < OLDEST_DEVICE:
+        return f"the CUDA device has compute capability {found / 10}; needed: {OLDEST_DEVICE / 10} or newer"
+    return None
 
 
 KERNELS: Mapping[str, Kernel] = _Registry()

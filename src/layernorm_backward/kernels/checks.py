@@ -21,20 +21,27 @@ Outputs = tuple[NDArray, NDArray, NDArray]
 
 
 class Arrays(NamedTuple):
-    """The arrays that a kernel takes: `allowed` names them, `belongs` tells them from other objects."""
+    """The arrays that a kernel takes: `allowed` names them, `belongs` tells them from other objects.
+
+    `plain` ones lie element after element in C order, each where its dtype may; `to_plain` copies what is not.
+    """
 
     allowed: str
     belongs: Callable[[object], bool]
     empty: Callable[..., Any]
-    contiguous: Callable[[Any], Any]
+    plain: Callable[[Any], bool]
+    to_plain: Callable[[Any], Any]
     overlap: Callable[[Any, Any], bool]
 
 
 HOST = Arrays(
     allowed="numpy.ndarray (this kernel runs on the CPU)",
-    belongs=lambda value: isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix),
+    belongs=lambda value: (
+        isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix)
+    ),
     empty=np.empty,
-    contiguous=np.ascontiguousarray,
+    plain=lambda array: array.flags.c_contiguous and array.flags.aligned,
+    to_plain=lambda array: np.require(array, requirements="CA"),
     overlap=np.may_share_memory,
 )
 

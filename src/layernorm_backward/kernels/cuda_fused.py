@@ -49,8 +49,8 @@ def forward(
     wide = sum_dtype(x.dtype)
     mean, rstd = (arrays.empty((rows,), wide) for _ in range(2))
     if rows:
-        given, vectors = arrays.contiguous(x), [arrays.contiguous(vector) for vector in (gamma, beta)]
-        result = y if y.flags.c_contiguous else arrays.empty(y.shape, y.dtype)
+        given, vectors = arrays.to_plain(x), [arrays.to_plain(vector) for vector in (gamma, beta)]
+        result = y if arrays.plain(y) else arrays.empty(y.shape, y.dtype)
         how = _plan(machine, rows, hidden, x.dtype, (given, result), 1, chosen)
         numbers = (given, *vectors, wide.type(eps), result, mean, rstd, np.int64(rows), np.int32(hidden))
         types = (cpp(x.dtype), cpp(gamma.dtype))
@@ -81,13 +81,13 @@ def backward(
     inputs = (dy, x, mean, rstd, gamma)
     dx, *totals = checks.gradients(out, x.shape, x.dtype, gamma.dtype, inputs, arrays)
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
+    vectors = [one if arrays.plain(one) else arrays.empty(one.shape, one.dtype) for one in totals]
     partials = arrays.empty((0, 2, hidden), mean.dtype)
     if rows:
-        result = dx if dx.flags.c_contiguous else arrays.empty(dx.shape, dx.dtype)
-        partials = _gradients(machine, rows, [arrays.contiguous(one) for one in inputs], result, chosen)
+        result = dx if arrays.plain(dx) else arrays.empty(dx.shape, dx.dtype)
+        partials = _gradients(machine, rows, [arrays.to_plain(one) for one in inputs], result, chosen)
         if result is not dx:
             dx[...] = result
-    vectors = [one if one.flags.c_contiguous else arrays.empty(one.shape, one.dtype) for one in totals]
     types = (cpp(mean.dtype), cpp(gamma.dtype), "ColumnMap")
     machine.launch(
         Program("columns", "add_partials", types),

@@ -7,39 +7,36 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from layernorm_backward.kernels import device_missing
 from layernorm_backward.kernels.checks import Arrays
 from layernorm_backward.kernels.cuda.machine import SOURCES, Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-OLDEST = (8, 0)  # compute capability
-HOPPER = (9, 0)
+HOPPER = 90  # compute capability times ten
 OPTIONS = ("--std=c++17", "-default-device")
 _NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 PORTABLE_CLUSTER = 8
 
 
 class Device:
-    """The GPU that is current in CuPy when this is made. Raises RuntimeError where it is too old."""
+    """The GPU that is current in CuPy when this is made."""
 
     def __init__(self) -> None:
         import cupy
 
-        self._cupy = cupy
         self._device = cupy.cuda.Device()
-        found = capability(self._device.id)
-        if found < OLDEST:
-            raise RuntimeError(too_old(found))
         facts = cupy.cuda.runtime.getDeviceProperties(self._device.id)
         self.hardware = Hardware(
             multiprocessors=facts["multiProcessorCount"],
             shared_bytes=facts["sharedMemPerMultiprocessor"],
-            hopper=found >= HOPPER,
+            hopper=int(self._device.compute_capability) >= HOPPER,
         )
         self.arrays = Arrays(
             allowed=f"cupy.ndarray on the current device, cuda:{self._device.id}",
             belongs=lambda value: isinstance(value, cupy.ndarray) and value.device == self._device,
             empty=cupy.empty,
-            contiguous=cupy.ascontiguousarray,
+            plain=lambda array: array.flags.c_contiguous,
+            to_plain=cupy.ascontiguousarray,
             overlap=cupy.may_share_memory,
         )
 
@@ -54,30 +51,20 @@ class Device:
         )
 
 
-def capability(device: int) -> tuple[int, int]:
-    """The compute capability of a device."""
+def current() -> Device:
+    """CuPy's current device; RuntimeError where none can be used, with the reason."""
+    reason = device_missing()
+    if reason:
+        raise RuntimeError(reason)
     import cupy
 
-    facts = cupy.cuda.runtime.getDeviceProperties(device)
-    return facts["major"], facts["minor"]
-
-
-def too_old(found: tuple[int, int]) -> str:
-    """The sentence about a device that lacks what the kernels need."""
-    return f"compute capability {found[0]}.{found[1]}; needed: {OLDEST[0]}.{OLDEST[1]} or newer"
+    return _known(cupy.cuda.runtime.getDevice())
 
 
 @cache
-def device(number: int) -> Device:
-    """The device of a number, which must be the current one."""
+def _known(number: int) -> Device:
+    """The device of a number, which is the current one."""
     return Device()
-
-
-def current() -> Device:
-    """CuPy's current device."""
-    import cupy
-
-    return device(cupy.cuda.Device().id)
 
 
 @cache
@@ -96,4 +83,3 @@ def _function(device: int, program: Program, how: Launch) -> Any:
     if how.cluster > PORTABLE_CLUSTER:
         cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, _NON_PORTABLE_CLUSTER, 1)
     return function
-

@@ -82,7 +82,8 @@ def build(programs: Iterable[Program], checker: Checker = "plain", sources: Path
     programs = list(programs)
     lines = [f'#include "{source}.cuh"' for source in dict.fromkeys(one.source for one in programs)]
     lines += [
-        f'extern "C" void {symbol(one)}(void** all) {{ Instance<&{one.text}>::run(all); }}' for one in programs
+        f'extern "C" void {symbol(one)}(void** all) {{ Instance<&{one.text}>::run(all); }}'
+        for one in programs
     ]
     return _compiled("\n".join(lines) + "\n", ("-O0", *CHECKS[checker]), sources)
 
@@ -108,7 +109,16 @@ def _compiled(text: str, options: tuple[str, ...], sources: Path) -> Path:
     path = _cache() / f"{digest.hexdigest()[:32]}.so"
     if not path.exists():
         with whole(path) as temporary:
-            command = [COMPILER, *OPTIONS, *options, f"-I{sources}", f"-I{sources / 'host'}", "-x", "c++", "-"]
+            command = [
+                COMPILER,
+                *OPTIONS,
+                *options,
+                f"-I{sources}",
+                f"-I{sources / 'host'}",
+                "-x",
+                "c++",
+                "-",
+            ]
             _run(*command, "-o", str(temporary), text=text)
     return path
 
@@ -149,5 +159,10 @@ def _argument(value: Any) -> Any:
     """An array's address, or a NumPy scalar, as a C object that has an address of its own."""
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data)
-    kinds = {np.int64: ctypes.c_int64, np.int32: ctypes.c_int32, np.float32: ctypes.c_float, np.float64: ctypes.c_double}
+    kinds = {
+        np.int64: ctypes.c_int64,
+        np.int32: ctypes.c_int32,
+        np.float32: ctypes.c_float,
+        np.float64: ctypes.c_double,
+    }
     return kinds[type(value)](value)

@@ -164,7 +164,9 @@ def fit(chosen: Map, rows: int, hidden: int, itemsize: int, arrays: int, device:
         free = device.shared_bytes // chosen.blocks - RESERVED - STAGES * GATE
         stages = min(STAGES, free // (arrays * slot))
         if stages < MIN_STAGES:
-            raise ValueError(f"{chosen}: {free} bytes of shared memory hold {stages} rows; needed: {MIN_STAGES}")
+            raise ValueError(
+                f"{chosen}: {free} bytes of shared memory hold {stages} rows; needed: {MIN_STAGES}"
+            )
     return Plan(chosen, _blocks(chosen, rows, phases(hidden, itemsize), device), stages, slot, arrays)
 
 

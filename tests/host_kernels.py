@@ -1,0 +1,27 @@
+"""The kernels that take NumPy arrays here: those of the CPU, and the CUDA sources run by the host emulation."""
+
+import os
+from dataclasses import replace
+from functools import partial
+
+from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.kernels.cuda import emulation
+from layernorm_backward.kernels.cuda.emulation import Emulation
+
+
+def emulated(name: str, **how: object) -> Kernel:
+    """A CUDA kernel on the host emulation, made as `how` says."""
+    kernel, machine = KERNELS[name], Emulation(**how)
+    passes = {way: partial(getattr(kernel, way), machine=machine) for way in ("forward", "backward")}
+    return replace(kernel, name=f"{name} (emulated)", device="cpu", requires=(), **passes)
+
+
+def _host() -> dict[str, Kernel]:
+    here = {name: KERNELS[name] for name in KERNELS if KERNELS[name].device == "cpu"}
+    found = {name: kernel for name, kernel in here.items() if available(kernel) is None}
+    if os.environ.get("CI") or not emulation.missing():
+        found |= {f"{name} (emulated)": emulated(name) for name in ("cuda_fused",)}
+    return found
+
+
+HOST = _host()
