@@ -137,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(function=measure, stem=stem)
         _add_arguments(sub, ("config_path", "table"))
     commands.add_parser("bench", help="time a kernel beside its roof and ours (`bench --help`)")
+    commands.add_parser("gpu", help="measure everything there is to measure on a GPU (`gpu --help`)")
     for name, (function, arguments) in _COMMANDS.items():
         sub = commands.add_parser(name, help=function.__doc__)
         sub.set_defaults(function=function)
@@ -162,6 +163,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from layernorm_backward.bench import command
 
         return command.main(words[1:], spent_s=perf_counter() - started)
+    if words[:1] == ["gpu"]:
+        from layernorm_backward.gpu import command
+
+        return command.main(words[1:])
     if _names_an_implementation(words):
         from layernorm_backward.audit import command
 

@@ -25,6 +25,8 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
     digest = hashlib.sha256()
     for name in sorted(modules_used(module, *homes)):
         digest.update(name.encode() + b"\0" + _path(name).read_bytes())
+        for source in _sources(name):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
     for name in sorted(home for home in homes if not home.startswith(PACKAGE)):
         digest.update(name.encode() + b"\0" + Path(find_spec(name).origin).read_bytes())
     return digest.hexdigest()[:16]
@@ -66,6 +68,14 @@ def constant(module: str, name: str) -> tuple[str, ...]:
                 raise ValueError(f"{module}: {name} = {value!r}; allowed: a tuple of strings")
             return value
     return ()
+
+
+def _sources(module: str) -> list[Path]:
+    """What a package of kernels in another language is compiled from, for a GPU."""
+    if _file(module).exists():
+        return []
+    folder = _init(module).parent
+    return sorted([*folder.glob("*.cuh"), *folder.glob("device/*.cuh")])
 
 
 def _exists(module: str) -> bool:

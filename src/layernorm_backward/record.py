@@ -1,12 +1,12 @@
 """The record beside each table: machine, versions, code, configuration, date and duration."""
 
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from layernorm_backward import clock, machine
 from layernorm_backward.provenance import code_hash
+from layernorm_backward.revision import commit
 
 
 class Started(NamedTuple):
@@ -41,17 +41,3 @@ def record(module: str, config: dict[str, Any], config_path: Path, started: Star
         "machine": machine.describe(),
     }
 
-
-def commit() -> str:
-    """The commit of the working tree, with "+changes" where it is edited; "" outside of a checkout."""
-    try:
-        text = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return text.stdout.strip()

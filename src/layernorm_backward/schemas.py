@@ -204,6 +204,34 @@ SCHEMAS: dict[str, Schema] = {
         "exponent:float exponent_low:float exponent_high:float points:int reason",
         repeats=None,
     ),
+    "checks_gpu": _schema(
+        "kernel check dtype gamma_dtype rows:int hidden:int",
+        "passed:bool value:float limit:float reason",
+        repeats=None,
+    ),
+    "ceiling_gpu": _schema(
+        "operation dtype bytes:int threads:int",
+        f"{_TIMES} gb_per_s:float gflop_per_s:float reason",
+        repeats=None,
+    ),
+    "timing_gpu": _schema(
+        "kernel direction dtype gamma_dtype rows:int hidden:int threads:int",
+        f"bytes:int residency method {_TIMES} useful_gb_per_s:float roof_operation roof_gb_per_s:float "
+        f"{_interval('roof_fraction')} {_interval('ours_ratio')} saved_bytes:float "
+        "saved_extra_bytes:float error_u_max:float sums_error_u:float version note reason",
+        repeats=None,
+    ),
+    "backward_error_gpu": _schema(
+        "kernel dtype kappa:float upstream hidden:int quantity",
+        "kappa_g:float error_u_median:float error_u_max:float bound_u:float reason",
+        repeats=None,
+    ),
+    "traffic_gpu": _schema(
+        "kernel direction dtype rows:int hidden:int",
+        "accesses_per_element:float minimum_bytes:float modelled_bytes:float measured_bytes:float "
+        "measured_over_minimum:float launches:float method reason",
+        repeats=None,
+    ),
     "bench": _schema(
         "kernel direction dtype gamma_dtype rows:int hidden:int threads:int against",
         f"{_TIMES} useful_gb_per_s:float against_median_s:float against_gb_per_s:float {_interval('ratio')} "

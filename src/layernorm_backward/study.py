@@ -29,6 +29,11 @@ TIMED = frozenset(
         "compile_time",
         "scaling_points",
         "traffic_cpu",
+        "checks_gpu",
+        "ceiling_gpu",
+        "timing_gpu",
+        "backward_error_gpu",
+        "traffic_gpu",
     }
 )
 

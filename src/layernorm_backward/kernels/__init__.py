@@ -99,7 +99,12 @@ def available(kernel: Kernel) -> str | None:
 def version(kernel: Kernel) -> str:
     """The installed versions of the packages that a kernel requires, "torch 2.13.0" say; "" for none."""
     installed = (name for name in kernel.requires if find_spec(name) is not None)
-    return ", ".join(f"{name} {metadata.version(name)}" for name in installed)
+    return ", ".join(f"{name} {metadata.version(_distribution(name))}" for name in installed)
+
+
+def _distribution(name: str) -> str:
+    """The distribution that an import name comes from: "cupy" is in "cupy-cuda13x", say."""
+    return metadata.packages_distributions().get(name, [name])[0]
 
 
 def device_missing() -> str | None:

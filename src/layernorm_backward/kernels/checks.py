@@ -23,7 +23,8 @@ Outputs = tuple[NDArray, NDArray, NDArray]
 class Arrays(NamedTuple):
     """The arrays that a kernel takes: `allowed` names them, `belongs` tells them from other objects.
 
-    `plain` ones lie element after element in C order, each where its dtype may; `to_plain` copies what is not.
+    `plain` ones lie element after element in C order, each where its dtype may; `to_plain` copies what is
+    not.
     """
 
     allowed: str

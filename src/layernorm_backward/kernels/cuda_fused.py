@@ -1,8 +1,9 @@
-"""CUDA C++ kernels that read x and dy once: the whole backward pass in one sweep over memory, then a small sum.
+"""CUDA C++ kernels that read x and dy once: the whole backward pass in one sweep over memory, then a small
+sum.
 
-A team of threads holds a row on the chip (`cuda/plan.py` chooses the team), takes its sums, writes dx, and keeps
-its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum, and
-`add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
+A team of threads holds a row on the chip (`cuda/plan.py` chooses the team), takes its sums, writes dx, and
+keeps its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum,
+and `add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
 Saved are the statistics, not x_hat. An array that is not C-contiguous is copied first, or its result last.
 """
 
@@ -134,7 +135,7 @@ def _plan(
     read: int,
     chosen: plan.Map | None,
 ) -> Plan | None:
-    """The plan for rows of arrays of one dtype, `read` of which are read; by the map `chosen` if there is one."""
+    """The plan for rows of arrays of one dtype, `read` of which are read; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
     if chosen:
         return plan.fit(chosen._replace(lie=lie), rows, hidden, dtype.itemsize, read, machine.hardware)

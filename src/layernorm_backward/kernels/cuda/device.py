@@ -1,7 +1,4 @@
-"""An NVIDIA GPU by CuPy: the current device, and the kernels compiled for it by NVRTC.
-
-CuPy keeps what was compiled in its own cache on disk. Nothing here imports CuPy until a kernel is asked for.
-"""
+"""An NVIDIA GPU by CuPy. Nothing here imports CuPy until a kernel is asked for."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,11 +6,11 @@ from typing import Any
 
 from layernorm_backward.kernels import device_missing
 from layernorm_backward.kernels.checks import Arrays
-from layernorm_backward.kernels.cuda.machine import SOURCES, Launch, Program
+from layernorm_backward.kernels.cuda.compiler import compiled
+from layernorm_backward.kernels.cuda.machine import Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
 HOPPER = 90  # compute capability times ten
-OPTIONS = ("--std=c++17", "-default-device")
 _NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 PORTABLE_CLUSTER = 8
 
@@ -71,15 +68,15 @@ def _known(number: int) -> Device:
 def _function(device: int, program: Program, how: Launch) -> Any:
     """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
     import cupy
+    from cupy.cuda import driver
 
-    module = cupy.RawModule(
-        code=f'#include "{program.source}.cuh"\n',
-        options=(*OPTIONS, f"-I{SOURCES}", f"-I{SOURCES / 'device'}"),
-        name_expressions=(program.text,),
-    )
-    function = module.get_function(program.text)
+    code = compiled([program], f"sm_{cupy.cuda.Device(device).compute_capability}")
+    module = cupy.cuda.function.Module()
+    module.load(code.cubin)
+    function = module.get_function(code.names[program.text])
     if how.dynamic_bytes:
-        function.max_dynamic_shared_size_bytes = how.dynamic_bytes
+        limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver.funcSetAttribute(function.ptr, limit, how.dynamic_bytes)
     if how.cluster > PORTABLE_CLUSTER:
-        cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, _NON_PORTABLE_CLUSTER, 1)
+        driver.funcSetAttribute(function.ptr, _NON_PORTABLE_CLUSTER, 1)
     return function

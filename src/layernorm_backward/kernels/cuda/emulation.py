@@ -1,11 +1,10 @@
-"""The CUDA sources on a CPU: compiled by g++ against `host/`, and run thread by thread (see `host/emulation.hpp`).
+"""The CUDA sources on a CPU: compiled by g++ against `host/`, run thread by thread (`host/emulation.hpp`).
 
-For tests: it is right, and slow. What was compiled is kept under a name made of all that it depends on.
+For tests: it is right, and slow.
 """
 
 import ctypes
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -15,8 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from layernorm_backward.files import whole
 from layernorm_backward.kernels.checks import HOST
+from layernorm_backward.kernels.cuda.kept import kept
 from layernorm_backward.kernels.cuda.machine import SOURCES, Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
@@ -39,7 +38,8 @@ class EmulationError(RuntimeError):
 class Emulation:
     """A small device in this process; `order` is that of the threads, `late` whether bulk copies come late.
 
-    Sources are those of `sources`. Under a checker other than plain, this process must have its runtime loaded.
+    Sources are those of `sources`. Under a checker other than plain, this process must have its runtime
+    loaded.
     """
 
     def __init__(
@@ -101,31 +101,15 @@ def runtime(checker: str) -> str:
 
 
 def _compiled(text: str, options: tuple[str, ...], sources: Path) -> Path:
-    """The shared library of a C++ text, made under a temporary name and kept."""
-    headers = sorted([*sources.glob("*.cuh"), *(sources / "host").glob("*")])
-    digest = hashlib.sha256(repr((text, options, OPTIONS, _version())).encode())
-    for header in headers:
-        digest.update(header.name.encode() + b"\0" + header.read_bytes())
-    path = _cache() / f"{digest.hexdigest()[:32]}.so"
-    if not path.exists():
-        with whole(path) as temporary:
-            command = [
-                COMPILER,
-                *OPTIONS,
-                *options,
-                f"-I{sources}",
-                f"-I{sources / 'host'}",
-                "-x",
-                "c++",
-                "-",
-            ]
-            _run(*command, "-o", str(temporary), text=text)
-    return path
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "layernorm_backward"
+    """The shared library of a C++ text."""
+    command = [COMPILER, *OPTIONS, *options, f"-I{sources}", f"-I{sources / 'host'}", "-x", "c++", "-"]
+    headers = [*sources.glob("*.cuh"), *(sources / "host").glob("*")]
+    return kept(
+        ".so",
+        (text, options, OPTIONS, _version()),
+        headers,
+        lambda path: _run(*command, "-o", str(path), text=text) and None,
+    )
 
 
 @cache

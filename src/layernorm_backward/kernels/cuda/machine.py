@@ -27,7 +27,7 @@ class Program(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory of a block."""
+    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
 
     blocks: int
     threads: int

@@ -1,4 +1,5 @@
-"""Which threads work on which rows: the one table behind every launch of `cuda_fused`, and what follows from it.
+"""Which threads work on which rows: the one table behind every launch of `cuda_fused`, and what follows from
+it.
 
 A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so many chunks, how a team of
 threads shares a row; `choose` adds what depends on the device and on N. See `map.cuh` and `ring.cuh`.
@@ -61,8 +62,9 @@ def _block(threads: int, chunks: int, blocks: int, cluster: int = 1) -> Map:
 
 _NARROW = tuple(_lanes(team) for team in (1, 2, 4, 8, 16, 32))
 
-# By bytes of an element, from the shortest rows on. A thread keeps gamma and two sums for each of its elements in
-# registers: at most 16 elements, 8 of float64. The last of each takes rows of 65536 that are ragged.
+# By bytes of an element, from the shortest rows on. A thread keeps gamma and two sums for each of its
+# elements in registers: at most 16 elements, 8 of float64. The last of each takes rows of 65536 that are
+# ragged.
 MAPS: dict[int, tuple[Map, ...]] = {
     2: (
         *_NARROW,
@@ -96,7 +98,9 @@ MAPS: dict[int, tuple[Map, ...]] = {
 
 
 class Hardware(NamedTuple):
-    """Of a device: multiprocessors, bytes of shared memory of each, and whether it has clusters and bulk copies."""
+    """Of a device: multiprocessors, bytes of shared memory of each, and whether it has clusters and bulk
+    copies.
+    """
 
     multiprocessors: int
     shared_bytes: int
@@ -104,7 +108,9 @@ class Hardware(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0, 0)."""
+    """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
+    0).
+    """
 
     map: Map
     blocks: int
@@ -146,7 +152,9 @@ def phases(hidden: int, itemsize: int) -> int:
 
 
 def choose(rows: int, hidden: int, itemsize: int, lie: int, arrays: int, device: Hardware) -> Plan | None:
-    """The plan for rows of D elements, of which `arrays` arrays are read; None where no map takes rows as long."""
+    """The plan for rows of D elements, of which `arrays` arrays are read; None where no map takes rows as
+    long.
+    """
     needed = chunks(hidden, itemsize, lie)
     fitting = (_on(device, one) for one in MAPS[itemsize] if one.most >= needed)
     found = next((one for one in fitting if one), None)

@@ -1,0 +1,98 @@
+"""The errors of results in one cell of a sweep over kappa: what `backward_error` measures."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from layernorm_backward import inputs, oracle
+from layernorm_backward.double_double import Floats
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, unit_roundoff
+from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._rows import kappa_g, stray
+from layernorm_backward.problem import Problem, Results, draw
+from layernorm_backward.theory.kernel_bounds import for_kernel
+
+Cell = dict[str, Any]
+
+
+class Runner(NamedTuple):
+    """A name, why it does not take some dtypes, and what gives the results for a problem and eps."""
+
+    name: str
+    unsupported: Mapping[str, str]
+    run: Callable[[Problem, float], Results]
+
+
+def cells(
+    dtypes: Iterable[str],
+    kappas: Iterable[float],
+    hidden: int,
+    hidden_sweep: Iterable[int],
+    hidden_kappas: Iterable[float],
+    upstreams: Iterable[str],
+) -> list[Cell]:
+    """Kappa at one D, then D at few kappas, for each dtype and upstream gradient."""
+    grid = [(kappa, hidden) for kappa in kappas]
+    grid += [(kappa, size) for size in hidden_sweep for kappa in hidden_kappas]
+    return [
+        {"dtype": dtype, "kappa": kappa, "upstream": upstream, "hidden": size}
+        for dtype in dtypes
+        for kappa, size in dict.fromkeys(grid)
+        for upstream in upstreams
+    ]
+
+
+def measure(runners: Iterable[Runner], cell: Cell, rows: int, eps: float, seed: int) -> list[Cell]:
+    """A row for each runner and quantity."""
+    rng = inputs.generator(seed, DTYPE_NAMES.index(cell["dtype"]), cell["hidden"])
+    mean = inputs.mean_of_kappa(cell["kappa"])
+    x = inputs.rows(rng, rows, cell["hidden"], dtype_of(cell["dtype"]), mean=mean)
+    moments = oracle.moments(inputs.values(x))
+    missing = stray(moments, cell["kappa"], cell["dtype"])
+    if missing:
+        return [record for runner in runners for record in unmeasured(runner.name, cell, missing)]
+    problem = draw(rng, x, cell["upstream"], "random")
+    exact = oracle.results(*problem.values(), eps)
+    cell = cell | {"kappa_g": _kappa_g(problem, moments, exact.dx.hi, eps)}
+    return [record for runner in runners for record in _errors(runner, cell, problem, exact, moments, eps)]
+
+
+def unmeasured(name: str, cell: Cell, reason: str) -> list[Cell]:
+    """The rows of a runner that has no results in a cell."""
+    common = cell | {"kernel": name, "kappa_g": np.nan, "reason": reason}
+    return [common | {"quantity": quantity} for quantity in Results._fields]
+
+
+def _errors(
+    runner: Runner,
+    cell: Cell,
+    problem: Problem,
+    exact: oracle.Results,
+    moments: oracle.Moments,
+    eps: float,
+) -> list[Cell]:
+    if cell["dtype"] in runner.unsupported:
+        return unmeasured(runner.name, cell, runner.unsupported[cell["dtype"]])
+    computed = runner.run(problem, eps)
+    limits = for_kernel(runner.name, problem, moments, eps)
+    found = zip(Results._fields, computed, exact, limits, strict=True)
+    return [
+        cell
+        | {"kernel": runner.name, "quantity": quantity, "reason": ""}
+        | _summary(error_u(result, truth), limit / unit_roundoff(result.dtype))
+        for quantity, result, truth, limit in found
+    ]
+
+
+def _summary(error: Floats, limit: Floats) -> dict[str, float]:
+    return {
+        "error_u_median": float(np.median(error)),
+        "error_u_max": float(np.max(error)),
+        "bound_u": float(np.max(limit)),
+    }
+
+
+def _kappa_g(problem: Problem, moments: oracle.Moments, dx: Floats, eps: float) -> float:
+    _, gamma, _, dy = problem.values()
+    return kappa_g(gamma * dy, np.sqrt(moments.variance.hi + eps), dx)

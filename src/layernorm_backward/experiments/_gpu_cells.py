@@ -1,0 +1,68 @@
+"""The cells of a timing on a GPU: every combination that a set of a config names, each cell once.
+
+Sets are measured in the order of the config, the most important first. A cell that several sets name has the
+kernels of all of them.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+
+DIRECTIONS = ("forward", "backward")
+KEYS = {"kernels", "directions", "hidden", "dtypes", "gamma_dtypes"}  # and one of rows, array_bytes
+Direction = Literal["forward", "backward"]
+
+
+class Cell(NamedTuple):
+    """What is timed on one set of arrays."""
+
+    direction: str
+    dtype: str
+    gamma_dtype: str
+    rows: int
+    hidden: int
+
+
+def cells(sets: Mapping[str, Mapping[str, Any]], known: list[str]) -> dict[Cell, list[str]]:
+    """The kernels of every cell. A set has `rows`, or `array_bytes`, which one array takes at most.
+
+    ValueError names the set and the key that is wrong.
+    """
+    found: dict[Cell, list[str]] = {}
+    for name, one in sets.items():
+        _check(name, one, known)
+        wanted = product(one["directions"], one["dtypes"], one["gamma_dtypes"], one["hidden"])
+        for direction, dtype, beside, hidden in wanted:
+            gamma = "float32" if beside == "float32" and dtype_of(dtype).itemsize == 2 else dtype
+            for rows in _rows(one, dtype, hidden):
+                here = found.setdefault(Cell(direction, dtype, gamma, rows, hidden), [])
+                here += [kernel for kernel in one["kernels"] if kernel not in here]
+    return found
+
+
+def _check(name: str, one: Mapping[str, Any], known: list[str]) -> None:
+    sizes = {"rows", "array_bytes"} & set(one)
+    if set(one) != KEYS | sizes or len(sizes) != 1:
+        allowed = ", ".join(sorted(KEYS))
+        raise ValueError(f"sets: {name}: has {sorted(one)}; allowed: {allowed}, and rows or array_bytes")
+    allowed_values = {
+        "kernels": known,
+        "directions": DIRECTIONS,
+        "dtypes": DTYPE_NAMES,
+        "gamma_dtypes": ("same", "float32"),
+    }
+    for key, values in allowed_values.items():
+        strangers = sorted(set(one[key]) - set(values))
+        if strangers:
+            raise ValueError(f"sets: {name}: {key}: {strangers}; allowed: {', '.join(values)}")
+    for key in ("hidden", *(sizes & {"rows"})):
+        if any(not isinstance(value, int) or value < 1 for value in one[key]):
+            raise ValueError(f"sets: {name}: {key}: {one[key]}; allowed: whole numbers, at least 1")
+
+
+def _rows(one: Mapping[str, Any], dtype: str, hidden: int) -> list[int]:
+    if "rows" in one:
+        return one["rows"]
+    return [max(1, one["array_bytes"] // (hidden * dtype_of(dtype).itemsize))]

@@ -1,0 +1,102 @@
+"""Error of the CUDA kernels and of peers on a GPU against the exact result, as mean/std (kappa) grows.
+
+As `backward_error`, whose rows, seeds and columns it has; only that results come from a GPU.
+"""
+
+import sys
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward import inputs
+from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments import _error_cells
+from layernorm_backward.experiments._error_cells import Runner
+from layernorm_backward.gpu import campaign, contenders
+from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.rows import Arrays, Pool
+from layernorm_backward.problem import Problem, Results
+
+STEM = "backward_error_gpu"
+REQUIRES = ("cupy", "a CUDA device")
+Rows = list[dict[str, Any]]
+
+
+class Cell(NamedTuple):
+    """Rows of one kappa and one D, in one dtype, with one kind of upstream gradient."""
+
+    dtype: str
+    kappa: float
+    upstream: str
+    hidden: int
+
+
+def run(
+    *,
+    kernels: list[str],
+    peers: list[str],
+    dtypes: list[DtypeName],
+    kappas: list[float],
+    hidden: int,
+    hidden_sweep: list[int],
+    hidden_kappas: list[float],
+    upstreams: list[inputs.UpstreamKind],
+    rows: int,
+    eps: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a kernel or peer, dtype, kappa, upstream, D and quantity."""
+    return campaign.live(sys.modules[__name__], locals())
+
+
+def cells(
+    *,
+    kernels: list[str],
+    peers: list[str],
+    dtypes: list[str],
+    kappas: list[float],
+    hidden: int,
+    hidden_sweep: list[int],
+    hidden_kappas: list[float],
+    upstreams: list[str],
+    **_: Any,
+) -> dict[Cell, list[str]]:
+    """The kernels of each cell."""
+    found = _error_cells.cells(dtypes, kappas, hidden, hidden_sweep, hidden_kappas, upstreams)
+    return {Cell(**one): [*kernels, *peers] for one in found}
+
+
+def measure(
+    board: Board, pool: Pool, cell: Cell, names: Iterable[str], *, rows: int, eps: float, seed: int, **_: Any
+) -> tuple[Rows, Rows]:
+    """The rows of one cell; there are no samples."""
+    found: Rows = []
+    for name in names:
+        reason = contenders.missing(name)
+        runner = Runner(name, {}, partial(_run, board, name))
+        try:
+            if reason:
+                raise ValueError(reason)
+            found += _error_cells.measure([runner], cell._asdict(), rows, eps, seed)
+        except Exception as error:  # a peer may refuse in any way; the others are measured all the same
+            found += _error_cells.unmeasured(name, cell._asdict(), f"{' '.join(str(error).split())[:200]}")
+    return found, []
+
+
+def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
+    """The rows of a cell that could not be measured at all."""
+    return [row for name in names for row in _error_cells.unmeasured(name, cell._asdict(), reason)]
+
+
+def _run(board: Board, name: str, problem: Problem, eps: float) -> Results:
+    """The results of a kernel or peer on the device, back on the host."""
+    given = Arrays(*(board.array(array) for array in problem))
+    found = contenders.prepare(board, name, given, eps).results()
+    return Results(*(_host(board, one, problem) for one in found))
+
+
+def _host(board: Board, array: Any, problem: Problem) -> np.ndarray:
+    return np.full(problem.x.shape, np.nan, problem.x.dtype) if array is None else board.numpy(array)

@@ -1,0 +1,167 @@
+"""The time of the CUDA kernels and of peers beside copy and triad, in one paired run on one GPU.
+
+A cell is a direction, a dtype of x and one of gamma, and a shape. Its kernels, peers and streams run
+interleaved on the same inputs. Each is checked against float64 first; one that is wrong is not timed. Passes
+are replays of CUDA graphs where they can be captured (`method`), so neither Python nor autograd is in their
+time.
+
+residency is "memory" where the arrays of a pass are at least four times the L2 cache; else it is "cold": the
+cache is filled with other data before each sample. roof_fraction is time(fastest stream) / time(kernel),
+ours_ratio time(kernel) / time(cuda_fused); both are medians over repetitions, with a 95 % interval. threads
+are those of the host that launches.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward.difference import Ratio
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _gpu_cells
+from layernorm_backward.experiments._gpu_cells import Cell
+from layernorm_backward.gpu import campaign, contenders, exact, roofs, timer
+from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.contenders import Contender
+from layernorm_backward.gpu.rows import Arrays, Pool
+from layernorm_backward.gpu.timer import Timed
+
+STEM = "timing_gpu"
+REQUIRES = ("cupy", "a CUDA device")
+OURS = "cuda_fused"
+BEYOND = 4  # times the L2 cache
+Rows = list[dict[str, Any]]
+
+
+def run(
+    *,
+    kernels: list[str],
+    peers: list[str],
+    sets: dict[str, dict[str, Any]],
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_limit_u: dict[str, float],
+    eps: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a kernel or peer and cell, all cells of `sets` on the device here."""
+    return campaign.live(sys.modules[__name__], locals())
+
+
+def cells(
+    *, kernels: list[str], peers: list[str], sets: Mapping[str, Mapping[str, Any]], **_: Any
+) -> dict[Cell, list[str]]:
+    """What is to be measured, the most important first."""
+    return _gpu_cells.cells(sets, [*kernels, *peers])
+
+
+def measure(
+    board: Board,
+    pool: Pool,
+    cell: Cell,
+    names: Iterable[str],
+    *,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_limit_u: Mapping[str, float],
+    eps: float,
+    seed: int,
+    **_: Any,
+) -> tuple[Rows, Rows]:
+    """The rows of one cell, and its samples."""
+    keys = _keys(cell)
+    given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    ready: dict[str, tuple[Contender, dict[str, Any]]] = {}
+    rows: Rows = []
+    for name in names:
+        found = _checked(board, name, cell, given, eps, error_limit_u[cell.dtype])
+        if isinstance(found, str):
+            rows.append(keys | {"kernel": name, "reason": found})
+        else:
+            ready[name] = found
+    calls, methods = {}, {}
+    for name, (one, _) in ready.items():
+        calls[name], methods[name] = contenders.replayed(one, cell.direction)
+    arrays = (board.xp.empty(given.x.shape, given.x.dtype), given.x, given.dy)
+    streams = roofs.of(cell.direction)
+    calls |= {name: Timed(roofs.stream(board, name, *arrays)) for name in streams}
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    memory = _bytes(cell) >= BEYOND * board.l2_bytes
+    samples = timer.compare(board, calls, cold=not memory, **how)
+    keys |= {"residency": "memory" if memory else "cold"} | _roof(samples, streams, cell)
+    for name, (one, facts) in ready.items():
+        method = {"method": methods[name] or ("host clock" if calls[name].wait else "launched")}
+        rows.append(
+            keys | facts | method | {"kernel": name, **_times(samples, name, keys, cell), **_facts(one)}
+        )
+    return rows, [_sample_keys(cell) | sample for sample in samples.to_dict("records")]
+
+
+def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
+    """The rows of a cell that could not be measured at all."""
+    return [_keys(cell) | {"kernel": name, "reason": reason} for name in names]
+
+
+def _checked(
+    board: Board, name: str, cell: Cell, given: Arrays, eps: float, limit_u: float
+) -> tuple[Contender, dict[str, Any]] | str:
+    """A contender that was right on these arrays, with its errors; else why it is not timed."""
+    reason = contenders.missing(name)
+    if reason:
+        return reason
+    try:
+        found = contenders.prepare(board, name, given, eps)
+    except Exception as error:  # a peer may refuse in any way; the others are timed all the same
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if cell.direction not in found.passes:
+        return f"it has no {cell.direction} pass: {found.note}"
+    off = exact.errors(board.xp, given, found.results(), eps)
+    main = off.y if cell.direction == "forward" else off.dx
+    if not main <= limit_u:
+        return f"wrong: error of {'y' if cell.direction == 'forward' else 'dx'} is {main:.3g} u"
+    if cell.direction == "forward":
+        return found, {"error_u_max": off.y}
+    return found, {"error_u_max": off.dx, "sums_error_u": max(off.dgamma, off.dbeta)}
+
+
+def _keys(cell: Cell) -> dict[str, Any]:
+    return _sample_keys(cell) | {"bytes": _bytes(cell)}
+
+
+def _sample_keys(cell: Cell) -> dict[str, Any]:
+    return cell._asdict() | {"threads": 1}
+
+
+def _bytes(cell: Cell) -> int:
+    accesses = roofs.ACCESSES[roofs.kind(roofs.of(cell.direction)[0])]
+    return accesses * cell.rows * cell.hidden * dtype_of(cell.dtype).itemsize
+
+
+def _roof(samples: pd.DataFrame, streams: list[str], cell: Cell) -> dict[str, Any]:
+    medians = {name: timer.summary(samples, name).median_s for name in streams}
+    fastest = min(medians, key=medians.__getitem__)
+    return {"roof_operation": fastest, "roof_gb_per_s": _bytes(cell) / medians[fastest] / 1e9}
+
+
+def _times(samples: pd.DataFrame, name: str, keys: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+    found = timer.summary(samples, name)._asdict()
+    found["useful_gb_per_s"] = _bytes(cell) / found["median_s"] / 1e9
+    found |= _ratio("roof_fraction", timer.ratio(samples, keys["roof_operation"], name))
+    if OURS in set(samples["name"]):
+        found |= _ratio("ours_ratio", timer.ratio(samples, name, OURS))
+    return found
+
+
+def _ratio(column: str, found: Ratio) -> dict[str, float]:
+    return {column: found.median, f"{column}_low": found.low, f"{column}_high": found.high}
+
+
+def _facts(one: Contender) -> dict[str, Any]:
+    facts = {"version": one.version, "note": one.note, "reason": ""}
+    facts |= {"saved_bytes": float(np.nan if one.saved_bytes is None else one.saved_bytes)}
+    extra = np.nan if one.saved_extra_bytes is None else one.saved_extra_bytes
+    return facts | {"saved_extra_bytes": float(extra)}

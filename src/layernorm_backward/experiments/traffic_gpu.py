@@ -1,0 +1,100 @@
+"""Bytes that each kernel moves between this GPU and its memory, against the fewest that will do.
+
+minimum_bytes: x, dy read once and dx written (backward), x read and y written (forward), mean and rstd of
+each row, and the vectors of length D. modelled_bytes: what our kernels are written to move, the partial sums
+of dgamma and dbeta included (written and read once). measured_bytes: counted by Nsight Compute, the caches
+emptied before each kernel of a pass; the arrays should be far larger than the L2 cache, which else keeps what
+was written. accesses_per_element: reads and writes of an element of a tensor of x's size, in memory.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from layernorm_backward.dtypes import DtypeName, dtype_of, sum_dtype
+from layernorm_backward.gpu import campaign, counters, modelled
+from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.rows import Pool
+
+STEM = "traffic_gpu"
+REQUIRES = ("cupy", "a CUDA device")
+TENSORS = {"forward": 2, "backward": 3}
+VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
+Rows = list[dict[str, Any]]
+
+
+class Cell(NamedTuple):
+    """A pass over rows of one shape and dtype."""
+
+    direction: str
+    dtype: str
+    rows: int
+    hidden: int
+
+
+def run(
+    *,
+    kernels: list[str],
+    peers: list[str],
+    directions: list[str],
+    dtypes: list[DtypeName],
+    hidden: list[int],
+    array_bytes: int,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a kernel or peer, direction, dtype and shape."""
+    return campaign.live(sys.modules[__name__], locals())
+
+
+def cells(
+    *,
+    kernels: list[str],
+    peers: list[str],
+    directions: list[str],
+    dtypes: list[str],
+    hidden: list[int],
+    array_bytes: int,
+    **_: Any,
+) -> dict[Cell, list[str]]:
+    """The kernels and peers of each cell; an array has `array_bytes` at most."""
+    return {
+        Cell(direction, dtype, array_bytes // (size * dtype_of(dtype).itemsize), size): [*kernels, *peers]
+        for size in hidden
+        for dtype in dtypes
+        for direction in directions
+    }
+
+
+def measure(board: Board, pool: Pool, cell: Cell, names: list[str], **_: Any) -> tuple[Rows, Rows]:
+    """A row for each kernel; there are no samples."""
+    minimum = minimum_bytes(cell)
+    found = []
+    for name in names:
+        counted = counters.counted(name, *cell)
+        row = _keys(cell, name) | {"minimum_bytes": float(minimum), "reason": counted.reason}
+        row |= modelled.columns(
+            name, cell.direction, cell.dtype, cell.rows, cell.hidden, board.machine.hardware
+        )
+        if not counted.reason:
+            row |= {"measured_bytes": counted.bytes, "measured_over_minimum": counted.bytes / minimum}
+            row |= {"launches": float(counted.kernels), "method": "counted by Nsight Compute"}
+        found.append(row)
+    return found, []
+
+
+def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:
+    """The rows of a cell that could not be measured at all."""
+    return [_keys(cell, name) | {"reason": reason} for name in names]
+
+
+def minimum_bytes(cell: Cell) -> int:
+    """The fewest bytes that a pass can move."""
+    dtype = dtype_of(cell.dtype)
+    tensors = TENSORS[cell.direction] * cell.rows * cell.hidden * dtype.itemsize
+    vectors = VECTORS[cell.direction] * cell.hidden * dtype.itemsize
+    return tensors + vectors + 2 * cell.rows * sum_dtype(dtype).itemsize
+
+
+def _keys(cell: Cell, name: str) -> dict[str, Any]:
+    return {"kernel": name, **cell._asdict()}

@@ -1,0 +1,172 @@
+"""The device that a campaign runs on: its arrays, its clock, its graphs, and what it calls itself."""
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any, Protocol
+
+import numpy as np
+
+from layernorm_backward.gpu import warm
+from layernorm_backward.kernels.cuda import device
+from layernorm_backward.kernels.cuda.machine import Machine, Program
+
+Call = Callable[[], None]
+FLUSH = 4  # times the L2 cache are written to empty it
+PACKAGES = (
+    "cupy-cuda13x",
+    "numpy",
+    "ml_dtypes",
+    "pandas",
+    "torch",
+    "triton",
+    "jax",
+    "liger-kernel",
+    "quack-kernels",
+)
+
+
+class Board(Protocol):
+    """What the experiments need of a device; work is done in the order in which it is asked for."""
+
+    machine: Machine
+    xp: Any
+    l2_bytes: int
+
+    def describe(self) -> dict[str, Any]: ...
+
+    def compile(self, programs: Sequence[Program]) -> None: ...
+
+    def array(self, values: np.ndarray) -> Any: ...
+
+    def numpy(self, array: Any) -> np.ndarray: ...
+
+    def free_bytes(self) -> int: ...
+
+    def release(self) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def mark(self) -> Any: ...
+
+    def seconds(self, begin: Any, end: Any) -> float: ...
+
+    def flush(self) -> None: ...
+
+    def captured(self, call: Call) -> Call: ...
+
+    def copy(self, to: Any, source: Any) -> None: ...
+
+
+class Gpu:
+    """CuPy's current device. RuntimeError where there is none, with the reason."""
+
+    def __init__(self) -> None:
+        self.machine = device.current()
+        import cupy
+
+        self.xp = cupy
+        self._runtime = cupy.cuda.runtime
+        self._number = self._runtime.getDevice()
+        self._facts = self._runtime.getDeviceProperties(self._number)
+        self.l2_bytes = int(self._facts["l2CacheSize"])
+        self._spare: Any = None
+
+    def describe(self) -> dict[str, Any]:
+        """Provenance: device, driver, versions; units in the names."""
+        return {
+            "gpu": self._facts["name"].decode(),
+            "capability": self.xp.cuda.Device().compute_capability,
+            "multiprocessors": self.machine.hardware.multiprocessors,
+            "l2_bytes": self.l2_bytes,
+            "memory_bytes": int(self._facts["totalGlobalMem"]),
+            "driver_cuda": self._runtime.driverGetVersion(),
+            "runtime_cuda": self._runtime.runtimeGetVersion(),
+            "nvrtc": ".".join(map(str, self.xp.cuda.nvrtc.getVersion())),
+            "cpu": platform.processor() or platform.machine(),
+            "os": platform.platform(),
+            "python": platform.python_version(),
+            **installed(PACKAGES),
+        }
+
+    def compile(self, programs: Sequence[Program]) -> None:
+        """Compile programs for this device, so that their first launch need not."""
+        warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
+
+    def array(self, values: np.ndarray) -> Any:
+        """A copy on the device."""
+        found = self.xp.empty(values.shape, values.dtype)
+        found.view(unsigned(values.dtype))[...] = self.xp.asarray(values.view(unsigned(values.dtype)))
+        return found
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """A copy on the host."""
+        return self.xp.asnumpy(array.view(unsigned(array.dtype))).view(array.dtype)
+
+    def free_bytes(self) -> int:
+        """Bytes of the device's memory that are free."""
+        return int(self._runtime.memGetInfo()[0]) + self.xp.get_default_memory_pool().free_bytes()
+
+    def release(self) -> None:
+        """Give memory that no array uses back to the device."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        self._runtime.deviceSynchronize()
+
+    def mark(self) -> Any:
+        """A moment between what was asked for before and after."""
+        event = self.xp.cuda.Event()
+        event.record(self.xp.cuda.Stream.null)
+        return event
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        """Between two marks, once both have passed."""
+        end.synchronize()
+        return self.xp.cuda.get_elapsed_time(begin, end) / 1e3
+
+    def flush(self) -> None:
+        """Fill the L2 cache with other data, all of it dirty."""
+        if self._spare is None:
+            self._spare = self.xp.empty(FLUSH * self.l2_bytes, np.uint8)
+        self._runtime.memsetAsync(self._spare.data.ptr, 1, self._spare.nbytes, self.xp.cuda.Stream.null.ptr)
+
+    def captured(self, call: Call) -> Call:
+        """The call's work as a CUDA graph, replayed by what is returned; its memory is the graph's alone."""
+        pool = self.xp.cuda.MemoryPool()
+        stream = self.xp.cuda.Stream(non_blocking=True)
+        self.synchronize()
+        with self.xp.cuda.using_allocator(pool.malloc), stream:
+            call()  # compiled, and its memory in the pool, before the capture
+            stream.synchronize()
+            stream.begin_capture()
+            try:
+                call()
+            finally:
+                graph = stream.end_capture()
+        graph.upload(stream)
+        stream.synchronize()
+        kept = (pool, graph)
+        return lambda: kept[1].launch(self.xp.cuda.Stream.null)
+
+    def copy(self, to: Any, source: Any) -> None:
+        """Copy an array by the runtime's own copy."""
+        kind = self._runtime.memcpyDeviceToDevice
+        self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, self.xp.cuda.Stream.null.ptr)
+
+
+def unsigned(dtype: np.dtype) -> np.dtype:
+    """The unsigned integers of a dtype's size, in which its bits travel unchanged."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def installed(packages: tuple[str, ...]) -> Mapping[str, str]:
+    """The versions of the packages that are there."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,112 @@
+"""`python -m layernorm_backward gpu --out DIR`: check, then measure all there is to measure on this GPU.
+
+Writes DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on.
+Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import yaml
+
+from layernorm_backward.gpu import campaign, warm
+from layernorm_backward.gpu.board import Board, Gpu
+from layernorm_backward.kernels import device_missing
+from layernorm_backward.provenance import code_hash
+from layernorm_backward.revision import commit
+
+STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
+CONFIG = Path("config/paper")
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a campaign; 0 where all is measured and right, 1 where not, 2 for bad arguments."""
+    given = _parser().parse_args(words)
+    reason = device_missing()
+    if reason:
+        print(f"error: {reason}", file=sys.stderr)
+        return 1
+    try:
+        return run(Gpu(), given.out, given.config, given.only or STEMS, given.minutes, given.resume)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def run(board: Board, out: Path, config: Path, stems: Sequence[str], minutes: float, resume: bool) -> int:
+    """The parts of a campaign, one after the other, until `minutes` are over."""
+    until = monotonic() + 60 * minutes
+    machine = board.describe()
+    print(f"{machine['gpu']}, {minutes:g} minutes; tables go to {out / 'tables'}", flush=True)
+    parts = {stem: (_experiment(stem), _config(config / f"{stem}.yaml")) for stem in stems}
+    _compile(board, parts)
+    complete = True
+    for stem, (experiment, values) in parts.items():
+        record = {
+            "study": config.name,
+            "code_hash": code_hash(experiment.__name__, values.get("kernels", ())),
+            "commit": commit(),
+            "machine": machine,
+        }
+        left = partial(_left, until)
+        done = campaign.part(board, experiment, values, out, record, time_left=left, resume=resume)
+        complete &= done.done == done.all
+        print(f"{stem}: {done.done} of {done.all} cells, {left() / 60:.1f} minutes left", flush=True)
+    if not complete:
+        print("not all is measured: go on with --resume", flush=True)
+    return 0 if complete else 1
+
+
+def _compile(board: Board, parts: Mapping[str, tuple[Any, dict[str, Any]]]) -> None:
+    """Compile what the parts will run."""
+    started = monotonic()
+    wanted = [
+        (name, cell.dtype, getattr(cell, "gamma_dtype", cell.dtype), cell.hidden)
+        for experiment, values in parts.values()
+        for cell, names in experiment.cells(**values).items()
+        for name in names
+        if hasattr(cell, "hidden")
+    ]
+    programs = warm.needed(wanted, board.machine.hardware)
+    board.compile(programs)
+    print(f"{len(programs)} programs compiled in {monotonic() - started:.0f} s", flush=True)
+
+
+def _left(until: float) -> float:
+    return until - monotonic()
+
+
+def _experiment(stem: str) -> Any:
+    return importlib.import_module(f"layernorm_backward.experiments.{stem}")
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise ValueError(f"{path}: there is no such file; --config names a folder with one for each table")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: allowed: keys and values")
+    return values
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m layernorm_backward gpu", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where tables and ledger go")
+    parser.add_argument("--minutes", type=_positive, default=20.0, help="stop after so many (default: 20)")
+    parser.add_argument("--resume", action="store_true", help="keep what DIR holds and is still right")
+    parser.add_argument("--only", action="append", choices=STEMS, help="only this table; may be repeated")
+    parser.add_argument("--config", type=Path, default=CONFIG, metavar="FOLDER", help=f"(default: {CONFIG})")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: allowed: a number above 0")
+    return value

@@ -1,0 +1,108 @@
+"""What is timed on a GPU: our kernels and peers, run once, checked, and where possible as CUDA graphs.
+
+A graph's replay leaves out what it costs to launch from Python, and a framework's way through its autograd.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from layernorm_backward import peers_on_gpu
+from layernorm_backward.gpu.board import Board, Call, unsigned
+from layernorm_backward.gpu.exact import Results
+from layernorm_backward.gpu.rows import Arrays
+from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.kernels import KERNELS, version
+from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
+
+Direction = Literal["forward", "backward"]
+
+
+class Contender(NamedTuple):
+    """One implementation on one set of arrays: its two passes, what they have written, and facts about it."""
+
+    passes: dict[str, Timed]
+    results: Callable[[], Results]
+    capture: Callable[[Call], Call] | None
+    version: str
+    note: str
+    saved_bytes: int | None = None
+    saved_extra_bytes: int | None = None
+
+
+def missing(name: str) -> str:
+    """Empty where a kernel or a peer can be had, else why not."""
+    return peers_on_gpu.missing(name) if name in peers_on_gpu.PEERS else ""
+
+
+def prepare(board: Board, name: str, given: Arrays, eps: float) -> Contender:
+    """A kernel of ours or a peer, both passes run once. ValueError where it does not take this."""
+    if name in peers_on_gpu.PEERS:
+        return _peer(board, name, given, eps)
+    return _ours(board, name, given, eps)
+
+
+def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
+    """A pass as a graph; as it is, and why, where that is not to be had."""
+    timed = contender.passes[direction]
+    if contender.capture is None:
+        return timed, ""
+    try:
+        return Timed(contender.capture(timed.call), timed.wait), "graph"
+    except Exception as error:  # whatever a framework raises, its pass can still be timed as it is
+        return (
+            timed,
+            f"not captured: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+        )
+
+
+def _ours(board: Board, name: str, given: Arrays, eps: float) -> Contender:
+    kernel, empty = KERNELS[name], board.xp.empty
+    if given.x.dtype.name in kernel.unsupported:
+        raise ValueError(kernel.unsupported[given.x.dtype.name])
+    run = {way: partial(getattr(kernel, way), machine=board.machine) for way in ("forward", "backward")}
+    y, dx = (_poisoned(empty(given.x.shape, given.x.dtype)) for _ in range(2))
+    dgamma, dbeta = (_poisoned(empty(given.gamma.shape, given.gamma.dtype)) for _ in range(2))
+    _, saved = run["forward"](given.x, given.gamma, given.beta, eps, out=y)
+    passes = {
+        "forward": Timed(lambda: _none(run["forward"](given.x, given.gamma, given.beta, eps, out=y))),
+        "backward": Timed(lambda: _none(run["backward"](given.dy, saved, out=(dx, dgamma, dbeta)))),
+    }
+    passes["backward"].call()
+    return Contender(
+        passes,
+        lambda: Results(y, dx, dgamma, dbeta),
+        board.captured,
+        version(kernel),
+        "",
+        saved_bytes(saved),
+        saved_extra_bytes(saved),
+    )
+
+
+def _peer(board: Board, name: str, given: Arrays, eps: float) -> Contender:
+    found = peers_on_gpu.prepare(name, *given, eps)
+    passes = {"forward": Timed(found.forward, found.synchronize)}
+    found.forward()
+    if found.backward:
+        passes["backward"] = Timed(found.backward, found.synchronize)
+        found.backward()
+
+    def results() -> Results:
+        return Results(
+            *(None if one is None else board.array(np.ascontiguousarray(one)) for one in found.results())
+        )
+
+    return Contender(passes, results, found.captured, peers_on_gpu.version(name), found.note)
+
+
+def _poisoned(array: Any) -> Any:
+    """The array, NaN in every element."""
+    array.view(unsigned(array.dtype))[...] = np.iinfo(unsigned(array.dtype)).max
+    return array
+
+
+def _none(_: object) -> None:
+    return None

@@ -1,0 +1,75 @@
+"""Copy and triad on a GPU, each in several ways, of which the fastest is the roof.
+
+    copy    a = b            2 useful accesses an element, the mix of the forward pass
+    triad   a = b + s*c      3 useful accesses an element, the mix of the backward pass
+
+`_cs` asks the caches not to keep what streams by; `_persistent` goes over the array with as many blocks as
+run at once, and not with one for each piece; `copy_runtime` is the CUDA runtime's own copy.
+"""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.gpu.board import Board, Call
+from layernorm_backward.kernels.cuda.machine import Launch, Program, cpp
+
+Operation = Literal[
+    "copy", "copy_cs", "copy_persistent", "copy_runtime", "triad", "triad_cs", "triad_persistent"
+]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+ACCESSES = {"copy": 2, "triad": 3}
+SCALE = 0.5
+MULTIPLY_ADD = "multiply_add"
+CHAINS, ROUNDS = 8, 1 << 14  # of a thread, as multiply_adds in streams.cuh
+CHUNK = 16  # bytes
+THREADS, CHUNKS, BLOCKS = (
+    256,
+    4,
+    4,
+)  # of a block; of a thread; of a multiprocessor: as StreamMap in streams.cuh
+
+
+def kind(operation: str) -> str:
+    """copy or triad."""
+    return operation.partition("_")[0]
+
+
+def of(direction: str) -> list[str]:
+    """The streams that a pass is held against."""
+    wanted = {"forward": "copy", "backward": "triad"}[direction]
+    return [name for name in OPERATIONS if kind(name) == wanted]
+
+
+def stream(board: Board, operation: str, a: Any, b: Any, c: Any) -> Call:
+    """A call that runs one stream over arrays of one dtype and size; what is left of 16 bytes stays."""
+    if operation == "copy_runtime":
+        return lambda: board.copy(a, b)
+    count = a.nbytes // CHUNK
+    pieces = -(-count // (THREADS * CHUNKS))
+    streamed = operation.endswith(("_cs", "_persistent"))
+    if operation.endswith("_persistent"):
+        pieces = min(pieces, BLOCKS * board.machine.hardware.multiprocessors)
+    flags = ("true" if kind(operation) == "triad" else "false", "true" if streamed else "false")
+    program = Program("streams", "stream", (cpp(a.dtype), *flags, "StreamMap"))
+    arguments = (a, b, c, sum_dtype(a.dtype).type(SCALE), np.int64(count))
+    return lambda: board.machine.launch(program, Launch(pieces, THREADS), arguments)
+
+
+def multiply_adds(board: Board, dtype: str) -> Call:
+    """A call that does `operations(board)` multiplications and additions in registers."""
+    wide = sum_dtype(dtype_of(dtype))
+    out = board.xp.empty(_threads(board), wide)
+    program = Program("streams", "multiply_adds", (cpp(wide), "StreamMap"))
+    arguments = (out, wide.type(SCALE), np.int32(ROUNDS))
+    return lambda: board.machine.launch(program, Launch(_threads(board) // THREADS, THREADS), arguments)
+
+
+def operations(board: Board) -> int:
+    """Multiplications and additions of one call of `multiply_adds`."""
+    return 2 * CHAINS * ROUNDS * _threads(board)
+
+
+def _threads(board: Board) -> int:
+    return board.machine.hardware.multiprocessors * BLOCKS * THREADS

@@ -1,0 +1,117 @@
+"""Paired, interleaved timing on a device: a repetition runs every call once, in a shuffled order.
+
+Device work is timed by marks on the stream, each sample after the L2 cache was filled with other data. A call
+with a clock of its own (`wait`) is timed by the host's, from the call until its work is done.
+"""
+
+from collections.abc import Callable, Mapping
+from math import comb
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward.difference import Ratio
+from layernorm_backward.gpu.board import Board, Call
+
+CONFIDENCE = 0.95
+COLUMNS = ("name", "repeat", "seconds")
+
+
+class Timed(NamedTuple):
+    """A call, and where the board's marks do not see its work, what waits for that."""
+
+    call: Call
+    wait: Callable[[], None] | None = None
+
+
+class Summary(NamedTuple):
+    """Seconds a call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
+
+    median_s: float
+    p20_s: float
+    p80_s: float
+    repeats: int
+
+
+def compare(
+    board: Board,
+    calls: Mapping[str, Timed],
+    *,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    seed: int,
+    cold: bool,
+) -> pd.DataFrame:
+    """One row a sample: name, repeat, seconds. Fewer than `repeats` where they would last over `budget_s`.
+
+    `cold`: the L2 cache is filled with other data before each sample.
+    """
+    shuffle = np.random.default_rng(seed)
+    samples: list[tuple[str, int, float]] = []
+    for timed in calls.values():
+        _sample(board, timed, cold)()
+    started = perf_counter()
+    for repeat in range(repeats):
+        if repeat >= at_least and perf_counter() - started > budget_s:
+            break
+        names = shuffle.permutation(np.array(list(calls), dtype=object)).tolist()
+        taken = [(name, _sample(board, calls[name], cold)) for name in names]
+        samples += [(name, repeat, seconds()) for name, seconds in taken]
+    return pd.DataFrame(samples, columns=list(COLUMNS))
+
+
+def _sample(board: Board, timed: Timed, cold: bool) -> Callable[[], float]:
+    """Runs a call; the seconds are had from what is returned, when the device has come to it."""
+    if cold:
+        board.flush()
+    if timed.wait:
+        board.synchronize()
+        started = perf_counter()
+        timed.call()
+        timed.wait()
+        seconds = perf_counter() - started
+        return lambda: seconds
+    begin = board.mark()
+    timed.call()
+    end = board.mark()
+    return lambda: board.seconds(begin, end)
+
+
+def summary(samples: pd.DataFrame, name: str) -> Summary:
+    """Median and quantiles of one call."""
+    seconds = _seconds(samples, name)
+    p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
+    return Summary(float(median), float(p20), float(p80), len(seconds))
+
+
+def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
+    """Median over the repetitions of time(numerator) / time(denominator), with a 95 % interval.
+
+    The interval is that of order statistics, which hold for any distribution; NaN for fewer than six.
+    """
+    ratios = np.sort(_seconds(samples, numerator) / _seconds(samples, denominator))
+    rank = _rank(len(ratios))
+    if rank is None:
+        return Ratio(float(np.median(ratios)), np.nan, np.nan)
+    return Ratio(float(np.median(ratios)), float(ratios[rank]), float(ratios[-1 - rank]))
+
+
+def _rank(count: int) -> int | None:
+    """The largest r for which the median lies between the (r+1)th smallest and largest with confidence."""
+    tail, rank = 0.0, None
+    for r in range(count // 2):
+        tail += comb(count, r) / 2.0**count
+        if 2 * tail > 1 - CONFIDENCE:
+            break
+        rank = r
+    return rank
+
+
+def _seconds(samples: pd.DataFrame, name: str) -> np.ndarray:
+    found = samples.loc[samples["name"] == name].sort_values("repeat")["seconds"].to_numpy()
+    if not len(found):
+        raise ValueError(f"no samples of {name!r}; there are: {sorted(set(samples['name']))}")
+    return found

@@ -1,0 +1,64 @@
+"""All programs of a campaign compiled before it begins, on all cores, so that no cell waits for the compiler."""
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels.checks import HOST
+from layernorm_backward.kernels.cuda.compiler import compiled
+from layernorm_backward.kernels.cuda.machine import Launch, Program
+from layernorm_backward.kernels.cuda.plan import Hardware
+
+ROWS = 8  # which program a launch takes does not depend on them
+EPS = 1e-5
+
+
+class Recorder:
+    """A machine that runs nothing, and remembers the programs that it was to run."""
+
+    def __init__(self, hardware: Hardware) -> None:
+        self.hardware = hardware
+        self.arrays = HOST
+        self.programs: dict[Program, None] = {}
+
+    def address(self, array: Any) -> int:
+        """0 modulo 16, where arrays on a device begin."""
+        return 0
+
+    def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
+        """Remember the program."""
+        self.programs[program] = None
+
+
+def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> list[Program]:
+    """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is no kernel of ours."""
+    recorder = Recorder(hardware)
+    for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
+        kernel = KERNELS[name] if name in KERNELS else None
+        if kernel is None or dtype in kernel.unsupported:
+            continue
+        x = np.empty((ROWS, hidden), dtype_of(dtype))
+        gamma = np.empty(hidden, dtype_of(gamma_dtype))
+        _, saved = kernel.forward(x, gamma, gamma, EPS, machine=recorder)
+        kernel.backward(x, saved, machine=recorder)
+    return list(recorder.programs)
+
+
+def compile_all(programs: Sequence[Program], arch: str) -> None:
+    """Compile each program into the cache on disk, in a process of its own for each core."""
+    if not programs:
+        return
+    workers = min(len(programs), len(os.sched_getaffinity(0)))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for _ in pool.map(_compile, programs, [arch] * len(programs), chunksize=4):
+            pass
+
+
+def _compile(program: Program, arch: str) -> None:
+    compiled([program], arch)

@@ -1,0 +1,25 @@
+"""What was compiled, kept on disk under a name made of all that it depends on."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from layernorm_backward.files import whole
+
+
+def kept(suffix: str, parts: object, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:
+    """The file made of these sources with these parts (options, versions, text); made if it is not there."""
+    digest = hashlib.sha256(repr(parts).encode())
+    for source in sorted(sources):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    path = _folder() / f"{digest.hexdigest()[:32]}{suffix}"
+    if not path.exists():
+        with whole(path) as temporary:
+            make(temporary)
+    return path
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "layernorm_backward"
