@@ -1,4 +1,4 @@
-"""All programs of a campaign compiled before it begins, on all cores, so that no cell waits for the compiler."""
+"""All programs of a campaign compiled before it begins, on all cores: no cell waits for the compiler."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -37,10 +37,10 @@ class Recorder:
 
 
 def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> list[Program]:
-    """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is no kernel of ours."""
+    """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
     recorder = Recorder(hardware)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
-        kernel = KERNELS[name] if name in KERNELS else None
+        kernel = KERNELS.get(name)
         if kernel is None or dtype in kernel.unsupported:
             continue
         x = np.empty((ROWS, hidden), dtype_of(dtype))

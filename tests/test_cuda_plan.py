@@ -1,0 +1,114 @@
+"""The table of maps: what it says of every row length, and that it fits the device."""
+
+from math import gcd
+
+import pytest
+
+from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.plan import ALIKE, APART, MAPS, RAGGED, Hardware, Map
+
+H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
+A100 = Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False)
+MOST_DYNAMIC = 227 << 10  # bytes that one block may have
+ONE_PASS = 65536  # the longest rows that are to be read once
+SIZES = sorted({size + more for size in (2**k for k in range(17)) for more in (-1, 0, 1)} - {0, 65537})
+LIES = (ALIKE, RAGGED, APART)
+each_size = pytest.mark.parametrize("itemsize", list(MAPS))
+each_lie = pytest.mark.parametrize("lie", LIES)
+
+
+def may_lie(hidden, itemsize, lie):
+    """Whether rows of this length can lie so."""
+    return lie != ALIKE or hidden * itemsize % plan.CHUNK == 0
+
+
+@each_size
+@each_lie
+@pytest.mark.parametrize("arrays", [1, 2])
+def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, arrays):
+    for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
+        for rows in (1, 1000, 1 << 20):
+            how = plan.choose(rows, hidden, itemsize, lie, arrays, H200)
+            assert how.map.most >= plan.chunks(hidden, itemsize, lie)
+            assert how.dynamic_bytes <= MOST_DYNAMIC
+            assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= H200.shared_bytes
+            assert how.map.ring == (how.stages >= plan.MIN_STAGES)
+            assert how.blocks % how.map.cluster == 0
+
+
+@each_size
+@each_lie
+def test_every_team_meets_rows_of_one_phase_only(itemsize, lie):
+    lanes = plan.CHUNK // itemsize
+    for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
+        for rows in (1, 7, 100, 100_000):
+            how = plan.choose(rows, hidden, itemsize, lie, 2, H200)
+            teams = how.blocks // how.map.cluster * how.map.teams
+            assert teams * hidden % lanes == 0
+
+
+@each_size
+def test_the_grid_is_resident_and_no_larger_than_the_rows_need(itemsize):
+    for hidden in SIZES:
+        lie = plan.lie(hidden, itemsize, 0)
+        many = plan.choose(1 << 20, hidden, itemsize, lie, 2, H200)
+        assert many.blocks <= H200.multiprocessors * many.map.blocks
+        assert many.blocks >= 0.95 * H200.multiprocessors * many.map.blocks - many.map.cluster
+        few = plan.choose(1, hidden, itemsize, lie, 2, H200)
+        assert few.blocks <= many.map.cluster * (plan.CHUNK // itemsize)
+
+
+def test_longer_rows_are_read_again():
+    for itemsize in MAPS:
+        assert plan.choose(10, 4 * ONE_PASS, itemsize, ALIKE, 2, H200) is None
+
+
+def test_an_older_device_has_neither_clusters_nor_rings():
+    for itemsize in MAPS:
+        for hidden in SIZES:
+            how = plan.choose(1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), 2, A100)
+            assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
+        assert plan.choose(1000, 4096, itemsize, ALIKE, 2, A100)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "itemsize", "addresses", "lie"),
+    [
+        (1024, 4, (0, 256, 512), ALIKE),
+        (1024, 2, (0, 8), APART),
+        (1024, 2, (8, 24), RAGGED),
+        (1023, 4, (0, 16), RAGGED),
+        (1023, 4, (4, 0), APART),
+        (4, 2, (0,), RAGGED),
+        (2, 8, (0,), ALIKE),
+    ],
+)
+def test_how_rows_lie(hidden, itemsize, addresses, lie):
+    assert plan.lie(hidden, itemsize, *addresses) == lie
+
+
+def test_phases_are_the_beginnings_that_rows_have():
+    for itemsize in MAPS:
+        lanes = plan.CHUNK // itemsize
+        for hidden in range(1, 40):
+            assert plan.phases(hidden, itemsize) == len({row * hidden % lanes for row in range(lanes)})
+            assert plan.phases(hidden, itemsize) == lanes // gcd(lanes, hidden)
+
+
+def test_a_map_that_cannot_hold_the_rows_is_refused():
+    small = Map(threads=64, blocks=1, cluster=1, team=64, chunks=2, rows=1, ring=True)
+    with pytest.raises(ValueError, match="holds 128 chunks of a row, D = 1024 has 256"):
+        plan.fit(small, 10, 1024, 4, 2, H200)
+    crowded = small._replace(chunks=1024, blocks=2)
+    with pytest.raises(ValueError, match="hold 0 rows; needed: 2"):
+        plan.fit(crowded, 10, 65536, 8, 2, H200)
+
+
+def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
+    for maps in MAPS.values():
+        assert [one.most for one in maps] == sorted(one.most for one in maps)
+        for one in maps:
+            assert one.threads % one.team == 0
+            assert one.team & (one.team - 1) == 0
+            assert not one.ring or (one.team == one.threads and one.rows == 1)
+            assert one.cluster == 1 or one.ring
