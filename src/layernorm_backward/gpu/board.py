@@ -1,5 +1,6 @@
 """The device that a campaign runs on: its arrays, its clock, its graphs, and what it calls itself."""
 
+import gc
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from layernorm_backward import peers_on_gpu
 from layernorm_backward.gpu import warm
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.machine import Machine, Program
@@ -108,7 +110,9 @@ class Gpu:
         return int(self._runtime.memGetInfo()[0]) + self.xp.get_default_memory_pool().free_bytes()
 
     def release(self) -> None:
-        """Give memory that no array uses back to the device."""
+        """Give memory that no array uses back to the device, that of peers as well."""
+        gc.collect()
+        peers_on_gpu.release()
         self.xp.get_default_memory_pool().free_all_blocks()
 
     def synchronize(self) -> None:

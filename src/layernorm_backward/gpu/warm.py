@@ -40,9 +40,9 @@ def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> li
     """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
     recorder = Recorder(hardware)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
-        kernel = KERNELS.get(name)
-        if kernel is None or dtype in kernel.unsupported:
+        if name not in KERNELS or dtype in KERNELS[name].unsupported:
             continue
+        kernel = KERNELS[name]
         x = np.empty((ROWS, hidden), dtype_of(dtype))
         gamma = np.empty(hidden, dtype_of(gamma_dtype))
         _, saved = kernel.forward(x, gamma, gamma, EPS, machine=recorder)

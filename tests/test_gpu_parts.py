@@ -1,0 +1,186 @@
+"""What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and what tools print."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from emulated import needs_compiler
+from host_board import HostBoard
+from layernorm_backward import oracle
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+from layernorm_backward.experiments import traffic_gpu
+from layernorm_backward.gpu import counters, exact, modelled, roofs, sanitizer, timer, warm
+from layernorm_backward.gpu.exact import Results
+from layernorm_backward.gpu.rows import PRIME, Pool
+from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels.cuda.plan import Hardware
+
+H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
+EPS = 1e-5
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_rows_have_their_dtype_mean_and_spread_and_differ(dtype):
+    given = Pool(HostBoard(), 1).arrays(300, 200, dtype, "float32")
+    assert [array.dtype for array in given] == [
+        dtype_of(name) for name in (dtype, "float32", "float32", dtype)
+    ]
+    for array, mean in ((given.x, 0.5), (given.dy, 1.0)):
+        values = array.astype(np.float64)
+        assert values.mean() == pytest.approx(mean, abs=0.02)
+        assert values.std() == pytest.approx(1, abs=0.02)
+        assert len(np.unique(values, axis=0)) == 300
+    assert all(PRIME % factor for factor in range(2, 2049))
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_errors_are_those_against_the_oracle(dtype):
+    given = Pool(HostBoard(), 2).arrays(12, 40, dtype, dtype)
+    kernel = KERNELS["reference"]
+    y, saved = kernel.forward(given.x, given.gamma, given.beta, EPS)
+    results = Results(y, *kernel.backward(given.dy, saved))
+    found = exact.errors(np, given, results, EPS)
+    assert max(found) < (8 if dtype == "float64" else 1)
+    values = [array.astype(np.float64) for array in given]
+    right = oracle.results(*values, EPS)
+    off = results.dx.astype(np.float64) - right.dx.hi
+    rstd = 1 / np.sqrt(values[0].var(axis=-1, keepdims=True) + EPS)
+    terms = np.linalg.norm(rstd * values[1] * values[3], axis=-1)
+    wanted = (np.linalg.norm(off, axis=-1) / terms).max() / (float(exact.unit_roundoff(dtype_of(dtype))))
+    assert found.dx == pytest.approx(wanted, rel=0.05, abs=1.0 if dtype == "float64" else 0.01)
+
+
+@pytest.mark.parametrize("field", Results._fields)
+def test_one_element_that_was_not_written_is_found(field):
+    given = Pool(HostBoard(), 2).arrays(12, 40, "float32", "float32")
+    kernel = KERNELS["reference"]
+    y, saved = kernel.forward(given.x, given.gamma, given.beta, EPS)
+    results = Results(y, *kernel.backward(given.dy, saved))
+    getattr(results, field).reshape(-1)[7] = np.nan
+    assert np.isnan(getattr(exact.errors(np, given, results, EPS), field))
+
+
+def test_what_was_not_computed_has_no_error():
+    given = Pool(HostBoard(), 2).arrays(5, 8, "float32", "float32")
+    y, _ = KERNELS["reference"].forward(given.x, given.gamma, given.beta, EPS)
+    found = exact.errors(np, given, Results(y, None, None, None), EPS)
+    assert found.y < 1
+    assert np.isnan([found.dgamma, found.dbeta]).all()
+
+
+def test_repetitions_run_every_call_once_and_a_slow_one_takes_longer():
+    board = HostBoard()
+    numbers = np.random.default_rng(1).standard_normal(200_000)
+    calls = {
+        "slow": Timed(lambda: [numbers.sum() for _ in range(50)]),
+        "fast": Timed(lambda: numbers[:10].sum()),
+    }
+    samples = timer.compare(board, calls, repeats=9, at_least=9, budget_s=0, seed=1, cold=True)
+    assert samples.groupby("repeat")["name"].nunique().eq(2).all()
+    assert board.flushed == 2 * 10
+    found = timer.ratio(samples, "slow", "fast")
+    assert 5 < found.low <= found.median <= found.high
+    assert timer.summary(samples, "slow").repeats == 9
+
+
+def test_the_budget_ends_a_timing_after_the_least_repetitions():
+    calls = {"one": Timed(lambda: None)}
+    samples = timer.compare(HostBoard(), calls, repeats=50, at_least=6, budget_s=0.0, seed=1, cold=False)
+    assert len(samples) == 6
+
+
+def test_a_call_with_streams_of_its_own_is_timed_until_it_is_done():
+    done = []
+    timed = Timed(lambda: done.append("call"), lambda: done.append("wait"))
+    timer.compare(HostBoard(), {"jax": timed}, repeats=1, at_least=1, budget_s=0, seed=1, cold=False)
+    assert done == 2 * (timer.CALLS * ["call"] + ["wait"])
+
+
+def test_an_interval_of_the_median_holds_it_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(400):
+        seconds = np.exp(rng.standard_normal(25))
+        frame = pd.DataFrame({"name": "a", "repeat": range(25), "seconds": seconds})
+        ones = pd.DataFrame({"name": "b", "repeat": range(25), "seconds": np.ones(25)})
+        found = timer.ratio(pd.concat([frame, ones]), "a", "b")
+        held += found.low <= 1 <= found.high
+    assert 0.93 <= held / 400 <= 0.995
+    short = pd.DataFrame({"name": "a", "repeat": range(5), "seconds": np.ones(5)})
+    assert np.isnan(timer.ratio(short, "a", "a").low)
+
+
+def test_no_samples_are_told():
+    with pytest.raises(ValueError, match="no samples of 'b'; there are: \\['a'\\]"):
+        timer.summary(pd.DataFrame({"name": ["a"], "repeat": [0], "seconds": [1.0]}), "b")
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("operation", roofs.OPERATIONS)
+def test_streams_do_what_they_say(operation, dtype):
+    board = HostBoard()
+    given = Pool(board, 3).arrays(70, 64, dtype, dtype)
+    a = np.zeros_like(given.x)
+    roofs.stream(board, operation, a, given.x, given.dy)()
+    right = given.x.astype(np.float64)
+    if roofs.kind(operation) == "triad":
+        right = right + roofs.SCALE * given.dy.astype(np.float64)
+    assert np.allclose(a.astype(np.float64), right, rtol=float(4 * exact.unit_roundoff(a.dtype)))
+
+
+NCU = """==PROF== Connected to process 1
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","1","backward","dram__bytes_read.sum","byte","1,000"
+"0","1","backward","dram__bytes_write.sum","byte","500"
+"1","1","add_partials","dram__bytes_read.sum","byte","20"
+"1","1","add_partials","dram__bytes_write.sum","byte","4"
+"""
+
+
+def test_counted_bytes_are_summed_over_kernels():
+    assert counters.read(NCU) == (1524.0, 2, "")
+
+
+def test_a_profiler_that_counts_nothing_is_told():
+    found = counters.read("==ERROR== The user does not have permission to access the counters\n")
+    assert found.kernels == 0
+    assert found.reason.startswith("ncu: ==ERROR== The user does not have permission")
+    assert "no counters in its output" in counters.read("").reason
+
+
+@pytest.mark.parametrize(
+    ("output", "wanted"),
+    [
+        ("========= ERROR SUMMARY: 0 errors\n", {"passed": True, "value": 0.0, "limit": 0.0}),
+        ("========= ERROR SUMMARY: 3 errors\n", {"passed": False, "value": 3.0, "limit": 0.0}),
+        (
+            "========= RACECHECK SUMMARY: 1 hazard displayed (1 error)\n",
+            {"passed": False, "value": 1.0, "limit": 0.0},
+        ),
+        ("Device not supported", {"reason": "compute-sanitizer did not finish: Device not supported"}),
+    ],
+)
+def test_what_a_sanitizer_says(output, wanted):
+    assert sanitizer.found(output) == wanted
+
+
+def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
+    cell = traffic_gpu.Cell("backward", "float32", 65536, 1024)
+    tensor = 65536 * 1024 * 4
+    least = traffic_gpu.minimum_bytes(cell)
+    assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
+    found = modelled.columns("cuda_fused", *cell, H200)
+    assert found["accesses_per_element"] == 3
+    assert 1 < found["modelled_bytes"] / least < 1.02
+    long = traffic_gpu.Cell("backward", "float32", 16, 1 << 20)
+    assert modelled.columns("cuda_fused", *long, H200)["accesses_per_element"] == 5
+    assert modelled.columns("liger", *cell, H200) == {}
+
+
+def test_the_programs_of_a_campaign_are_found_without_running_it():
+    cells = [("cuda_fused", "float32", "float32", hidden) for hidden in (1024, 1024, 1000)]
+    texts = [program.text for program in warm.needed([*cells, ("liger", "float32", "float32", 64)], H200)]
+    assert len(texts) == len(set(texts))
+    assert {text.partition("<")[0] for text in texts} == {"forward", "backward", "add_partials"}
