@@ -20,7 +20,7 @@ def _host() -> dict[str, Kernel]:
     here = {name: KERNELS[name] for name in KERNELS if KERNELS[name].device == "cpu"}
     found = {name: kernel for name, kernel in here.items() if available(kernel) is None}
     if os.environ.get("CI") or not emulation.missing():
-        found |= {f"{name} (emulated)": emulated(name) for name in ("cuda_fused",)}
+        found |= {f"{name} (emulated)": emulated(name) for name in ("cuda_fused", "cuda_separate")}
     return found
 
 

@@ -7,6 +7,7 @@ from claim_cases_audits import audits
 from claim_cases_cost import costs, times
 from claim_cases_decisions import decisions
 from claim_cases_goals import goals
+from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import mean_paths
 from claim_cases_mutants import mutants
 from claim_cases_saving import representing, saving
@@ -15,6 +16,8 @@ from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
 from claim_frames import derivation, frame
+from layernorm_backward.kernels.cuda.plan import MAPS
+from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import (
     NothingMeasured,
@@ -24,7 +27,9 @@ from layernorm_backward.paper.predicates.judgement import (
     slope,
     span,
 )
+from workspace import ROOT
 
+CLAIMS = ROOT / "paper" / "claims.yaml"
 CASES = [
     *errors(),
     *mutants(),
@@ -32,6 +37,7 @@ CASES = [
     *costs(),
     *times(),
     *goals(),
+    *gpu(),
     *decisions(),
     *slopes(),
     *saving(),
@@ -63,12 +69,23 @@ def test_the_verdict_follows_from_the_rows(case):
 
 def test_every_predicate_has_been_seen_to_go_more_than_one_way():
     seen = {name: {case.expected for case in CASES if case.predicate == name} for name in PREDICATES}
-    assert [name for name, verdicts in seen.items() if len(verdicts) < 2] == ["needs_gpu"]
+    assert [name for name, verdicts in seen.items() if len(verdicts) < 2] == []
 
 
-def test_a_gpu_claim_is_not_measured_and_says_why():
-    judgement = PREDICATES["needs_gpu"](design="a warp a row", tolerance=0)
-    assert judgement == ("not measured", "", "a warp a row", "no GPU table is part of this study")
+@pytest.mark.parametrize("case", list(unmeasured_gpu()), ids=lambda case: case.predicate)
+def test_a_claim_about_a_gpu_is_not_judged_without_one_and_says_why(case):
+    frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
+    judgement = PREDICATES[case.predicate](**frames, **case.numbers, tolerance=case.tolerance)
+    assert judgement.verdict == "not measured"
+    assert judgement.value == ""
+    assert judgement.reason in ("no CUDA device", "no such cell is in this study")
+
+
+def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():
+    warp = max(one.most for one in MAPS[4] if one.team == 32) * 4
+    chip = max(one.most for one in MAPS[4] if one.chunks <= 4) * 4
+    claim = next(claim for claim in claims.load(CLAIMS) if claim.id == "warp-primitives")
+    assert claim.numbers == {"warp": warp, "chip": chip}
 
 
 def test_two_derivations_are_compared_and_no_other_number():

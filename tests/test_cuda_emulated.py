@@ -44,7 +44,7 @@ def drawn(problem, rows, hidden, dtype, gamma_dtype, offsets=(0, 0, 0)):
 
 
 def run(machine, data, offset=0, chosen=None):
-    """y, dx, dgamma, dbeta; y and dx begin `offset` elements after a multiple of 16 bytes, and hold NaN before."""
+    """y, dx, dgamma, dbeta; y and dx begin `offset` elements after a multiple of 16 bytes."""
     y, dx = (placed(np.full_like(data.x, np.nan), offset % (16 // data.x.itemsize)) for _ in range(2))
     sums = [np.full_like(data.gamma, np.nan) for _ in range(2)]
     how = {"machine": machine, "chosen": chosen}
@@ -159,3 +159,16 @@ def test_few_multiprocessors_and_many_give_right_results(problem):
     for count in (1, 2, 132):
         machine = Emulation(hardware=Hardware(count, 228 << 10, hopper=True))
         assert worst_u(data, run(machine, data)) <= LIMIT_U["float32"]
+
+
+def test_what_is_not_centred_again_is_wrong_at_a_large_mean(problem):
+    data = drawn(problem, 9, 60, "float32", "float32")
+    moved = data._replace(x=(data.x + np.float32(3e4)).astype(np.float32))
+    machine = Emulation()
+    _, saved = cuda_fused.forward(moved.x, moved.gamma, moved.beta, EPS, machine=machine)
+    off = saved._replace(mean=saved.mean + np.float32(2.0**-9))
+    right = Arrays(moved.x, moved.gamma, moved.beta, moved.dy)
+    for recentre, good in ((True, True), (False, False)):
+        dx, *sums = cuda_fused.backward(moved.dy, off, machine=machine, recentre=recentre)
+        found = errors(np, right, Results(None, dx, *sums), EPS)
+        assert (found.dx <= LIMIT_U["float32"]) is good

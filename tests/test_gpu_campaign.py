@@ -46,10 +46,11 @@ CONFIG = {
     },
     "timing_gpu": {
         "kernels": ["cuda_fused"],
+        "variants": ["cuda_uncentred"],
         "peers": ["torch_eager"],
         "sets": {
             "a": {
-                "kernels": ["cuda_fused", "torch_eager"],
+                "kernels": ["cuda_fused", "cuda_uncentred", "torch_eager"],
                 "directions": ["backward", "forward"],
                 "hidden": [40],
                 "array_bytes": 4000,
@@ -325,7 +326,7 @@ def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeyp
     [
         (
             {"kernels": ["cuda_fussed"]},
-            r"b: kernels: \['cuda_fussed'\]; allowed: cuda_fused, torch_eager",
+            r"b: kernels: \['cuda_fussed'\]; allowed: cuda_fused, cuda_uncentred, torch_eager",
         ),
         ({"directions": ["sideways"]}, "allowed: forward, backward"),
         ({"dtypes": ["int8"]}, "allowed: float64, float32, float16, bfloat16"),

@@ -11,13 +11,14 @@ from layernorm_backward.paper.goals import goal_rows
 from layernorm_backward.paper.predicates import PREDICATES
 from test_claims_predicates import tables_of
 
+HERE = "this machine"
 CLAIMS = Path(__file__).parents[1] / "paper" / "claims.yaml"
 
 
 def judged(
     says: str, verdict: str = "confirmed", value: str = "0.9", reason: str = "1 of 2 short: D=4 (0.8)"
 ):
-    return {"says": says, "verdict": verdict, "value": value, "reason": reason}
+    return {"says": says, "verdict": verdict, "value": value, "reason": reason, "scope": HERE}
 
 
 def test_a_floor_and_its_goal_share_a_row():
@@ -27,7 +28,9 @@ def test_a_floor_and_its_goal_share_a_row():
             judged("floor of the pass, D = 4: at least 0.80", "corrected"),
             judged("goal of the pass, D = 4: at least 0.95", "refuted", reason="2 of 2 short: D=4 (0.8)"),
             judged("goal of other_D: at least 0.95"),
-        ]
+            judged("goal of the pass, D = 4: at least 0.99") | {"scope": "GPU"},
+        ],
+        HERE,
     )
     assert rows == [
         {
@@ -41,7 +44,7 @@ def test_a_floor_and_its_goal_share_a_row():
 
 
 def test_what_was_not_measured_says_why():
-    (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")])
+    (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")], HERE)
     assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")
 
 
@@ -49,7 +52,7 @@ def test_a_reason_that_floor_and_goal_share_is_told_once():
     both = [
         judged(f"{kind} of the pass: 1", "not measured", "", "no such cell") for kind in ("floor", "goal")
     ]
-    assert goal_rows(both)[0]["measured"] == "no such cell"
+    assert goal_rows(both, HERE)[0]["measured"] == "no such cell"
 
 
 def test_sizes_that_differ_in_their_rows_only_are_told_apart():
@@ -75,15 +78,23 @@ def test_the_cells_furthest_from_a_goal_are_named_and_the_others_counted():
     assert found.reason.endswith("D=261 (0.55) and 3 more")
 
 
-def test_every_floor_and_goal_of_the_paper_is_a_claim_about_this_machine_and_in_the_grid():
+def goals_of(scope):
+    """The claims of a scope that are floors or goals, all of which are ours and stop no build."""
     loaded = [claim for claim in claims.load(CLAIMS) if claim.id.startswith("goal-")]
-    assert {(claim.origin, claim.scope, claim.strict) for claim in loaded} == {
-        ("ours", "this machine", False)
-    }
-    rows = goal_rows([judged(claim.says) for claim in loaded])
+    assert {(claim.origin, claim.strict) for claim in loaded} == {("ours", False)}
+    return [claim for claim in loaded if claim.scope == scope]
+
+
+@pytest.mark.parametrize(("scope", "least"), [(HERE, 20), ("GPU", 8)])
+def test_every_floor_and_goal_of_the_paper_is_a_claim_and_in_the_grid(scope, least):
+    loaded = goals_of(scope)
+    rows = goal_rows([judged(claim.says) | {"scope": scope} for claim in loaded], scope)
     cells = [cell for row in rows for cell in (row["floor"], row["goal"]) if cell != "\N{EN DASH}"]
-    assert len(cells) == len(loaded) >= 20
+    assert len(cells) == len(loaded) >= least
     assert all(row["goal"] != "\N{EN DASH}" for row in rows)
-    for kind in ("floor", "goal"):
-        named = {claim.id for claim in loaded if claim.says.startswith(f"{kind} of ")}
-        assert named == {claim.id for claim in loaded if claim.id.endswith(f"-{kind}")}
+
+
+@pytest.mark.parametrize("kind", ["floor", "goal"])
+def test_a_floor_or_goal_of_this_machine_ends_in_its_kind(kind):
+    named = {claim.id for claim in goals_of(HERE) if claim.says.startswith(f"{kind} of ")}
+    assert named == {claim.id for claim in goals_of(HERE) if claim.id.endswith(f"-{kind}")}

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from layernorm_backward import archive, experiments, figures
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels import KERNELS, device_missing
 from layernorm_backward.provenance import code_hash, constant
 
 CONFIG = Path("config")
@@ -18,7 +18,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "study": ("paper", "smoke", "full"),
     "pdf": ("auto", "latex", "typst"),
     "optional": ("auto", "live", "archive"),
+    "gpu": ("auto", "live", "archive"),
 }
+DEVICE = "a CUDA device"  # among what an experiment requires
 TIMED = frozenset(
     {
         "variance_time",
@@ -72,17 +74,31 @@ def needs(stem: str) -> tuple[str, ...]:
 
 
 def missing(stem: str) -> list[str]:
-    """The packages that an experiment requires beyond the set-up and that are not installed."""
-    return [name for name in constant(experiments.module_name(stem), "REQUIRES") if find_spec(name) is None]
+    """What an experiment requires beyond the set-up and is not here: packages, a device."""
+    return [name for name in _required(stem) if _absent(name)]
 
 
-def stand_in(stem: str, optional: str) -> Path | None:
+def choice(stem: str, chosen: dict[str, str]) -> str:
+    """Which of the workflow's options says where an optional experiment's table comes from."""
+    return chosen["gpu" if DEVICE in _required(stem) else "optional"]
+
+
+def _required(stem: str) -> tuple[str, ...]:
+    return constant(experiments.module_name(stem), "REQUIRES")
+
+
+def _absent(name: str) -> bool:
+    return bool(device_missing()) if name == DEVICE else find_spec(name) is None
+
+
+def stand_in(stem: str, choice: str) -> Path | None:
     """The archived table that takes the place of an optional experiment; None where it is to be measured.
 
-    optional: auto takes it where packages are missing and the archive holds it, archive always where it can.
+    choice: auto takes it where what it requires is missing and the archive holds it, archive always where it
+    can.
     """
-    required = constant(experiments.module_name(stem), "REQUIRES")
-    wanted = optional == "archive" or (optional == "auto" and missing(stem))
+    required = _required(stem)
+    wanted = choice == "archive" or (choice == "auto" and missing(stem))
     return archive.latest(stem, CHOICES["study"][0]) if required and wanted else None
 
 

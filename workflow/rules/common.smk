@@ -18,7 +18,7 @@ try:
     CHOSEN = study.choose(config)
     STUDY = CHOSEN["study"]
     STEMS = study.stems(STUDY)
-    STAND_INS = {stem: study.stand_in(stem, CHOSEN["optional"]) for stem in STEMS}
+    STAND_INS = {stem: study.stand_in(stem, study.choice(stem, CHOSEN)) for stem in STEMS}
     ENGINE = engine(CHOSEN["pdf"], Path("paper"))
 except ValueError as error:
     raise WorkflowError(str(error))

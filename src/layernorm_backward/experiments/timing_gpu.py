@@ -38,6 +38,7 @@ Rows = list[dict[str, Any]]
 def run(
     *,
     kernels: list[str],
+    variants: list[str],
     peers: list[str],
     sets: dict[str, dict[str, Any]],
     repeats: int,
@@ -52,10 +53,15 @@ def run(
 
 
 def cells(
-    *, kernels: list[str], peers: list[str], sets: Mapping[str, Mapping[str, Any]], **_: Any
+    *,
+    kernels: list[str],
+    variants: list[str],
+    peers: list[str],
+    sets: Mapping[str, Mapping[str, Any]],
+    **_: Any,
 ) -> dict[Cell, list[str]]:
     """What is to be measured, the most important first."""
-    return _gpu_cells.cells(sets, [*kernels, *peers])
+    return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
 
 
 def measure(

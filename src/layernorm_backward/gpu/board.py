@@ -2,6 +2,7 @@
 
 import gc
 import platform
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Protocol
@@ -82,6 +83,7 @@ class Gpu:
             "multiprocessors": self.machine.hardware.multiprocessors,
             "l2_bytes": self.l2_bytes,
             "memory_bytes": int(self._facts["totalGlobalMem"]),
+            **told_by_driver(),
             "driver_cuda": self._runtime.driverGetVersion(),
             "runtime_cuda": self._runtime.runtimeGetVersion(),
             "nvrtc": ".".join(map(str, self.xp.cuda.nvrtc.getVersion())),
@@ -158,6 +160,18 @@ class Gpu:
         """Copy an array by the runtime's own copy."""
         kind = self._runtime.memcpyDeviceToDevice
         self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, self.xp.cuda.Stream.null.ptr)
+
+
+def told_by_driver() -> dict[str, str]:
+    """The version of the driver and the clocks now, in MHz, as nvidia-smi tells them, if it is there."""
+    fields = {"driver": "driver_version", "sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem"}
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    first = done.stdout.strip().splitlines()[0]
+    return dict(zip(fields, (value.strip() for value in first.split(",")), strict=False))
 
 
 def unsigned(dtype: np.dtype) -> np.dtype:

@@ -4,17 +4,17 @@ A graph's replay leaves out what it costs to launch from Python, and a framework
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from layernorm_backward import peers_on_gpu
+from layernorm_backward.gpu import variants
 from layernorm_backward.gpu.board import Board, Call, unsigned
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.kernels import KERNELS, version
+from layernorm_backward.kernels import version
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
 
 Direction = Literal["forward", "backward"]
@@ -59,16 +59,16 @@ def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
 
 
 def _ours(board: Board, name: str, given: Arrays, eps: float) -> Contender:
-    kernel, empty = KERNELS[name], board.xp.empty
+    kernel, empty = variants.kernel_of(name), board.xp.empty
     if given.x.dtype.name in kernel.unsupported:
         raise ValueError(kernel.unsupported[given.x.dtype.name])
-    run = {way: partial(getattr(kernel, way), machine=board.machine) for way in ("forward", "backward")}
+    run_forward, run_backward = variants.passes(name, board.machine)
     y, dx = (_poisoned(empty(given.x.shape, given.x.dtype)) for _ in range(2))
     dgamma, dbeta = (_poisoned(empty(given.gamma.shape, given.gamma.dtype)) for _ in range(2))
-    _, saved = run["forward"](given.x, given.gamma, given.beta, eps, out=y)
+    _, saved = run_forward(given.x, given.gamma, given.beta, eps, out=y)
     passes = {
-        "forward": Timed(lambda: _none(run["forward"](given.x, given.gamma, given.beta, eps, out=y))),
-        "backward": Timed(lambda: _none(run["backward"](given.dy, saved, out=(dx, dgamma, dbeta)))),
+        "forward": Timed(lambda: _none(run_forward(given.x, given.gamma, given.beta, eps, out=y))),
+        "backward": Timed(lambda: _none(run_backward(given.dy, saved, out=(dx, dgamma, dbeta)))),
     }
     passes["backward"].call()
     return Contender(

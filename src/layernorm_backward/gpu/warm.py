@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.gpu import variants
 from layernorm_backward.kernels.checks import HOST
 from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
@@ -40,13 +40,13 @@ def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> li
     """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
     recorder = Recorder(hardware)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
-        if name not in KERNELS or dtype in KERNELS[name].unsupported:
+        if not variants.ours(name) or dtype in variants.kernel_of(name).unsupported:
             continue
-        kernel = KERNELS[name]
         x = np.empty((ROWS, hidden), dtype_of(dtype))
         gamma = np.empty(hidden, dtype_of(gamma_dtype))
-        _, saved = kernel.forward(x, gamma, gamma, EPS, machine=recorder)
-        kernel.backward(x, saved, machine=recorder)
+        forward, backward = variants.passes(name, recorder)
+        _, saved = forward(x, gamma, gamma, EPS)
+        backward(x, saved)
     return list(recorder.programs)
 
 

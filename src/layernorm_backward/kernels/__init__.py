@@ -24,6 +24,8 @@ _HOME = {
     "numpy_blocked": "numpy_blocked:KERNEL",
     "numba_fused": "numba_fused:KERNEL",
     "cuda_fused": "cuda_fused:KERNEL",
+    "cuda_separate": "cuda_separate:KERNEL",
+    "cupy_compact": "cupy_compact:KERNEL",
 }
 
 

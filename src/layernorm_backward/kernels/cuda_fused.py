@@ -73,8 +73,12 @@ def backward(
     *,
     machine: Machine | None = None,
     chosen: plan.Map | None = None,
+    recentre: bool = True,
 ) -> tuple[Any, Any, Any]:
-    """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
+    """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's.
+
+    `recentre=False` leaves rows centred about the saved mean, to find what re-centring costs.
+    """
     machine = machine or device.current()
     arrays = machine.arrays
     x, mean, rstd, gamma = saved
@@ -86,7 +90,9 @@ def backward(
     partials = arrays.empty((0, 2, hidden), mean.dtype)
     if rows:
         result = dx if arrays.plain(dx) else arrays.empty(dx.shape, dx.dtype)
-        partials = _gradients(machine, rows, [arrays.to_plain(one) for one in inputs], result, chosen)
+        partials = _gradients(
+            machine, rows, [arrays.to_plain(one) for one in inputs], result, chosen, recentre
+        )
         if result is not dx:
             dx[...] = result
     types = (cpp(mean.dtype), cpp(gamma.dtype), "ColumnMap")
@@ -101,7 +107,9 @@ def backward(
     return dx, *totals
 
 
-def _gradients(machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: plan.Map | None) -> Any:
+def _gradients(
+    machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: plan.Map | None, recentre: bool
+) -> Any:
     """Writes dx; returns the partial sums (parts, 2, D) of dgamma and dbeta."""
     dy, x, mean, _, gamma = inputs
     hidden = x.shape[-1]
@@ -110,7 +118,8 @@ def _gradients(machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: 
     size = (np.int64(rows), np.int32(hidden))
     if how:
         partials = machine.arrays.empty((how.partials, 2, hidden), mean.dtype)
-        program = Program("backward", "backward", (*types, how.map.text))
+        centred = () if recentre else ("false",)
+        program = Program("backward", "backward", (*types, how.map.text, *centred))
         _over_rows(machine, program, how, (*inputs, dx, partials, *size))
         return partials
     blocks = _wide_blocks(machine, rows)

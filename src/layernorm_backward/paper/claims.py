@@ -91,7 +91,7 @@ def counts(judged: pd.DataFrame, origin: str | None = None) -> dict[str, int]:
 
 
 def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgement:
-    if smoke and claim.scope == "this machine":
+    if smoke and claim.scope != "any machine":
         return Judgement("not measured", "", "", NOT_JUDGED)
     try:
         rows = {_parameter(stem): _rows(frames[stem], stem, where) for stem, where in claim.tables.items()}
@@ -99,7 +99,7 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgem
     except NothingMeasured as missing:
         if smoke:
             return Judgement("not measured", "", "", "the smoke study does not hold these rows")
-        if claim.scope == "this machine":
+        if claim.scope != "any machine":
             return Judgement("not measured", "", "", "no such cell could be measured here")
         raise ClaimError(f"{claim.id}: {missing}") from None
 

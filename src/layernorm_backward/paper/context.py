@@ -80,7 +80,8 @@ def _came_from(record: dict[str, Any]) -> str:
     """Where a table that may be archived was measured, in a phrase."""
     if "archived" not in record:
         return "measured in this run"
-    where = f"archive `{record['archived']}`, measured on {record['date'][:10]} on {record['machine']['cpu']}"
+    device = record["machine"].get("gpu") or record["machine"]["cpu"]
+    where = f"archive `{record['archived']}`, measured on {record['date'][:10]} on {device}"
     return f"taken from the {where}, code hash `{record['code_hash']}`"
 
 

@@ -16,15 +16,15 @@ NONE = "\N{EN DASH}"
 _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:]+)")
 
 
-def goal_rows(claims: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """One row a subject, in the order of the claims: floor and goal with what became of them, and values.
+def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str, str]]:
+    """One row a subject, in the order of the claims of a scope: floor and goal, what became of them, values.
 
     The cells that are short of a floor are listed, those that are short of a goal counted.
     """
     rows: dict[str, dict[str, str]] = {}
     for claim in claims:
         found = _SENTENCE.fullmatch(claim["says"])
-        if found is None:
+        if found is None or claim["scope"] != scope:
             continue
         kind, subject, wanted = found.groups()
         row = rows.setdefault(

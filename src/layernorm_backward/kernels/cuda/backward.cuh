@@ -20,7 +20,8 @@ struct Columns {
         }
     }
 
-    // Adds chunk c of a row to the sums of z, g and g*z.
+    // Adds chunk c of a row to the sums of z (where the row is centred again), g and g*z.
+    template <bool CENTRED>
     DEVICE void project(int c, const Span<T>& span, Quad x, Quad dy, A mean, A* sums) const {
         A xs[LANES<T>], dys[LANES<T>];
         numbers<M, T>(x, span, mean, xs);
@@ -28,7 +29,7 @@ struct Columns {
 #pragma unroll
         for (int e = 0; e < LANES<T>; ++e) {
             const A z = xs[e] - mean, g = rounded_product(gamma[c][e], dys[e]);
-            sums[0] += z;
+            if constexpr (CENTRED) sums[0] += z;
             sums[1] += g;
             sums[2] = multiply_add(g, z, sums[2]);
         }
@@ -98,7 +99,7 @@ DEVICE void store_sums(const Share<T, M>& share, const sum_t<T> (&sums)[M::chunk
 }
 
 // Rows in registers: a team loads M::rows rows, then works on them.
-template <class T, class M>
+template <bool CENTRED, class T, class M>
 DEVICE void walk_registers(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
                            const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
     using A = sum_t<T>;
@@ -130,7 +131,7 @@ DEVICE void walk_registers(Share<T, M> share, Columns<T, M>& columns, const Arra
             for (int c = 0; c < M::chunks; ++c) {
                 const Span<T> span = share.span(c);
                 if (span.empty() || i >= rows) continue;
-                columns.project(c, span, xs[r][c], dys[r][c], means[r], sums + 3 * r);
+                columns.template project<CENTRED>(c, span, xs[r][c], dys[r][c], means[r], sums + 3 * r);
             }
         }
         meeting.add(sums);
@@ -150,7 +151,7 @@ DEVICE void walk_registers(Share<T, M> share, Columns<T, M>& columns, const Arra
 }
 
 // Rows in a ring of stages, from which each thread reads its chunks twice.
-template <class T, class M>
+template <bool CENTRED, class T, class M>
 DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
                       const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows, int stages, int slot) {
     using A = sum_t<T>;
@@ -178,7 +179,7 @@ DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>&
         for (int c = 0; c < M::chunks; ++c) {
             const Span<T> span = share.span(c);
             if (span.empty()) continue;
-            columns.project(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), its_mean, sums);
+            columns.template project<CENTRED>(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), its_mean, sums);
         }
         meeting.add(sums);
         share.compute_anew();
@@ -197,17 +198,18 @@ DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>&
 }
 
 // dy, x, dx (rows, hidden); mean, rstd (rows,); gamma (hidden,); partials (teams, 2, hidden) with a row for each
-// block, or for each cluster. team_count() is a multiple of the number of phases that rows have.
-template <class T, class G, class M>
+// block, or for each cluster. team_count() is a multiple of the number of phases that rows have. Without CENTRED the
+// saved mean is taken for the mean, as most implementations do.
+template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
                    sum_t<T>* partials, int64 rows, int hidden, int stages, int slot) {
     const Share<T, M> share(hidden, phase_of(dx + static_cast<int64>(team_index<M>()) * hidden));
     Columns<T, M> columns(share, gamma);
     const Array<T> dys(dy, rows, hidden), xs(x, rows, hidden);
     if constexpr (M::ring) {
-        walk_ring(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
+        walk_ring<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
     } else {
-        walk_registers(share, columns, dys, xs, mean, rstd, dx, rows);
+        walk_registers<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows);
     }
     sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
     store_sums<T, M>(share, columns.dgamma, to);

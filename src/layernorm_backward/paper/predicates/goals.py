@@ -7,9 +7,9 @@ where some do, refuted where none does. A machine on which no such cell could be
 import numpy as np
 import pandas as pd
 
+from layernorm_backward.paper.predicates.cells import KEYS, geometric_mean, reached, short
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
-    listing,
     number,
     over,
     said,
@@ -18,8 +18,6 @@ from layernorm_backward.paper.predicates.judgement import (
 )
 
 Range = list[float]  # the least and the largest D, both included
-NAMED = 6  # cells that are named one by one
-_KEYS = ("direction", "dtype", "gamma_dtype", "hidden", "threads", "residency")
 
 
 def cells_reach(timing_cpu: pd.DataFrame, *, column: str, hidden: list[Range], tolerance: float) -> Judgement:
@@ -30,7 +28,7 @@ def cells_reach(timing_cpu: pd.DataFrame, *, column: str, hidden: list[Range], t
     if cells.empty:
         return _nothing(column)
     cells = cells.sort_values(column)
-    return _reached(cells, column, cells[column] >= tolerance, number(tolerance))
+    return reached(cells, column, cells[column] >= tolerance, number(tolerance))
 
 
 def best_peer_takes(peers_cpu: pd.DataFrame, *, ours: str, least: float, tolerance: float) -> Judgement:
@@ -39,16 +37,16 @@ def best_peer_takes(peers_cpu: pd.DataFrame, *, ours: str, least: float, toleran
     peers = peers_cpu[peers_cpu["kernel"] != ours].dropna(subset=["ours_ratio"])
     if peers.empty:
         return _nothing("ours_ratio")
-    best = peers.loc[peers.groupby([*_KEYS, "rows"])["ours_ratio"].idxmin()]
-    ratio, mean = best["ours_ratio"], _geometric_mean(best["ours_ratio"])
+    best = peers.loc[peers.groupby([*KEYS, "rows"])["ours_ratio"].idxmin()]
+    ratio, mean = best["ours_ratio"], geometric_mean(best["ours_ratio"])
     lost = best[ratio < least].sort_values("ours_ratio")
     return Judgement(
         verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
         f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells",
         f"time of the fastest of {over(peers, 'kernel')}, each in its best setting, over {ours}'s; "
-        + over(best, *_KEYS[:2], "hidden", "threads", "residency"),
+        + over(best, *KEYS[:2], "hidden", "threads", "residency"),
         f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
-        + _short(lost, "ours_ratio", len(best), f"{number(least)}"),
+        + short(lost, "ours_ratio", len(best), f"{number(least)}"),
     )
 
 
@@ -58,7 +56,7 @@ def extra_memory_is(scaling_points: pd.DataFrame, *, tolerance: float) -> Judgem
     if cells.empty:
         return _nothing("extra_share")
     cells = cells.sort_values("extra_share", ascending=False)
-    return _reached(cells, "extra_share", cells["extra_share"] <= tolerance, number(tolerance))
+    return reached(cells, "extra_share", cells["extra_share"] <= tolerance, number(tolerance))
 
 
 def extra_memory_is_vectors(scaling_points: pd.DataFrame, *, bytes_each: int, tolerance: float) -> Judgement:
@@ -68,36 +66,7 @@ def extra_memory_is_vectors(scaling_points: pd.DataFrame, *, bytes_each: int, to
         return _nothing("extra_bytes")
     each = cells["extra_bytes"] / (bytes_each * cells["hidden"] * cells["chunks"])
     cells = cells.assign(vectors=each).sort_values("vectors", ascending=False)
-    return _reached(cells, "vectors", cells["vectors"] <= tolerance, number(tolerance))
-
-
-def _reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> Judgement:
-    found = cells[column]
-    return Judgement(
-        verdict(bool(good.all()), bool(good.any())),
-        f"{span(found)}, median {number(found.median())}",
-        over(cells, *(name for name in (*_KEYS, "rows") if name in cells)),
-        _short(cells[~good], column, len(cells), wanted),
-    )
-
-
-def _short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
-    """How many cells are short of what is wanted, and which: those that are furthest from it by name."""
-    if cells.empty:
-        return f"none of {many} cells misses {wanted}"
-    names = [f"{_name(row)} ({number(row[column])})" for _, row in cells.iterrows()]
-    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    return f"{len(names)} of {many} cells miss {wanted}: {listing(names[:NAMED] + more)}"
-
-
-def _name(cell: pd.Series) -> str:
-    """A cell by its keys; with its rows where they are what varies (`axis`)."""
-    rows = f"N={int(cell['rows'])} " if "axis" in cell else ""
-    return f"{cell['direction']} {cell['dtype']} {rows}D={int(cell['hidden'])}"
-
-
-def _geometric_mean(values: pd.Series) -> float:
-    return float(np.exp(np.log(values).mean()))
+    return reached(cells, "vectors", cells["vectors"] <= tolerance, number(tolerance))
 
 
 def _nothing(what: str) -> Judgement:

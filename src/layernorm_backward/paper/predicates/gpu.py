@@ -1,8 +1,167 @@
-"""Claims about GPU programs, which only a GPU can settle."""
+"""Claims about a GPU: the published ones on its kernels, and floors and goals of ours.
 
-from layernorm_backward.paper.predicates.judgement import Judgement
+Each is judged on the device that the tables are from. Tables that hold no such measurement give no verdict,
+and their own reason.
+"""
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward.paper.predicates.cells import geometric_mean, reached, short
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    count,
+    listing,
+    number,
+    over,
+    said,
+    span,
+    verdict,
+)
+
+Range = list[float]  # the least and the largest D, both included
+CELL = ["direction", "dtype", "gamma_dtype", "rows", "hidden"]
 
 
-def needs_gpu(*, design: str, tolerance: float) -> Judgement:
-    """Not measured; `design` says what the claim is about and how a kernel would do it."""
-    return Judgement("not measured", "", design, "no GPU table is part of this study")
+def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: float) -> Judgement:
+    """Rows of more than `tolerance` elements need no shared memory, and far longer ones are right as well.
+
+    `warp` and `chip` are the longest float32 rows that ours keeps in a warp's registers, and on the chip.
+    """
+    cells = checks_gpu[(checks_gpu["check"] == "results") & checks_gpu["passed"].notna()]
+    cells = cells[cells["hidden"].between(tolerance + 1, chip)]
+    if cells.empty:
+        return _nothing(checks_gpu, "results of rows of more than 32 elements")
+    right = cells["passed"].astype(bool)
+    return Judgement(
+        verdict(False, bool(right.all())),
+        f"{count(int(right.sum()), 'check')} of {len(cells)} right, D = {span(cells['hidden'])}",
+        "cuda_fused; " + over(cells, "dtype", "hidden"),
+        f"with several elements a lane a warp holds float32 rows of up to {warp} without shared memory, and "
+        f"with shared memory and clusters rows of up to {chip} stay on the chip",
+    )
+
+
+def gpu_sums_repeat(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """dgamma and dbeta without atomics: the same bits on every run."""
+    cells = checks_gpu[(checks_gpu["check"] == "repeats") & checks_gpu["passed"].notna()]
+    if cells.empty:
+        return _nothing(checks_gpu, "repeated runs of cuda_fused, which uses no atomics")
+    differing = cells["value"].sum()
+    return Judgement(
+        verdict(False, differing <= tolerance),
+        f"{number(differing)} runs with other bits in {count(len(cells), 'cell')}",
+        "cuda_fused; " + over(cells, "dtype", "hidden"),
+        "partial rows summed in a fixed order do without atomics "
+        + said(differing <= tolerance, "and give the same bits on every run", "but the bits differ"),
+    )
+
+
+def gpu_launches_are(traffic_gpu: pd.DataFrame, *, fused: str, separate: str, tolerance: float) -> Judgement:
+    """Kernels that a pass launches: one in the place of `tolerance` or more."""
+    found = traffic_gpu.dropna(subset=["launches"]).groupby("kernel")["launches"].max()
+    if not {fused, separate} <= set(found.index):
+        return _nothing(traffic_gpu, "kernels launched in a pass")
+    return Judgement(
+        verdict(found[fused] == 1 and found[separate] >= tolerance, found[fused] < found[separate]),
+        f"{number(found[fused])} in the place of {number(found[separate])}",
+        f"kernels of a pass, {fused} and {separate}; " + over(traffic_gpu, "direction", "dtype", "hidden"),
+        "a block that walks over many rows writes one partial row of dgamma and dbeta; a second kernel adds",
+    )
+
+
+def gpu_accesses_are(
+    traffic_gpu: pd.DataFrame, *, kernel: str, accesses: dict[str, float], tolerance: float
+) -> Judgement:
+    """Measured bytes, as accesses of an element, are those wanted of each direction, or fewer."""
+    cells = traffic_gpu[traffic_gpu["kernel"] == kernel].dropna(subset=["measured_over_minimum"])
+    if cells.empty:
+        return _nothing(traffic_gpu, "bytes counted")
+    least = cells["direction"].map({"forward": 2.0, "backward": 3.0})
+    measured = cells["measured_over_minimum"] * least
+    wanted = cells["direction"].map(accesses)
+    fewer, same = measured < wanted - tolerance, (measured - wanted).abs() <= tolerance
+    return Judgement(
+        verdict(bool(same.all()), bool((fewer | same).any())),
+        f"{span(measured)} accesses",
+        f"{kernel}; " + over(cells, "direction", "dtype", "hidden"),
+        f"{count(int(fewer.sum()), 'cell')} of {len(cells)} with fewer, {int(same.sum())} with as many",
+    )
+
+
+def gpu_fusion_gains(
+    timing_gpu: pd.DataFrame, *, separate: str, low: float, high: float, tolerance: float
+) -> Judgement:
+    """Time of the separate kernels over the fused ones' is between `low` and `high`."""
+    cells = timing_gpu[(timing_gpu["kernel"] == separate) & (timing_gpu["residency"] == "memory")]
+    cells = cells.dropna(subset=["ours_ratio"])
+    if cells.empty:
+        return _nothing(timing_gpu, f"times of {separate}")
+    gains = cells["ours_ratio"]
+    inside = gains.between(low * (1 - tolerance), high * (1 + tolerance))
+    return Judgement(
+        verdict(bool(inside.all()), bool((gains > 1).all())),
+        f"{span(gains)} times as fast",
+        f"{separate} over cuda_fused; " + over(cells, "direction", "dtype", "hidden"),
+        f"{count(int(inside.sum()), 'cell')} of {len(cells)} within {number(low)} to {number(high)}",
+    )
+
+
+def gpu_cells_reach(
+    timing_gpu: pd.DataFrame, *, column: str, hidden: list[Range], tolerance: float
+) -> Judgement:
+    """A fraction or ratio of times is at least the tolerance in every cell beyond the cache."""
+    cells = timing_gpu[timing_gpu["residency"] == "memory"].dropna(subset=[column])
+    cells = cells[np.logical_or.reduce([cells["hidden"].between(*limits) for limits in hidden])]
+    if cells.empty:
+        return _nothing(timing_gpu, column)
+    cells = cells.sort_values(column)
+    return reached(cells, column, cells[column] >= tolerance, number(tolerance))
+
+
+def gpu_peers_take(timing_gpu: pd.DataFrame, *, ours: list[str], least: float, tolerance: float) -> Judgement:
+    """Time of the fastest peer over ours: a geometric mean of the tolerance, and no cell under `least`."""
+    peers = timing_gpu[~timing_gpu["kernel"].isin(ours)].dropna(subset=["ours_ratio"])
+    if peers.empty:
+        return _nothing(timing_gpu, "times of peers")
+    best = peers.loc[peers.groupby(CELL)["ours_ratio"].idxmin()].sort_values("ours_ratio")
+    ratio, lost = best["ours_ratio"], best[best["ours_ratio"] < least]
+    mean = geometric_mean(ratio)
+    return Judgement(
+        verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
+        f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells",
+        f"time of the fastest of {over(peers, 'kernel')} over ours; " + over(best, "direction", "hidden"),
+        f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
+        + short(lost, "ours_ratio", len(best), number(least)),
+    )
+
+
+def gpu_traffic_is(traffic_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """Measured over minimal bytes are at most the tolerance in every cell."""
+    cells = traffic_gpu.dropna(subset=["measured_over_minimum"])
+    if cells.empty:
+        return _nothing(traffic_gpu, "bytes counted")
+    cells = cells.sort_values("measured_over_minimum", ascending=False)
+    good = cells["measured_over_minimum"] <= tolerance
+    return reached(cells, "measured_over_minimum", good, number(tolerance))
+
+
+def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance: float) -> Judgement:
+    """The largest error of dx, in u, is at most the tolerance up to a kappa."""
+    cells = backward_error_gpu[backward_error_gpu["kappa"] <= kappa].dropna(subset=["error_u_max"])
+    if cells.empty:
+        return _nothing(backward_error_gpu, "errors of dx")
+    worst = cells["error_u_max"].max()
+    return Judgement(
+        verdict(worst <= tolerance, bool((cells["error_u_max"] <= tolerance).any())),
+        f"{span(cells['error_u_max'])} u",
+        over(cells, "kernel", "dtype", "kappa", "hidden"),
+        f"the largest is {said(worst <= tolerance, 'at most', 'above')} {number(tolerance)} u",
+    )
+
+
+def _nothing(table: pd.DataFrame, what: str) -> Judgement:
+    """No verdict, and the reason that most rows of the table give."""
+    reasons = table.loc[table["reason"] != "", "reason"] if "reason" in table else pd.Series(dtype=str)
+    told = listing(reasons.mode()[:1]) if len(reasons) else "no such cell is in this study"
+    return Judgement("not measured", "", what, told)

@@ -1,76 +1,169 @@
 #include "emulation.hpp"
 
-#include <ucontext.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+// A function of which no checker sees what it reads and writes.
+#define UNSEEN __attribute__((no_sanitize("address,thread")))
 #if defined(__SANITIZE_THREAD__)
 extern "C" {
 void* __tsan_create_fiber(unsigned);
-void __tsan_destroy_fiber(void*);
 void __tsan_switch_to_fiber(void*, unsigned);
 void* __tsan_get_current_fiber(void);
 void __tsan_acquire(void*);
 void __tsan_release(void*);
 void __tsan_read_range(void*, unsigned long);
 void __tsan_write_range(void*, unsigned long);
+void __tsan_ignore_thread_begin(void);
+void __tsan_ignore_thread_end(void);
 }
 constexpr unsigned NO_ORDER = 1;
+constexpr int POOLS = 2;
 static void* new_fiber() { return __tsan_create_fiber(0); }
-static void end_fiber(void* fiber) { __tsan_destroy_fiber(fiber); }
-static void enter(void* fiber) { __tsan_switch_to_fiber(fiber, NO_ORDER); }
+UNSEEN static void enter(void* fiber) { __tsan_switch_to_fiber(fiber, NO_ORDER); }
 static void* this_fiber() { return __tsan_get_current_fiber(); }
 static void acquire(void* at) { __tsan_acquire(at); }
 static void release(void* at) { __tsan_release(at); }
-static void touch(void* to, const void* from, unsigned bytes) {
-    __tsan_read_range(const_cast<void*>(from), bytes);
-    __tsan_write_range(to, bytes);
-}
+static void reads(void* at, size_t bytes) { __tsan_read_range(at, bytes); }
+static void writes(void* at, size_t bytes) { __tsan_write_range(at, bytes); }
+static void hide() { __tsan_ignore_thread_begin(); }
+static void show() { __tsan_ignore_thread_end(); }
 #else
+constexpr int POOLS = 1;
 static void* new_fiber() { return nullptr; }
-static void end_fiber(void*) {}
 static void enter(void*) {}
 static void* this_fiber() { return nullptr; }
 static void acquire(void*) {}
 static void release(void*) {}
-static void touch(void*, const void*, unsigned) {}
+static void reads(void*, size_t) {}
+static void writes(void*, size_t) {}
+static void hide() {}
+static void show() {}
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" void __asan_unpoison_memory_region(const volatile void*, size_t);
+static void forget_frames(void* stack, size_t bytes) { __asan_unpoison_memory_region(stack, bytes); }
+#else
+static void forget_frames(void*, size_t) {}
+#endif
+
+// Stacks to run on. `switch_stacks` keeps on this stack what a call keeps, its place in `from`, and goes on where
+// `to` was kept; `stack_for` makes a place from which a function begins, which never returns.
+#if defined(__x86_64__)
+extern "C" void switch_stacks(void** from, void* to);
+asm(R"(
+.text
+.local switch_stacks
+.type switch_stacks, @function
+switch_stacks:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+.size switch_stacks, .-switch_stacks
+)");
+constexpr int KEPT = 6;
+static void* stack_for(unsigned char* stack, size_t bytes, void (*function)()) {
+    void** top = reinterpret_cast<void**>(stack + bytes) - 1;
+    *top = nullptr;  // where it would return to
+    *--top = reinterpret_cast<void*>(function);
+    for (int i = 0; i < KEPT; ++i) *--top = nullptr;
+    return top;
+}
+#else
+#include <ucontext.h>
+UNSEEN static void switch_stacks(void** from, void* to) {
+    ucontext_t here;
+    *from = &here;
+    swapcontext(&here, static_cast<ucontext_t*>(to));
+}
+static void* stack_for(unsigned char* stack, size_t bytes, void (*function)()) {
+    ucontext_t* const context = new (stack) ucontext_t;
+    getcontext(context);
+    context->uc_stack.ss_sp = stack + sizeof(ucontext_t);
+    context->uc_stack.ss_size = bytes - sizeof(ucontext_t);
+    context->uc_link = nullptr;
+    makecontext(context, function, 0);
+    context->uc_stack.ss_size = 0;  // or AddressSanitizer forgets the frames there at each switch
+    return context;
+}
 #endif
 
 namespace {
 constexpr int WARP = 32;
-constexpr size_t STACK = 256 << 10;
+constexpr size_t STACK = 256 << 10, FRESH = 16 << 10;  // bytes of a fiber's stack; and that begin as NaN
+constexpr size_t WIDEST = 8;                           // bytes that a shuffle exchanges
+constexpr unsigned long long SEAL = 0x9e3779b97f4a7c15;
+
+// ThreadSanitizer does not see what a thread reads and writes while one of these lives.
+struct Hidden {
+    Hidden() { hide(); }
+    ~Hidden() { show(); }
+    Hidden(const Hidden&) = delete;
+};
+
+// What a thread runs on. To ThreadSanitizer it is one thread in all that it runs, so two pools take turns: blocks
+// of one cluster and of the next are never the same threads. A fiber keeps its stack, which no other writes to.
+struct Fiber {
+    unsigned char* stack;
+    void* place = nullptr;  // for switch_stacks, while another runs
+    void* its = new_fiber();
+
+    Fiber() {
+        constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* const at = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (at == MAP_FAILED) std::abort();
+        stack = static_cast<unsigned char*>(at);
+    }
+};
+std::vector<std::unique_ptr<Fiber>> pools[POOLS];
 
 enum class State { ready, at_barrier, at_cluster_barrier, at_shuffle, at_gate, done };
 const char* const NAMES[] = {"ready", "at a barrier", "at a cluster's barrier", "at a shuffle", "at a gate", "done"};
 
+struct Block;
 struct Thread {
     State state = State::ready;
-    const void* site = nullptr;  // where in the code it waits
-    void* value = nullptr;       // of a shuffle
+    int turn = 0, index = 0;
+    Block* block = nullptr;
+    size_t site = 0;        // where in the code it waits
+    void* value = nullptr;  // of a shuffle
     size_t bytes = 0;
     int mask = 0;
     void* gate = nullptr;
     unsigned parity = 0;
-    ucontext_t context;
-    void* fiber = nullptr;
+    unsigned barriers = 0, cluster_barriers = 0;  // that it has met
+    Fiber* fiber = nullptr;
 };
 struct Copy {
     void* to;
     const void* from;
     unsigned bytes;
     void* gate;
+    Block* block;
     std::unique_ptr<char> token;
 };
-struct GateState {
+struct Gate {
     unsigned parity = 0;
     long pending = 0;  // bytes expected and not yet there
     bool armed = false;
@@ -79,152 +172,216 @@ struct Shared {
     std::unique_ptr<unsigned char[]> bytes;
     size_t size;
 };
+// What threads have done before they meet here, they have all done after. Two take turns, since a thread may come
+// to a meeting before others have left the one before.
+struct Meeting {
+    int waiting = 0;
+    std::unique_ptr<char[]> token{new char[2]};
+};
 struct Block {
-    int index = 0;
+    int index = 0, rank = 0;
     std::vector<Thread> threads;
+    std::vector<int> at_shuffle;  // of each warp
     std::map<const void*, Shared> shared;
-    std::map<void*, GateState> gates;
-    char barrier = 0;
+    std::map<void*, Gate> gates;
+    Meeting barrier;
+    Fiber* engine = nullptr;  // that makes its bulk copies
+};
+
+// Threads that may go on, by turns.
+class Ready {
+    std::vector<uint64_t> words;
+
+  public:
+    int count = 0;
+
+    explicit Ready(int turns) : words((turns + 63) / 64) {}
+    void add(int turn) {
+        words[turn / 64] |= uint64_t(1) << turn % 64;
+        ++count;
+    }
+    // The first one at `from` or after it, or the first of all. There is one.
+    int take(int from) {
+        uint64_t word = words[from / 64] & ~uint64_t(0) << from % 64;
+        size_t at = from / 64;
+        while (!word) {
+            at = (at + 1) % words.size();
+            word = words[at];
+        }
+        words[at] &= ~(word & -word);
+        --count;
+        return int(at) * 64 + __builtin_ctzll(word);
+    }
 };
 
 struct Grid {
     int blocks, threads, cluster;
     size_t dynamic_bytes;
+    int order;
     bool late;
     void (*kernel)(void**);
     void** arguments;
-    std::vector<Block> running;
-    std::deque<Copy> copies;
-    std::vector<std::unique_ptr<unsigned char[]>> stacks;
-    int block = 0, thread = 0;  // that runs now
-    ucontext_t scheduler;
-    void *scheduler_fiber = nullptr, *engine = nullptr;
-    char cluster_barrier = 0;
+    std::mt19937 random;
+    void *scheduler = nullptr, *scheduler_fiber;
+    char begin = 0, end = 0;
     std::string error;
-} *grid;
 
+    // Of the cluster that runs.
+    std::vector<Block> running;
+    std::vector<Copy> copies;
+    std::vector<Thread*> turns;
+    std::unique_ptr<Ready> ready;
+    Meeting cluster_barrier;
+};
+
+Grid* grid;
+Thread* self;
+int first_block = 0;
 const char DYNAMIC = 0;
 
-Block& block() { return grid->running[grid->block]; }
-Thread& self() { return block().threads[grid->thread]; }
-
-void to_scheduler() {
-    Thread& mine = self();
+UNSEEN void to_scheduler() {
     enter(grid->scheduler_fiber);
-    swapcontext(&mine.context, &grid->scheduler);
+    switch_stacks(&self->fiber->place, grid->scheduler);
 }
 
 [[noreturn]] void fail(const std::string& what) {
-    if (grid->error.empty()) {
-        grid->error = "block " + std::to_string(block().index) + ", thread " + std::to_string(grid->thread) + ": " + what;
-    }
-    self().state = State::done;
+    const std::string who = "block " + std::to_string(self->block->index) + ", thread " + std::to_string(self->index);
+    grid->error = who + ": " + what;
     to_scheduler();
     __builtin_unreachable();
 }
 
-void wait(State state, const void* site) {
-    self().state = state;
-    self().site = site;
+// A number made of the return addresses from a frame on: kernels are compiled to keep the address of the frame
+// before, and behind it where to return to.
+size_t place_of(void* frame) {
+    size_t place = 0;
+    const auto low = reinterpret_cast<uintptr_t>(self->fiber->stack), high = low + STACK - 2 * sizeof(void*);
+    for (auto at = reinterpret_cast<uintptr_t>(frame); low <= at && at <= high;) {
+        void* const* const words = reinterpret_cast<void* const*>(at);
+        place = (place ^ reinterpret_cast<uintptr_t>(words[1])) * size_t(SEAL);
+        const auto next = reinterpret_cast<uintptr_t>(words[0]);
+        if (next <= at) break;
+        at = next;
+    }
+    return place;
+}
+
+void wait(State state, size_t site) {
+    self->state = state;
+    self->site = site;
     to_scheduler();
 }
 
-void run_thread() {
+void wake(Thread& thread) {
+    thread.state = State::ready;
+    grid->ready->add(thread.turn);
+}
+
+UNSEEN void run_thread() {
     grid->kernel(grid->arguments);
-    self().state = State::done;
+    self->state = State::done;
+    release(&grid->end);
     to_scheduler();
 }
 
-void perform(const Copy& copy, Block& its) {
+UNSEEN void order_after(void* fiber, void* token) {
     void* const before = this_fiber();
-    enter(grid->engine);
-    acquire(copy.token.get());
-    touch(copy.to, copy.from, copy.bytes);
-    std::memcpy(copy.to, copy.from, copy.bytes);
-    release(copy.gate);
+    enter(fiber);
+    acquire(token);
     enter(before);
-    its.gates[copy.gate].pending -= copy.bytes;
 }
 
-void settle(GateState& gate) {
-    if (gate.armed && gate.pending == 0) {
-        gate.parity ^= 1;
-        gate.armed = false;
+// The fiber of a number, ordered after all that was before this launch.
+Fiber* fiber(int cluster, size_t number) {
+    auto& pool = pools[cluster % POOLS];
+    while (pool.size() <= number) pool.emplace_back(new Fiber);
+    order_after(pool[number]->its, &grid->begin);
+    return pool[number].get();
+}
+
+void settle(Block& block, void* at) {
+    Gate& gate = block.gates[at];
+    if (!gate.armed || gate.pending != 0) return;
+    gate.parity ^= 1;
+    gate.armed = false;
+    for (Thread& thread : block.threads) {
+        if (thread.state == State::at_gate && thread.gate == at && thread.parity != gate.parity) wake(thread);
     }
 }
 
-// Whether all of these threads wait at one place for one thing; then they go on. Where all have stopped, and
-// some elsewhere, none ever will: an error.
-template <class Threads>
-bool gather(Threads first, Threads last, State state, std::string& error) {
-    const bool all = std::all_of(first, last, [&](Thread* t) { return t->state == state; });
-    if (!all) return false;
-    for (Threads t = first; t != last; ++t) {
-        if ((*t)->site != (*first)->site) error = std::string("threads are ") + NAMES[int(state)] + " in different places";
-        (*t)->state = State::ready;
-    }
-    return true;
+// A gate's word in shared memory is only a seal; what has come by the end of a phase is seen by who waits for it.
+void* token_of(void* gate, unsigned parity) { return static_cast<char*>(gate) + parity; }
+
+// What an engine does, and nothing else of it is seen.
+UNSEEN void carry(void* engine, void* asked, void* to, const void* from, size_t bytes, void* there) {
+    void* const before = this_fiber();
+    enter(engine);
+    acquire(asked);
+    std::memcpy(to, from, bytes);
+    release(there);
+    enter(before);
 }
 
-bool exchange(std::vector<Thread*>& warp, std::string& error) {
-    if (!gather(warp.begin(), warp.end(), State::at_shuffle, error)) return false;
-    std::vector<std::vector<char>> sent;
-    for (Thread* lane : warp) sent.emplace_back((char*)lane->value, (char*)lane->value + lane->bytes);
-    for (size_t i = 0; i < warp.size(); ++i) {
-        const size_t other = i ^ warp[i]->mask;
-        if (other >= warp.size()) {
-            error = "a shuffle reads a lane that is not there";
+void perform(const Copy& copy) {
+    Gate& gate = copy.block->gates[copy.gate];
+    void* const there = token_of(copy.gate, gate.parity);
+    carry(copy.block->engine->its, copy.token.get(), copy.to, copy.from, copy.bytes, there);
+    gate.pending -= copy.bytes;
+    settle(*copy.block, copy.gate);
+}
+
+// All of a warp have come to a shuffle.
+void exchange(Thread* warp, int lanes) {
+    unsigned char sent[WARP][WIDEST];
+    for (int i = 0; i < lanes; ++i) std::memcpy(sent[i], warp[i].value, warp[i].bytes);
+    for (int i = 0; i < lanes; ++i) {
+        if (warp[i].site != warp->site) grid->error = "threads are at a shuffle in different places";
+        if (warp[i].mask != warp->mask) grid->error = "lanes shuffle by different masks";
+        const int other = i ^ warp[i].mask;
+        if (other >= lanes) {
+            grid->error = "a shuffle reads a lane that is not there";
         } else {
-            std::memcpy(warp[i]->value, sent[other].data(), warp[i]->bytes);
+            std::memcpy(warp[i].value, sent[other], warp[i].bytes);
         }
+        wake(warp[i]);
     }
-    return true;
 }
 
-// Lets threads go on for which all that they wait for has come. Returns whether there are any.
-bool resolve() {
-    bool moved = false;
-    std::vector<Thread*> everyone;
-    for (Block& one : grid->running) {
-        std::vector<Thread*> all;
-        for (Thread& thread : one.threads) all.push_back(&thread);
-        moved |= gather(all.begin(), all.end(), State::at_barrier, grid->error);
-        for (size_t at = 0; at < all.size(); at += WARP) {
-            std::vector<Thread*> warp(all.begin() + at, all.begin() + std::min(all.size(), at + WARP));
-            moved |= exchange(warp, grid->error);
-        }
-        for (Thread* thread : all) {
-            if (thread->state == State::at_gate && one.gates[thread->gate].parity != thread->parity) {
-                thread->state = State::ready;
-                moved = true;
-            }
-        }
-        everyone.insert(everyone.end(), all.begin(), all.end());
+// All of these threads have come to a barrier.
+void pass(Block& block, size_t site, const char* name) {
+    for (Thread& thread : block.threads) {
+        if (thread.site != site) grid->error = std::string("threads are ") + name + " in different places";
+        wake(thread);
     }
-    moved |= gather(everyone.begin(), everyone.end(), State::at_cluster_barrier, grid->error);
-    return moved;
+}
+
+// Lets threads go on that have waited for this one alone.
+void resolve(Thread& thread) {
+    Block& block = *thread.block;
+    if (thread.state == State::at_barrier && ++block.barrier.waiting == grid->threads) {
+        block.barrier.waiting = 0;
+        pass(block, thread.site, NAMES[int(State::at_barrier)]);
+    } else if (thread.state == State::at_cluster_barrier &&
+               ++grid->cluster_barrier.waiting == grid->threads * grid->cluster) {
+        grid->cluster_barrier.waiting = 0;
+        for (Block& one : grid->running) pass(one, thread.site, NAMES[int(State::at_cluster_barrier)]);
+    } else if (thread.state == State::at_shuffle) {
+        const int warp = thread.index / WARP, lanes = std::min(WARP, grid->threads - warp * WARP);
+        if (++block.at_shuffle[warp] == lanes) {
+            block.at_shuffle[warp] = 0;
+            exchange(&block.threads[warp * WARP], lanes);
+        }
+    }
 }
 
 bool copy_late() {
     if (grid->copies.empty()) return false;
-    const Copy copy = std::move(grid->copies.front());
-    grid->copies.pop_front();
-    for (Block& one : grid->running) {
-        if (one.gates.count(copy.gate)) {
-            perform(copy, one);
-            settle(one.gates[copy.gate]);
-        }
-    }
+    const size_t last = grid->copies.size() - 1, which[] = {0, last, grid->random() % (last + 1)};
+    const auto at = grid->copies.begin() + which[grid->order];
+    const Copy copy = std::move(*at);
+    grid->copies.erase(at);
+    perform(copy);
     return true;
-}
-
-void start(Thread& thread, unsigned char* stack) {
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = stack;
-    thread.context.uc_stack.ss_size = STACK;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, run_thread, 0);
-    thread.fiber = new_fiber();
 }
 
 void report_stuck() {
@@ -233,164 +390,231 @@ void report_stuck() {
         for (int state = 1; state <= int(State::done); ++state) {
             const auto count = std::count_if(one.threads.begin(), one.threads.end(),
                                              [&](Thread& t) { return int(t.state) == state; });
-            if (count) what += " " + std::to_string(count) + " of block " + std::to_string(one.index) + " " + NAMES[state] + ",";
+            if (!count) continue;
+            what += " " + std::to_string(count) + " of block " + std::to_string(one.index) + " " + NAMES[state] + ",";
         }
     }
     what.pop_back();
     grid->error = what;
 }
 
-// Runs the blocks of one cluster to their end.
-void run_cluster(int first, int order, std::mt19937& random) {
+bool sealed(void* gate) { return !std::memcmp(gate, &SEAL, sizeof SEAL); }
+
+void report_left() {
+    for (Block& one : grid->running) {
+        for (auto& [at, gate] : one.gates) {
+            if (!sealed(at)) grid->error = "a gate was overwritten";
+            if (gate.pending) grid->error = "a block has ended, and a gate was told of other bytes than have come";
+        }
+    }
+    if (!grid->copies.empty()) grid->error = "a block has ended before its bulk copies";
+}
+
+void prepare_cluster(int first) {
+    size_t fibers = 0;
+    const int cluster = first / grid->cluster;
     grid->running.clear();
     grid->running.resize(grid->cluster);
-    std::vector<std::pair<int, int>> turns;
-    for (int b = 0; b < grid->cluster; ++b) {
-        grid->running[b].index = first + b;
-        grid->running[b].threads = std::vector<Thread>(grid->threads);
-        for (int t = 0; t < grid->threads; ++t) {
-            start(grid->running[b].threads[t], grid->stacks[b * grid->threads + t].get());
-            turns.emplace_back(b, t);
-        }
-    }
-    if (order == 1) std::reverse(turns.begin(), turns.end());
-    while (grid->error.empty()) {
-        if (order == 2) std::shuffle(turns.begin(), turns.end(), random);
-        bool all_done = true;
-        for (const auto& [b, t] : turns) {
-            Thread& thread = grid->running[b].threads[t];
-            if (thread.state == State::ready && grid->error.empty()) {
-                grid->block = b;
-                grid->thread = t;
-                enter(thread.fiber);
-                swapcontext(&grid->scheduler, &thread.context);
-            }
-            all_done &= thread.state == State::done;
-        }
-        if (!grid->error.empty()) break;
-        if (all_done) {
-            if (!grid->copies.empty()) grid->error = "a block has ended before its bulk copies";
-            break;
-        }
-        if (!resolve() && !copy_late()) report_stuck();
-    }
-    for (Block& one : grid->running) {
-        for (Thread& thread : one.threads) end_fiber(thread.fiber);
-    }
+    grid->turns.resize(grid->threads * grid->cluster);
     grid->copies.clear();
+    grid->cluster_barrier = Meeting();
+    grid->ready.reset(new Ready(int(grid->turns.size())));
+    for (int rank = 0; rank < grid->cluster; ++rank) {
+        Block& block = grid->running[rank];
+        block.index = first + rank;
+        block.rank = rank;
+        block.threads.resize(grid->threads);
+        block.at_shuffle.resize((grid->threads + WARP - 1) / WARP);
+        block.engine = fiber(cluster, fibers++);
+        for (int index = 0; index < grid->threads; ++index) {
+            Thread& thread = block.threads[index];
+            thread.block = &block;
+            thread.index = index;
+            thread.fiber = fiber(cluster, fibers++);
+            std::memset(thread.fiber->stack + STACK - FRESH, 0xff, FRESH);
+            thread.fiber->place = stack_for(thread.fiber->stack, STACK, run_thread);
+            thread.turn = rank * grid->threads + index;
+            if (grid->order == 1) thread.turn = int(grid->turns.size()) - 1 - thread.turn;
+            grid->turns[thread.turn] = &thread;
+            wake(thread);
+        }
+    }
+}
+
+void run_cluster() {
+    const int all = int(grid->turns.size());
+    int done = 0;
+    while (grid->error.empty()) {
+        if (!grid->ready->count) {
+            if (done == all) return report_left();
+            if (!copy_late()) report_stuck();
+            continue;
+        }
+        const int from = grid->order == 2 ? int(grid->random() % all) : 0;
+        self = grid->turns[grid->ready->take(from)];
+        enter(self->fiber->its);
+        switch_stacks(&grid->scheduler, self->fiber->place);
+        done += self->state == State::done;
+        resolve(*self);
+    }
+}
+
+// Fibers that have stopped half-way are left alone: what they hide would stay hidden.
+void forget_fibers() {
+    for (auto& pool : pools) {
+        for (auto& fiber : pool) forget_frames(fiber->stack, STACK);
+        for (auto& fiber : pool) munmap(fiber->stack, STACK);
+        pool.clear();
+    }
+}
+
+void run_grid() {
+    for (int first = first_block; first < grid->blocks && grid->error.empty(); first += grid->cluster) {
+        prepare_cluster(first);
+        run_cluster();
+    }
+    if (!grid->error.empty()) forget_fibers();
 }
 }  // namespace
 
 namespace emulation {
-int thread_index() { return grid->thread; }
-int block_index() { return block().index; }
-int block_count() { return grid->blocks; }
-int cluster_rank() { return grid->block; }
+UNSEEN int thread_index() { return self->index; }
+UNSEEN int block_index() { return self->block->index; }
+UNSEEN int block_count() { return grid->blocks; }
+UNSEEN int cluster_rank() { return self->block->rank; }
 
 __attribute__((noinline)) void block_barrier() {
-    release(&block().barrier);
-    wait(State::at_barrier, __builtin_return_address(0));
-    acquire(&block().barrier);
+    const Hidden hidden;
+    char* const token = &self->block->barrier.token[self->barriers++ % 2];
+    release(token);
+    wait(State::at_barrier, place_of(__builtin_frame_address(0)));
+    acquire(token);
 }
 __attribute__((noinline)) void cluster_barrier() {
-    release(&grid->cluster_barrier);
-    wait(State::at_cluster_barrier, __builtin_return_address(0));
-    acquire(&grid->cluster_barrier);
+    const Hidden hidden;
+    char* const token = &grid->cluster_barrier.token[self->cluster_barriers++ % 2];
+    release(token);
+    wait(State::at_cluster_barrier, place_of(__builtin_frame_address(0)));
+    acquire(token);
 }
-void shuffle_xor(void* value, size_t bytes, int mask) {
-    Thread& mine = self();
-    mine.value = value;
-    mine.bytes = bytes;
-    mine.mask = mask;
-    wait(State::at_shuffle, nullptr);
+__attribute__((noinline)) void shuffle_xor(void* value, size_t bytes, int mask) {
+    const Hidden hidden;
+    if (bytes > WIDEST) fail("a shuffle of " + std::to_string(bytes) + " bytes");
+    self->value = value;
+    self->bytes = bytes;
+    self->mask = mask;
+    wait(State::at_shuffle, place_of(__builtin_frame_address(0)));
 }
 
 void* shared(const void* place, size_t bytes) {
-    auto& all = block().shared;
-    if (!all.count(place)) {
-        all[place] = {std::unique_ptr<unsigned char[]>(new unsigned char[bytes]), bytes};
-        std::memset(all[place].bytes.get(), 0xff, bytes);
+    const Hidden hidden;
+    Shared& array = self->block->shared[place];
+    if (!array.bytes) {
+        array = {std::unique_ptr<unsigned char[]>(new unsigned char[bytes]), bytes};
+        std::memset(array.bytes.get(), 0xff, bytes);
     }
-    if (all[place].size != bytes) fail("one shared array has two sizes");
-    return all[place].bytes.get();
+    if (array.size != bytes) fail("one shared array has two sizes");
+    return array.bytes.get();
 }
 unsigned char* dynamic_shared() { return static_cast<unsigned char*>(shared(&DYNAMIC, grid->dynamic_bytes)); }
 const void* of_block(const void* at, int rank) {
-    if (rank < 0 || rank >= grid->cluster) fail("a cluster has no block " + std::to_string(rank));
-    for (const auto& [place, array] : block().shared) {
+    const Hidden hidden;
+    const std::string who = "block " + std::to_string(rank) + " of the cluster";
+    if (rank < 0 || rank >= grid->cluster) fail(who + " is not there");
+    const Block& other = grid->running[rank];
+    for (const auto& [place, array] : self->block->shared) {
         const ptrdiff_t offset = static_cast<const unsigned char*>(at) - array.bytes.get();
-        if (offset >= 0 && offset < ptrdiff_t(array.size)) {
-            const auto& theirs = grid->running[rank].shared;
-            const auto found = theirs.find(place);
-            if (found == theirs.end()) fail("block " + std::to_string(rank) + " of the cluster has no such array yet");
-            if (std::all_of(grid->running[rank].threads.begin(), grid->running[rank].threads.end(),
-                            [](const Thread& t) { return t.state == State::done; })) {
-                fail("block " + std::to_string(rank) + " of the cluster has ended");
-            }
-            return found->second.bytes.get() + offset;
-        }
+        if (offset < 0 || offset >= ptrdiff_t(array.size)) continue;
+        const auto found = other.shared.find(place);
+        if (found == other.shared.end()) fail(who + " has no such array yet");
+        const bool over = std::all_of(other.threads.begin(), other.threads.end(),
+                                      [](const Thread& thread) { return thread.state == State::done; });
+        if (over) fail(who + " has ended before it is read");
+        return found->second.bytes.get() + offset;
     }
     fail("what is read of another block is not in shared memory");
 }
 void require_aligned(const void* at, const char* what) {
-    if (reinterpret_cast<uintptr_t>(at) % 16) fail(std::string(what) + " is not at a multiple of 16");
+    if (reinterpret_cast<uintptr_t>(at) % 16 == 0) return;
+    const Hidden hidden;
+    fail(std::string(what) + " is not at a multiple of 16");
 }
 
-void open_gate(void* gate) { block().gates[gate] = GateState(); }
+void open_gate(void* gate) {
+    writes(gate, sizeof SEAL);
+    const Hidden hidden;
+    std::memcpy(gate, &SEAL, sizeof SEAL);
+    self->block->gates[gate] = Gate();
+}
+static Gate& opened(void* gate) {
+    const auto found = self->block->gates.find(gate);
+    if (found == self->block->gates.end()) fail("a gate is used before it is opened");
+    if (!sealed(gate)) fail("a gate was overwritten");
+    return found->second;
+}
 void expect_bytes(void* gate, unsigned bytes) {
-    if (!block().gates.count(gate)) fail("a gate is used before it is opened");
-    GateState& state = block().gates[gate];
-    if (state.armed) fail("a gate is used again before its phase has ended");
-    state.pending += bytes;
-    state.armed = true;
-    settle(state);
+    reads(gate, sizeof SEAL);
+    const Hidden hidden;
+    Gate& its = opened(gate);
+    if (its.armed) fail("a gate is used again before its phase has ended");
+    release(token_of(gate, its.parity));
+    its.pending += bytes;
+    its.armed = true;
+    settle(*self->block, gate);
 }
 void copy_bulk(void* to, const void* from, unsigned bytes, void* gate) {
     require_aligned(to, "the target of a bulk copy");
     require_aligned(from, "the source of a bulk copy");
+    reads(gate, sizeof SEAL);
+    const Hidden hidden;
+    opened(gate);
     if (bytes == 0 || bytes % 16) fail("a bulk copy of " + std::to_string(bytes) + " bytes");
-    const Shared& memory = block().shared[&DYNAMIC];
+    const Shared& memory = self->block->shared[&DYNAMIC];
     const ptrdiff_t offset = static_cast<unsigned char*>(to) - memory.bytes.get();
     if (offset < 0 || offset + ptrdiff_t(bytes) > ptrdiff_t(memory.size)) fail("a bulk copy leaves shared memory");
-    Copy copy{to, from, bytes, gate, std::unique_ptr<char>(new char)};
+    Copy copy{to, from, bytes, gate, self->block, std::unique_ptr<char>(new char)};
     release(copy.token.get());
     if (grid->late) {
         grid->copies.push_back(std::move(copy));
     } else {
-        perform(copy, block());
-        settle(block().gates[gate]);
+        perform(copy);
     }
 }
 void wait_gate(void* gate, unsigned parity) {
-    if (!block().gates.count(gate)) fail("a gate is used before it is opened");
-    if (block().gates[gate].parity == parity) {
-        self().gate = gate;
-        self().parity = parity;
-        wait(State::at_gate, nullptr);
+    reads(gate, sizeof SEAL);
+    const Hidden hidden;
+    if (opened(gate).parity == parity) {
+        self->gate = gate;
+        self->parity = parity;
+        wait(State::at_gate, 0);
     }
-    acquire(gate);
+    acquire(token_of(gate, parity));
 }
 }  // namespace emulation
+
+// Launches that follow leave out the blocks before this one: what is far in large arrays is tested at little cost.
+extern "C" void begin_at(int block) { first_block = block; }
 
 // Runs a kernel over a grid; order is 0 forward, 1 reverse, 2 random. Returns nothing, or what went wrong.
 extern "C" const char* emulate(void (*kernel)(void**), int blocks, int threads, int cluster, size_t dynamic_bytes,
                                void** arguments, int order, unsigned seed, int late) {
     static std::string error;
+    const Hidden hidden;
     Grid one{};
     one.blocks = blocks;
     one.threads = threads;
     one.cluster = cluster;
     one.dynamic_bytes = dynamic_bytes;
+    one.order = order;
     one.late = late;
     one.kernel = kernel;
     one.arguments = arguments;
+    one.random.seed(seed);
     one.scheduler_fiber = this_fiber();
-    one.engine = new_fiber();
-    for (int i = 0; i < threads * cluster; ++i) one.stacks.emplace_back(new unsigned char[STACK]);
     grid = &one;
-    std::mt19937 random(seed);
-    for (int first = 0; first < blocks && one.error.empty(); first += cluster) run_cluster(first, order, random);
-    end_fiber(one.engine);
+    release(&one.begin);
+    run_grid();
+    acquire(&one.end);
     grid = nullptr;
     error = one.error;
     return error.empty() ? nullptr : error.c_str();

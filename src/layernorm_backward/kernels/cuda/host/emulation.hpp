@@ -1,12 +1,22 @@
 // A grid of threads on one CPU thread: each is a fiber that runs until it waits for others.
 //
-// Blocks run one after the other, the blocks of a cluster together. Shared memory is a heap array a block, of the
-// exact size, filled with NaN. Bulk copies happen at once (early) or only when no thread can go on without them
-// (late). Every thread of a block meets its barriers, every lane of a warp its shuffles, from the same place in
-// the code; what does not is an error, as are threads that wait for ever.
+// Blocks run one after the other, the blocks of a cluster together. Of the threads that may go on always the first
+// does (forward), the last (reverse), or any (random), so that some run as far ahead as they can. Bulk copies happen
+// at once (early), or one by one when no thread can go on without them (late): the oldest first, the newest, or any.
+// Shared memory is a heap array a block, of the exact size; it is filled with NaN, and so are stacks when a thread
+// begins.
 //
-// ThreadSanitizer sees each fiber as a thread, ordered by barriers and gates alone. Not modelled: shuffles of
-// part of a warp, the order of generic and bulk accesses beyond barriers and gates, the number of registers.
+// An error is what a device would do something undefined for, or never end: threads that wait for ever, as others
+// have ended; a barrier or a shuffle that is met at different places (by the return addresses on the stack) or by
+// different masks; 16 bytes that are not at a multiple of 16; a gate that is overwritten, not opened, used again
+// before its phase has ended, or told of other bytes than come; a block that ends before its bulk copies, or before
+// another reads its shared memory.
+//
+// ThreadSanitizer sees each fiber as a thread, ordered by barriers and gates alone, not by shuffles. Blocks are not
+// ordered; but the same threads of every second cluster of blocks are one to it.
+//
+// Not modelled: shuffles of part of a warp, the order of generic and bulk accesses beyond barriers and gates,
+// accesses to global memory that are not atomic as a whole, the number of registers.
 #pragma once
 #include <cstddef>
 

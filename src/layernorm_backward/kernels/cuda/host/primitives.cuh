@@ -1,21 +1,39 @@
-// What a GPU does and C++ has no words for, as the emulation on a CPU does it (see emulation.hpp).
+// What a GPU does and C++ has no words for, as the emulation on a CPU does it (see emulation.hpp). Without <cmath>,
+// which takes as long to compile as a kernel.
 #pragma once
-#include <cmath>
 #include <cstring>
 
 #include "emulation.hpp"
 
 using int64 = long long;
 
+// These copy member by member, for ThreadSanitizer: g++ lets it see no access to a struct that is an argument of a
+// function, by value, or becomes its result.
 struct alignas(16) Quad {
     unsigned x, y, z, w;
+
+    Quad() = default;
+    Quad(unsigned x_, unsigned y_, unsigned z_, unsigned w_) : x(x_), y(y_), z(z_), w(w_) {}
+    Quad(const Quad& a) : x(a.x), y(a.y), z(a.z), w(a.w) {}
+    Quad& operator=(const Quad& a) {
+        x = a.x, y = a.y, z = a.z, w = a.w;
+        return *this;
+    }
 };
-struct f16 {
+template <int KIND>
+struct Half {
     unsigned short bits;
+
+    Half() = default;
+    explicit Half(unsigned short bits_) : bits(bits_) {}
+    Half(const Half& a) : bits(a.bits) {}
+    Half& operator=(const Half& a) {
+        bits = a.bits;
+        return *this;
+    }
 };
-struct bf16 {
-    unsigned short bits;
-};
+using f16 = Half<16>;
+using bf16 = Half<8>;
 
 #define DEVICE inline
 #define KERNEL(M) void
@@ -38,10 +56,10 @@ DEVICE int anew(int a) { return a; }
 
 DEVICE float rounded_product(float a, float b) { return a * b; }
 DEVICE double rounded_product(double a, double b) { return a * b; }
-DEVICE float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
-DEVICE double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
-DEVICE float square_root(float a) { return std::sqrt(a); }
-DEVICE double square_root(double a) { return std::sqrt(a); }
+DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+DEVICE float square_root(float a) { return __builtin_sqrtf(a); }
+DEVICE double square_root(double a) { return __builtin_sqrt(a); }
 
 DEVICE float from_bits(unsigned bits) {
     float a;
@@ -72,24 +90,25 @@ DEVICE double widen(double a) { return a; }
 DEVICE float widen(f16 a) {
     const int exponent = a.bits >> 10 & 31, fraction = a.bits & 1023;
     const float sign = a.bits >> 15 ? -1.0f : 1.0f;
-    if (exponent == 31) return fraction ? from_bits(0x7fc00000u) : sign * INFINITY;
-    if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
-    return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+    if (exponent == 31) return fraction ? from_bits(0x7fc00000u) : sign * __builtin_inff();
+    if (exponent == 0) return sign * __builtin_ldexpf(static_cast<float>(fraction), -24);
+    return sign * __builtin_ldexpf(static_cast<float>(fraction + 1024), exponent - 25);
 }
 DEVICE float widen(bf16 a) { return from_bits(static_cast<unsigned>(a.bits) << 16); }
 DEVICE void narrow(float a, float& to) { to = a; }
 DEVICE void narrow(double a, double& to) { to = a; }
 DEVICE void narrow(float a, f16& to) {
     const unsigned short sign = static_cast<unsigned short>(to_bits(a) >> 16 & 0x8000);
-    const float size = std::fabs(a);
+    const float size = __builtin_fabsf(a);
     if (!(size < 65520.0f)) {  // what rounds to infinity, infinity, NaN
         to.bits = static_cast<unsigned short>(sign | (size >= 65520.0f ? 0x7c00 : 0x7fff));
     } else if (size < 0x1p-14f) {
-        to.bits = static_cast<unsigned short>(sign | static_cast<int>(std::nearbyint(std::ldexp(size, 24))));
+        const float units = __builtin_nearbyintf(__builtin_ldexpf(size, 24));
+        to.bits = static_cast<unsigned short>(sign | static_cast<int>(units));
     } else {
         int exponent;
-        const int fraction = static_cast<int>(std::nearbyint(std::ldexp(std::frexp(size, &exponent), 11)));
-        to.bits = static_cast<unsigned short>(sign | (((exponent + 14) << 10) + fraction - 1024));
+        const float units = __builtin_nearbyintf(__builtin_ldexpf(__builtin_frexpf(size, &exponent), 11));
+        to.bits = static_cast<unsigned short>(sign | (((exponent + 14) << 10) + static_cast<int>(units) - 1024));
     }
 }
 DEVICE void narrow(float a, bf16& to) {

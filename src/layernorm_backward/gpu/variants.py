@@ -1,0 +1,28 @@
+"""Kernels of ours as they are timed on a GPU: those of the registry, and variants of them."""
+
+from functools import partial
+from typing import Any
+
+from layernorm_backward.kernels import KERNELS, Kernel
+from layernorm_backward.kernels.cuda.machine import Machine
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cuda_uncentred": ("cuda_fused", {"recentre": False}),
+}  # name: a kernel, and how its backward pass differs
+
+
+def ours(name: str) -> bool:
+    """Whether a name is a kernel of ours or a variant of one."""
+    return name in KERNELS or name in VARIANTS
+
+
+def kernel_of(name: str) -> Kernel:
+    """The kernel of a name, or that which it is a variant of."""
+    return KERNELS[VARIANTS[name][0] if name in VARIANTS else name]
+
+
+def passes(name: str, machine: Machine) -> tuple[Any, Any]:
+    """forward and backward of a kernel or variant, on a machine."""
+    kernel = kernel_of(name)
+    _, differing = VARIANTS.get(name, (name, {}))
+    return partial(kernel.forward, machine=machine), partial(kernel.backward, machine=machine, **differing)

@@ -1,0 +1,133 @@
+"""What the predicates about a GPU must say of small tables."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from claim_cases import Case, Tables, cases_of
+from claim_frames import frame
+
+STAY = {"warp": 512, "chip": 65536}
+LAUNCHES = {"fused": "cuda_fused", "separate": "cuda_separate"}
+ACCESSES = {"kernel": "cuda_separate", "accesses": {"forward": 12.0, "backward": 12.0}}
+GAIN = {"separate": "cuda_separate", "low": 2.0, "high": 3.0}
+REACH = {"column": "roof_fraction", "hidden": [[1024, 16384]]}
+PEERS = {"ours": ["cuda_fused"], "least": 1.0}
+KEYS = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 1, "reason": ""}
+
+
+def gpu() -> Iterator[Case]:
+    yield from cases_of(
+        "gpu_rows_stay",
+        32,
+        STAY,
+        corrected=[_checks("results", (33, True, 1.0), (8, False, 99.0))],
+        refuted=[_checks("results", (1024, False, 99.0))],
+    )
+    yield from cases_of(
+        "gpu_sums_repeat",
+        0,
+        {},
+        corrected=[_checks("repeats", (64, True, 0.0))],
+        refuted=[_checks("repeats", (64, False, 2.0), (65, True, 0.0))],
+    )
+    yield from cases_of(
+        "gpu_launches_are",
+        4,
+        LAUNCHES,
+        confirmed=[_traffic(("cuda_fused", 1.0, 1.0), ("cuda_separate", 1.0, 4.0))],
+        corrected=[_traffic(("cuda_fused", 1.0, 2.0), ("cuda_separate", 1.0, 12.0))],
+        refuted=[_traffic(("cuda_fused", 1.0, 5.0), ("cuda_separate", 1.0, 4.0))],
+    )
+    yield from cases_of(
+        "gpu_accesses_are",
+        1,
+        ACCESSES,
+        confirmed=[_traffic(("cuda_separate", 4.0, 9.0), ("cuda_separate", 4.2, 9.0))],
+        corrected=[_traffic(("cuda_separate", 2.0, 9.0), ("cuda_separate", 9.0, 9.0))],
+        refuted=[_traffic(("cuda_separate", 9.0, 9.0))],
+    )
+    yield from cases_of(
+        "gpu_fusion_gains",
+        0.1,
+        GAIN,
+        confirmed=[_ratios((64, "cuda_separate", 1.9), (128, "cuda_separate", 3.2))],
+        corrected=[_ratios((64, "cuda_separate", 7.0))],
+        refuted=[_ratios((64, "cuda_separate", 0.9), (65, "cuda_separate", 2.5))],
+    )
+    yield from cases_of(
+        "gpu_cells_reach",
+        0.95,
+        REACH,
+        confirmed=[_fractions((1024, 0.95), (64, 0.1))],
+        corrected=[_fractions((1024, 0.95), (4096, 0.9))],
+        refuted=[_fractions((16384, 0.9))],
+    )
+    yield from cases_of(
+        "gpu_peers_take",
+        1.3,
+        PEERS,
+        confirmed=[_ratios((64, "liger", 1.3), (64, "jax", 9.0), (128, "jax", 1.5), (64, "cuda_fused", 1.0))],
+        corrected=[_ratios((64, "liger", 0.9), (128, "jax", 9.0)), _ratios((64, "liger", 1.1))],
+        refuted=[_ratios((64, "liger", 0.9))],
+    )
+    yield from cases_of(
+        "gpu_traffic_is",
+        1.05,
+        {},
+        confirmed=[_traffic(("cuda_fused", 1.05, 2.0))],
+        corrected=[_traffic(("cuda_fused", 1.05, 2.0), ("cuda_fused", 1.2, 2.0))],
+        refuted=[_traffic(("cuda_fused", 1.3, 2.0))],
+    )
+    yield from cases_of(
+        "gpu_errors_stay",
+        4.0,
+        {"kappa": 1e6},
+        confirmed=[_errors((1e3, 2.0), (1e6, 4.0), (1e7, 99.0))],
+        corrected=[_errors((1e3, 2.0), (1e6, 4.1))],
+        refuted=[_errors((10, 5.0))],
+    )
+
+
+def unmeasured_gpu() -> Iterator[Case]:
+    """Tables of a run without a device, and cells of another kind."""
+    nothing = [
+        _checks("results", (1024, None, np.nan), reason="no CUDA device"),
+        _checks("memcheck", (64, True, 0.0)),
+    ]
+    yield from cases_of("gpu_rows_stay", 32, STAY, **{"not measured": nothing})
+    yield from cases_of("gpu_sums_repeat", 0, {}, **{"not measured": nothing})
+    bytes_missing = {"not measured": [_traffic(("cuda_fused", np.nan, np.nan), reason="no CUDA device")]}
+    yield from cases_of("gpu_launches_are", 4, LAUNCHES, **bytes_missing)
+    yield from cases_of("gpu_accesses_are", 1, ACCESSES, **bytes_missing)
+    yield from cases_of("gpu_traffic_is", 1.05, {}, **bytes_missing)
+    times_missing = {"not measured": [_ratios((64, "cuda_separate", np.nan), reason="no CUDA device")]}
+    yield from cases_of("gpu_fusion_gains", 0.1, GAIN, **times_missing)
+    yield from cases_of("gpu_peers_take", 1.3, PEERS, **times_missing)
+    yield from cases_of("gpu_cells_reach", 0.95, REACH, **{"not measured": [_fractions((1024, np.nan))]})
+    yield from cases_of("gpu_errors_stay", 4.0, {"kappa": 1e6}, **{"not measured": [_errors((1e7, 1.0))]})
+
+
+def _checks(check: str, *cells: tuple[int, bool | None, float], reason: str = "") -> Tables:
+    keys = KEYS | {"kernel": "cuda_fused", "check": check, "rows": 9, "reason": reason}
+    return (frame("hidden passed value", *cells, **keys),)
+
+
+def _traffic(*cells: tuple[str, float, float], reason: str = "") -> Tables:
+    keys = KEYS | {"rows": 9, "hidden": 1024, "reason": reason}
+    return (frame("kernel measured_over_minimum launches", *cells, **keys),)
+
+
+def _ratios(*cells: tuple[int, str, float], reason: str = "") -> Tables:
+    keys = KEYS | {"rows": 9, "residency": "memory", "reason": reason}
+    return (frame("hidden kernel ours_ratio", *cells, **keys),)
+
+
+def _fractions(*cells: tuple[int, float]) -> Tables:
+    keys = KEYS | {"rows": 9, "residency": "memory", "kernel": "cuda_fused"}
+    return (frame("hidden roof_fraction", *cells, **keys),)
+
+
+def _errors(*cells: tuple[float, float]) -> Tables:
+    keys = KEYS | {"kernel": "cuda_fused", "hidden": 1024}
+    return (frame("kappa error_u_max", *cells, **keys),)
