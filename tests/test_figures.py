@@ -20,6 +20,9 @@ from layernorm_backward.figures import roofline, style
 from layernorm_backward.schemas import SCHEMAS
 
 KERNELS = ["reference", "compact", "overcached", "recentred", "numba_fused", "someone_elses"]
+ON_A_GPU = ["cuda_fused", "cuda_separate", "cupy_compact", "torch_eager", "torch_compile", "jax"]
+ON_A_GPU += ["triton_tutorial", "liger", "quack"]
+GPU = {"timing_gpu", "timing_gpu_grid", "backward_error_gpu", "traffic_gpu"}
 KEYS: dict[str, list] = {
     "kernel": KERNELS,
     "algorithm": ["naive", "two_pass", "two_pass_corrected", "welford"],
@@ -93,7 +96,17 @@ OWN = {
     ("audit_peers", "property"): ["dx_error", "dx_slope", "edge_cases"],
     ("traffic_steps", "kernel"): ["numba_fused", "separate", "fused", "compact"],
     ("traffic_steps", "step"): [1, 2],
+    ("ceiling_gpu", "dtype"): ["float64", "float32"],
+    ("ceiling_gpu", "threads"): [1],
+    ("timing_gpu", "threads"): [1],
+    ("timing_gpu", "hidden"): [64, 1024, 1025],
+    ("timing_gpu", "method"): ["graph"],
+    ("backward_error_gpu", "upstream"): ["shifted"],
 }
+for stem in ("timing_gpu", "backward_error_gpu", "traffic_gpu"):
+    OWN[stem, "kernel"] = ON_A_GPU
+    OWN[stem, "dtype"] = ["float32", "bfloat16"]
+    OWN[stem, "gamma_dtype"] = ["float32", "bfloat16"]
 WORDS = {"reason": "", "residency": "memory", "name": "g"}
 
 
@@ -108,7 +121,7 @@ def sample(stem: str) -> pd.DataFrame:
         if kind == "float":
             table[name] = 10 ** rng.uniform(-3, 1, len(table))
         elif name in KEYS:
-            table[name] = rng.choice(KEYS[name], len(table))
+            table[name] = rng.choice(OWN.get((stem, name), KEYS[name]), len(table))
         else:
             table[name] = {"str": WORDS.get(name, "word"), "int": 5, "bool": True}[kind]
     if stem == "traffic_steps":
@@ -153,6 +166,7 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
         "gradient_check",
         "derivation",
         "timing_cpu",
+        "timing_gpu_grid",
     }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)
@@ -160,7 +174,10 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
     for name in module(stem).TABLES:
         column = next((c for c in ("kernel", "algorithm") if c in SCHEMAS[name].keys), None)
         if column:
-            assert set(sample(name)[column]) <= names_in(figure)
+            wanted = (
+                {"cuda_fused"} if (stem, name) == ("roofline", "timing_gpu") else set(sample(name)[column])
+            )
+            assert wanted <= names_in(figure)
 
 
 def test_figures_are_as_wide_as_the_text_and_fit_a_page(full):
@@ -187,7 +204,7 @@ def test_panels_have_letters_in_order(full):
 def texts(figure: Figure) -> list[tuple[str, matplotlib.transforms.Bbox]]:
     """Every visible text with its box, shrunk by half a pixel."""
     found = [text for panel in figure.axes for text in panel_texts(panel)]
-    found += [text for legend in figure.legends for text in legend.get_texts()]
+    found += [text for legend in figure.legends for text in legend.get_texts()] + figure.texts
     found = [text for text in found if text.get_visible() and text.get_text().strip()]
     return [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in found]
 
@@ -205,6 +222,10 @@ def panel_texts(panel: Axes) -> list[matplotlib.text.Text]:
 
 def test_no_text_is_cut_or_lies_on_another(full):
     stem, figure = full
+    assert_legible(figure, stem)
+
+
+def assert_legible(figure: Figure, stem: str) -> None:
     page = figure.bbox.padded(1)
     boxes = texts(figure)
     for text, box in boxes:
@@ -270,3 +291,121 @@ def test_the_roofline_takes_the_bytes_of_the_size_that_was_timed():
     traffic = pd.DataFrame([counted | {"rows": n, "modelled_bytes": n * 1024.0 * each} for n, each in model])
     (point,) = roofline._points(timing, traffic).to_dict("records")
     assert point["intensity"] == 9 / 8
+
+
+NO_DEVICE = "no CUDA device can be used: cudaErrorInsufficientDriver: CUDA driver version is insufficient"
+
+
+def unmeasured(stem: str, reason: str = NO_DEVICE) -> pd.DataFrame:
+    """A table as it is where nothing could be measured: keys and reasons, and no numbers."""
+    table = sample(stem)
+    for name, kind in SCHEMAS[stem].values.items():
+        table[name] = {"float": np.nan, "str": ""}.get(kind, pd.NA)
+    return table.assign(reason=reason)
+
+
+def said(figure: Figure) -> str:
+    """What stands on a figure outside of its panels and legends, in one line."""
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+
+
+@pytest.mark.parametrize("stem", sorted(GPU))
+def test_without_a_gpu_a_figure_says_so_and_shows_nothing_else(stem):
+    figure = drawn(stem, *map(unmeasured, module(stem).TABLES))
+    assert "not measured" in said(figure)
+    assert NO_DEVICE in said(figure)
+    assert not figure.axes
+    assert_legible(figure, stem)
+
+
+@pytest.mark.parametrize("stem", sorted(GPU))
+def test_the_most_common_reason_is_said_first(stem):
+    tables = [unmeasured(name) for name in module(stem).TABLES]
+    for table in tables:
+        table.loc[table.index[0], "reason"] = "not measured: time was up"
+    told = said(drawn(stem, *tables))
+    assert 0 < told.find(NO_DEVICE) < told.find("time was up")
+
+
+@pytest.mark.parametrize("stem", sorted(GPU - {"timing_gpu_grid"}))
+def test_a_kernel_that_was_nowhere_measured_is_named_with_its_reason(stem):
+    (name,) = module(stem).TABLES
+    table = sample(name)
+    missing = table["kernel"].isin(["quack", "jax"])
+    figure = drawn(stem, pd.concat([table[~missing], unmeasured(name, "not installed")[missing]]))
+    assert "Not measured: jax, quack (not installed)." in said(figure)
+    assert not {"quack", "jax"} & names_in(figure)
+    assert_legible(figure, stem)
+
+
+def test_the_roofline_without_a_gpu_is_that_of_the_cpu_and_a_note():
+    frames = {name: sample(name) for name in roofline.TABLES}
+    frames |= {name: unmeasured(name) for name in ("ceiling_gpu", "timing_gpu")}
+    figure = drawn("roofline", *frames.values())
+    assert said(figure) == f"No GPU was measured: {NO_DEVICE}."
+    assert not {"cuda_fused", "roof of the GPU"} & names_in(figure)
+    assert {"numba_fused", "roof of all threads"} <= names_in(figure)
+    assert_legible(figure, "roofline")
+
+
+def test_the_roofline_puts_ours_on_a_gpu_at_the_operations_of_ours_on_the_cpu():
+    """float32, backward: 17 operations on 3 accesses of 4 bytes."""
+    pass_ = {"direction": "backward", "dtype": "float32", "reason": ""}
+    timed = {"kernel": "cuda_fused", "gamma_dtype": "float32", "residency": "memory", "median_s": 1e-3}
+    sizes = [(1 << 17, 1024), (1 << 13, 1024), (1 << 20, 4096)]
+    timing = pd.DataFrame([pass_ | timed | {"rows": n, "hidden": d, "bytes": 12 * n * d} for n, d in sizes])
+    traffic = pd.DataFrame([pass_ | {"kernel": "numba_fused", "operations_per_element": 17.0}])
+    (point,) = roofline._points_gpu(timing, traffic).to_dict("records")
+    assert point["intensity"] == pytest.approx(17 / 12)
+    assert point["gflop_per_s"] == pytest.approx(17 * (1 << 27) / 1e-3 / 1e9)
+
+
+def test_bandwidth_is_that_of_the_usual_working_set_beyond_the_cache():
+    cell = {"kernel": "cuda_fused", "direction": "backward", "dtype": "float32", "gamma_dtype": "float32"}
+    cell |= {"reason": "", "method": "graph", "residency": "memory", "roof_gb_per_s": 2000.0}
+    shapes = [(1 << 17, 1024, 1.0), (1 << 15, 4096, 1.0), (1 << 13, 4096, 9.0), (1 << 13, 16384, 1.0)]
+    table = pd.DataFrame(
+        [cell | {"rows": n, "hidden": d, "bytes": 12 * n * d, "median_s": s * 1e-3} for n, d, s in shapes]
+    )
+    table = table.assign(p20_s=table["median_s"], p80_s=table["median_s"], useful_gb_per_s=1600.0)
+    cold = table.assign(hidden=64, residency="cold", median_s=1.0)
+    curve = bandwidths(drawn("timing_gpu", pd.concat([table, cold], ignore_index=True)))
+    assert curve == {1024: pytest.approx(1610.6, 1e-4), 4096: pytest.approx(1610.6, 1e-4), 16384: curve[1024]}
+    only_cold = drawn("timing_gpu", cold)
+    assert "filled with other data" in said(only_cold)
+    assert set(bandwidths(only_cold)) == {64}
+
+
+def bandwidths(figure: Figure) -> dict[float, float]:
+    """The points of the first kernel drawn."""
+    points = figure.axes[0].containers[0][0]
+    return dict(zip(points.get_xdata(), points.get_ydata(), strict=True))
+
+
+def test_a_grid_names_the_fastest_peer_and_hatches_what_is_missing():
+    keys = ("kernel", "rows", "hidden", "ours_ratio")
+    cells = [(1, 64, 0.5, 2.0), (1, 256, 1.5, 1.25), (64, 64, 1.1, 1.05)]
+    rows = [("cuda_fused", n, d, 1.0) for n, d, *_ in cells]
+    rows += [("liger", n, d, one) for n, d, one, _ in cells] + [
+        ("quack", n, d, two) for n, d, _, two in cells
+    ]
+    rows += [("cuda_separate", 1, 64, 0.1)]
+    table = pd.DataFrame(rows, columns=keys).assign(
+        direction="backward", dtype="float32", gamma_dtype="float32", residency="cold", roof_fraction=0.5
+    )
+    figure = drawn("timing_gpu_grid", table.assign(reason=""))
+    written = [text.get_text() for text in figure.axes[1].texts]
+    assert written == ["0.50*", "1.25*", "1.05*"]
+    assert {"liger", "quack"} <= names_in(figure)
+    for panel in figure.axes:
+        assert sum(patch.get_hatch() is not None for patch in panel.patches) == 1
+
+
+def test_what_ours_is_written_to_move_is_shown_where_no_bytes_were_counted():
+    table = sample("traffic_gpu")
+    ours = table["kernel"] == "cuda_fused"
+    table = table.assign(measured_bytes=np.nan, reason="ncu is not installed")
+    figure = drawn("traffic_gpu", table.assign(modelled_bytes=table["modelled_bytes"].where(ours)))
+    assert "Bytes were not measured: ncu is not installed." in said(figure)
+    assert names_in(figure) & {*ON_A_GPU, "model"} == {"cuda_fused", "model"}
+    assert_legible(figure, "traffic_gpu")

@@ -7,6 +7,10 @@ from layernorm_backward.figures import style
 
 GROUPS = {
     "kernels": ["reference", "compact", "overcached", "recentred", "numba_fused"],
+    "kernels on a GPU": [
+        *("cuda_fused", "cuda_separate", "cupy_compact"),
+        *("torch_eager", "torch_compile", "jax", "triton_tutorial", "liger", "quack"),
+    ],
     "algorithms": [
         *("naive", "naive_s2", "naive_nn", "naive_compensated"),
         *("two_pass", "two_pass_corrected", "welford", "chan", "shifted"),

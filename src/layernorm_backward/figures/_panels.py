@@ -1,6 +1,8 @@
 """What figures share: panels with letters, axes with powers of ten, one legend, intervals, empty figures."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
+from textwrap import fill, shorten
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.figures import style
+
+_LINE, _NOTE = 100, 142  # characters of a line of text, and of a note
 
 
 def grid(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, np.ndarray]:
@@ -120,10 +124,33 @@ def times(shape: str) -> str:
 
 def empty(table: pd.DataFrame, what: str) -> Figure:
     """A figure that says why there is nothing to show: the reasons in the table."""
-    reasons: Sequence[str] = [reason for reason in table["reason"].unique() if reason] or [
-        "the table is empty"
-    ]
     figure = Figure(figsize=(style.TEXT_WIDTH, 1.2))
-    text = f"{what}: not measured.\n" + "\n".join(reasons[:4])
-    figure.text(0.5, 0.5, text, ha="center", va="center", wrap=True)
+    why = [fill(reason, _LINE) for reason in reasons(table)[:4]]
+    figure.text(0.5, 0.5, "\n".join([f"{what}: not measured.", *why]), ha="center", va="center")
     return figure
+
+
+def reasons(table: pd.DataFrame) -> list[str]:
+    """Why rows of a table were not measured, the most common reason first; never empty."""
+    found = Counter(reason.removeprefix("not measured: ") for reason in table["reason"] if reason)
+    return [reason for reason, _ in found.most_common()] or ["the table is empty"]
+
+
+def absent(table: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """Which kernels of a table are not among `rows`, and why; empty where all are."""
+    by_reason: dict[str, list[str]] = {}
+    for name in style.ordered(set(table["kernel"]) - set(rows["kernel"])):
+        part = table[(table["kernel"] == name) & (table["reason"] != "")]
+        if len(part):
+            by_reason.setdefault(shorten(reasons(part)[0], _LINE), []).append(name)
+    parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+    return f"Not measured: {'; '.join(parts)}." if parts else ""
+
+
+def note(figure: Figure, *sentences: str) -> None:
+    """What a reader has to know of these very tables, below all panels; the figure grows by its lines."""
+    said = "\n".join(fill(sentence, _NOTE) for sentence in sentences if sentence)
+    if said:
+        figure.supxlabel(said, fontsize=style.SMALL)
+        lines = 1 + said.count("\n")
+        figure.set_figheight(figure.get_figheight() + 0.09 + 1.25 * lines * style.SMALL / 72)

@@ -16,7 +16,7 @@ CAPTION = (
     "for (i) and (l). Hatched: no row of the dtype has this $\\kappa$. Kernels that re-centre stay flat."
 )
 HIDDEN = 1024
-_UPSTREAM = {
+UPSTREAM = {
     "normal": r"$dy\sim N(0,1)$",
     "shifted": r"$dy\sim N(1,1)$",
     "correlated": r"$dy$ correlated with $x$",
@@ -25,23 +25,23 @@ _UPSTREAM = {
 
 def draw(backward_error: pd.DataFrame) -> Figure:
     """Rows are dtypes, columns upstream gradients; errors in u of the dtype of x, so that rows compare."""
-    rows = _rows(backward_error)
+    rows = at_one_size(backward_error)
     if rows.empty:
         return _panels.empty(backward_error, "Error of dx against the condition number")
     dtypes, upstreams = (
         _panels.dtypes(rows["dtype"]),
-        [name for name in _UPSTREAM if name in set(rows["upstream"])],
+        [name for name in UPSTREAM if name in set(rows["upstream"])],
     )
     figure, axes = _panels.grid(
         len(dtypes), len(upstreams), 0.9 + 0.95 * len(dtypes), sharex=True, sharey="row"
     )
     for (row, column), panel in np.ndenumerate(axes):
         part = rows[rows["dtype"] == dtypes[row]]
-        _panel(panel, part[part["upstream"] == upstreams[column]])
+        by_kappa(panel, part[part["upstream"] == upstreams[column]])
         if column == 0:
             panel.set_ylabel(f"{dtypes[row]} ($u$)")
         if row == 0:
-            _panels.subject(panel, _UPSTREAM[upstreams[column]])
+            _panels.subject(panel, UPSTREAM[upstreams[column]])
         if row == len(dtypes) - 1:
             panel.set_xlabel(r"condition number $\kappa$")
     for panel in axes[:, 0]:
@@ -56,13 +56,15 @@ def draw(backward_error: pd.DataFrame) -> Figure:
     return figure
 
 
-def _rows(table: pd.DataFrame) -> pd.DataFrame:
+def at_one_size(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of dx at the D nearest to 1024."""
     rows = _panels.measured(table, "error_u_max")
     rows = rows[rows["quantity"] == "dx"]
     return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
 
 
-def _panel(panel: Axes, rows: pd.DataFrame) -> None:
+def by_kappa(panel: Axes, rows: pd.DataFrame) -> None:
+    """A curve a kernel against kappa, and its bound in the same colour."""
     panel.set_xscale("log")
     panel.set_yscale("log")
     bounds = rows.dropna(subset=["bound_u"]).groupby("kernel")

@@ -58,9 +58,19 @@ LOOKS: dict[str, Look] = {
     "recentred": Look("#0072B2", "^", "-", "none"),
     "numpy_blocked": Look("#56B4E9", "P", _LONG, size=4.4),
     "numba_fused": Look("#009E73", "v", "-"),
+    # kernels on a GPU
+    "cuda_fused": Look("#006B50", "*", "-", size=5.5),
+    "cuda_separate": Look("#000000", "D", _DOTS, "none", 4.2),
+    "cupy_compact": Look("#4B3B8F", "h", _MIXED, "none", 4.8),
     # other packages
     "torch": Look("#D55E00", "o", "-", size=4.0),
     "jax": Look("#0072B2", "s", _DASHES, size=4.0),
+    # other packages on a GPU, and JAX as above
+    "torch_eager": Look("#D55E00", "o", "-"),
+    "torch_compile": Look("#E69F00", "^", _MIXED, size=4.2),
+    "triton_tutorial": Look("#56B4E9", "P", _LONG, size=4.4),
+    "liger": Look("#CC79A7", "X", "-", size=4.4),
+    "quack": Look("#8C5A00", "v", _DASHES, "none", 4.2),
     # schemes of the traffic model, which are no kernels
     "separate": Look("#6E6E6E", "P", _DOTS),
     "fused": Look("#6E6E6E", "X", _DASHES, "none"),

@@ -1,0 +1,41 @@
+"""What the figures of times on a GPU share: which rows they show."""
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward.figures import _panels
+
+OURS = ("cuda_fused", "cuda_separate", "cupy_compact")
+DTYPES = ("float32", "bfloat16")  # those that all contenders are measured in
+COLD = "Working sets under four times the L2 cache, which is filled with other data before each pass."
+
+
+def dtypes(rows: pd.DataFrame) -> list[str]:
+    """float32 and bfloat16 where they occur, else up to two others."""
+    found = _panels.dtypes(rows["dtype"])
+    return [name for name in DTYPES if name in found] or found[:2]
+
+
+def directions(rows: pd.DataFrame) -> list[str]:
+    """The passes that occur, the backward pass first."""
+    return [name for name in ("backward", "forward") if name in set(rows["direction"])]
+
+
+def timed(timing_gpu: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Rows with a time, gamma in the dtype of x, of working sets beyond the cache; and what is to be noted.
+
+    Of smaller ones where there are no others.
+    """
+    rows = _panels.measured(timing_gpu, "median_s")
+    rows = rows[rows["gamma_dtype"] == rows["dtype"]]
+    beyond = rows[rows["residency"] == "memory"]
+    return (rows, COLD if len(rows) else "") if beyond.empty else (beyond, "")
+
+
+def one_shape(rows: pd.DataFrame) -> pd.DataFrame:
+    """At each D of a pass and dtype one number of rows: whose working set is nearest to the usual one."""
+    cell = ["direction", "dtype"]
+    size = np.log2(rows["bytes"].astype(float))
+    far = (size - size.groupby([rows[name] for name in cell]).transform("median")).abs()
+    at = rows.loc[far.sort_values(kind="stable").index, [*cell, "hidden", "rows"]]
+    return rows.merge(at.drop_duplicates([*cell, "hidden"]))

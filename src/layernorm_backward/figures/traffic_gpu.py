@@ -1,0 +1,84 @@
+"""The bytes between a GPU and its memory, counted and by the model, over the fewest that will do, by D."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
+
+from layernorm_backward.figures import _gpu, _panels, style
+
+TABLES = ("traffic_gpu",)
+CAPTION = (
+    "Bytes moved between a GPU and its memory over the fewest possible (grey line), by hidden size, kernel "
+    "and peer. Markers: counted by Nsight Compute, the caches emptied before each kernel of a pass. "
+    "Horizontal bar, the model: what `cuda_fused` is written to move, partial sums included."
+)
+_WIDTH = 0.7  # of the room of a D, for all kernels
+_BAR = {"marker": "_", "markersize": 8, "markeredgewidth": 1.6, "linestyle": "none"}
+_BORDER = {"color": "#D8D8D8", "linewidth": 0.4}
+_TICKS = (0.5, 1, 1.5, 2, 3, 5)  # of a short axis
+
+
+def draw(traffic_gpu: pd.DataFrame) -> Figure:
+    """Rows are directions, columns dtypes; along the horizontal axis a D has room for every kernel."""
+    counted = _over_fewest(_panels.measured(traffic_gpu), "measured_bytes")
+    modelled = _over_fewest(traffic_gpu, "modelled_bytes")
+    rows = pd.concat([counted, modelled])
+    if rows.empty:
+        return _panels.empty(traffic_gpu, "Bytes moved on a GPU")
+    dtypes, directions = _gpu.dtypes(rows), _gpu.directions(rows)
+    rows = rows[rows["dtype"].isin(dtypes)]
+    height = 0.9 + 1.35 * len(directions)
+    figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
+    for (row, column), panel in np.ndenumerate(axes):
+        part = rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtypes[column])]
+        _panel(panel, part, sorted(set(rows["hidden"])), style.ordered(rows["kernel"]))
+        _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
+        if row == len(directions) - 1:
+            panel.set_xlabel("hidden size $D$")
+        if column == 0:
+            panel.set_ylabel("bytes / fewest")
+    _ticks(axes[0, 0], rows["ratio"])
+    bar = Line2D([], [], color=style.GREY, label="model", **_BAR)
+    more = [bar] if len(modelled) else []
+    _panels.legend(figure, rows["kernel"], *more, line=False)
+    _panels.note(figure, _uncounted(traffic_gpu, counted))
+    return figure
+
+
+def _over_fewest(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    rows = table.dropna(subset=[column, "minimum_bytes"])
+    return rows.assign(ratio=rows[column] / rows["minimum_bytes"], counted=column == "measured_bytes")
+
+
+def _panel(panel: Axes, rows: pd.DataFrame, sizes: list[int], kernels: list[str]) -> None:
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    panel.set_yscale("log")
+    panel.set_xticks(range(len(sizes)), sizes)
+    panel.set_xlim(-0.5, len(sizes) - 0.5)
+    panel.grid(False, axis="x")
+    for border in range(1, len(sizes)):
+        panel.axvline(border - 0.5, **_BORDER)
+    for number, name in enumerate(kernels):
+        part = rows[rows["kernel"] == name]
+        at = part["hidden"].map(sizes.index) + _WIDTH * ((number + 0.5) / len(kernels) - 0.5)
+        looks = style.look(name).point, {"color": style.look(name).colour, **_BAR}
+        for seen, look in zip((part["counted"], ~part["counted"]), looks, strict=True):
+            panel.plot(at[seen], part["ratio"][seen], **look)
+
+
+def _ticks(panel: Axes, ratios: pd.Series) -> None:
+    low, high = 0.85 * min(1, ratios.min()), 1.15 * max(2, ratios.max())
+    panel.set_ylim(low, high)
+    _panels.powers(panel.yaxis)
+    if high < 10 * low:
+        panel.yaxis.set_major_locator(FixedLocator(_TICKS))
+
+
+def _uncounted(table: pd.DataFrame, counted: pd.DataFrame) -> str:
+    if counted.empty:
+        why = _panels.reasons(table)[0]
+        return f"Bars are what the kernel is written to move. Bytes were not measured: {why}."
+    return _panels.absent(table, counted)
