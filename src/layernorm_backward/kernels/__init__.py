@@ -15,6 +15,7 @@ from typing import Any, Literal
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
+NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
 OLDEST_DEVICE = 80  # compute capability times ten
 _HOME = {
     "reference": "reference:KERNEL",
@@ -117,10 +118,12 @@ def device_missing() -> str | None:
         return "CuPy is not installed"
     try:
         if not cupy.cuda.runtime.getDeviceCount():
-            return "no CUDA device was found"
+            return "there is no CUDA device here, or no driver for it"
         found = int(cupy.cuda.Device().compute_capability)
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"no CUDA device can be used: {error}"
+        if error.status in NO_DEVICE:
+            return "there is no CUDA device here, or no driver for it"
+        return f"the CUDA device cannot be used: {error}"
     if found < OLDEST_DEVICE:
         return f"the CUDA device has compute capability {found / 10}; needed: {OLDEST_DEVICE / 10} or newer"
     return None

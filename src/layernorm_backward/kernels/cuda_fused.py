@@ -14,10 +14,10 @@ import numpy as np
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks
 from layernorm_backward.kernels.cuda import device, plan
+from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Plan
 
-COLUMNS, DOWN = 32, 16  # of a block of add_partials
 WIDE_THREADS, WIDE_COLUMNS = 512, 4  # of a block of the kernels in wide.cuh; columns of a thread
 WIDE_BLOCKS = 2  # of a multiprocessor
 
@@ -53,7 +53,7 @@ def forward(
         given, vectors = arrays.to_plain(x), [arrays.to_plain(vector) for vector in (gamma, beta)]
         result = y if arrays.plain(y) else arrays.empty(y.shape, y.dtype)
         how = _plan(machine, rows, hidden, x.dtype, (given, result), 1, chosen)
-        numbers = (given, *vectors, wide.type(eps), result, mean, rstd, np.int64(rows), np.int32(hidden))
+        numbers = (given, *vectors, wide.type(eps), result, mean, rstd, *sizes(rows, hidden))
         types = (cpp(x.dtype), cpp(gamma.dtype))
         if how:
             _over_rows(machine, Program("forward", "forward", (*types, how.map.text)), how, numbers)
@@ -95,12 +95,7 @@ def backward(
         )
         if result is not dx:
             dx[...] = result
-    types = (cpp(mean.dtype), cpp(gamma.dtype), "ColumnMap")
-    machine.launch(
-        Program("columns", "add_partials", types),
-        Launch(-(-2 * hidden // COLUMNS), COLUMNS * DOWN),
-        (partials, *vectors, np.int32(len(partials)), np.int32(hidden)),
-    )
+    add_partials(machine, partials, *vectors)
     for vector, total in zip(vectors, totals, strict=True):
         if vector is not total:
             total[...] = vector
@@ -115,7 +110,7 @@ def _gradients(
     hidden = x.shape[-1]
     how = _plan(machine, rows, hidden, x.dtype, (dx, x, dy), 2, chosen)
     types = (cpp(x.dtype), cpp(gamma.dtype))
-    size = (np.int64(rows), np.int32(hidden))
+    size = sizes(rows, hidden)
     if how:
         partials = machine.arrays.empty((how.partials, 2, hidden), mean.dtype)
         centred = () if recentre else ("false",)

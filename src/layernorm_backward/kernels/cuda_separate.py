@@ -16,12 +16,12 @@ import numpy as np
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks
 from layernorm_backward.kernels.cuda import device
+from layernorm_backward.kernels.cuda.columns import ACROSS, DOWN, add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Hardware
 
 SHORT = 1024  # a row of so many elements is summed by a warp, a longer one by a block
 THREADS, WARPS = 256, 8  # of such a block
-ACROSS, DOWN = 32, 16  # of a block of the other kernels: columns, and rows that it works on side by side
 UNROLL = 4  # of these rows, one after another
 BLOCKS = 8  # of a multiprocessor
 
@@ -136,7 +136,7 @@ def backward(
     eager.times(difference, rstd, dx)  # (9)  (..., D)
     eager.sum_columns(eager.times(given, x_hat), partials[:, 0])  # (10) (parts, D)
     eager.sum_columns(given, partials[:, 1])  # (11) (parts, D)
-    eager.add_partials(partials, *totals)  # (D,)
+    add_partials(machine, partials, *totals)  # (D,)
     for mine, result in zip(written, results, strict=True):
         if mine is not result:
             result[...] = mine
@@ -189,16 +189,9 @@ class _Eager:
         """Of each part of the rows, to sums (parts, D), every second row of an array."""
         self._launch("sum_columns", (cpp(terms.dtype), "ColumnMap"), self._tiled, (terms, sums, *self._size))
 
-    def add_partials(self, partials: Any, dgamma: Any, dbeta: Any) -> None:
-        """Of partials (parts, 2, D), over the parts; zeros where there are none."""
-        program = Program("columns", "add_partials", (cpp(self._wide), cpp(dgamma.dtype), "ColumnMap"))
-        how = Launch(-(-2 * self._hidden // ACROSS), ACROSS * DOWN)
-        arguments = (partials, dgamma, dbeta, np.int32(len(partials)), np.int32(self._hidden))
-        self._machine.launch(program, how, arguments)
-
     @property
     def _size(self) -> tuple[np.int64, np.int32]:
-        return np.int64(self._rows), np.int32(self._hidden)
+        return sizes(self._rows, self._hidden)
 
     @property
     def _tiled(self) -> Launch:

@@ -8,7 +8,7 @@ using ColumnMap = Map<ACROSS * DOWN, 2, 1, ACROSS, 1, 1, false, 0>;
 
 // partials (count, 2, hidden); dgamma, dbeta (hidden,). No rows give zeros.
 template <class A, class G, class M>
-KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int count, int hidden) {
+KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int64 count, int hidden) {
     SHARED(A, held, ACROSS * DOWN);
     const int64 width = 2 * static_cast<int64>(hidden);
     const int64 column = static_cast<int64>(block_index()) * ACROSS + thread_index() % ACROSS;
@@ -16,7 +16,7 @@ KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int count, int hi
     A sum = 0;
     if (column < width) {
 #pragma unroll 4
-        for (int i = down; i < count; i += DOWN) sum += partials[i * width + column];
+        for (int64 i = down; i < count; i += DOWN) sum += partials[i * width + column];
     }
     held[thread_index()] = sum;
     block_barrier();

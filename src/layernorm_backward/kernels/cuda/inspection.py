@@ -21,8 +21,8 @@ TOOLS = ("cuobjdump", "nvdisasm")  # the wheel of each is nvidia-cuda-<name>
 UNBOUNDED = 1024  # threads of a block without __launch_bounds__
 RESERVED = 1024  # bytes of a block's shared memory that are the driver's; from sm_90 on cuobjdump counts them
 # Opcodes: atomic operations on memory; arithmetic in double.
-ATOMICS = ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "UBLKRED", "UTMAREDG")
-DOUBLES = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
+ATOMICS = ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "UBLKRED")
+DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP")
 _RESOURCES = re.compile(r"Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)")
 _SECTION = re.compile(r"^\s+\.section\s+\.(text|nv\.info)\.([^,\s]+),", re.MULTILINE)
 _OPCODE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)", re.MULTILINE)

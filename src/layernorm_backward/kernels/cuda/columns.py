@@ -1,0 +1,27 @@
+"""Launches that all CUDA kernels share: the sum of partial sums, and N and D as they take them."""
+
+from typing import Any
+
+import numpy as np
+
+from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
+
+ACROSS, DOWN = 32, 16  # of a block's threads, as ColumnMap in columns.cuh
+LONGEST = 2**31 - 1  # D; offsets have 64 bits, columns 32
+
+
+def sizes(rows: int, hidden: int) -> tuple[np.int64, np.int32]:
+    """N and D; ValueError for rows that are too long."""
+    if hidden > LONGEST:
+        raise ValueError(f"D is {hidden}; allowed: at most {LONGEST}")
+    return np.int64(rows), np.int32(hidden)
+
+
+def add_partials(machine: Machine, partials: Any, dgamma: Any, dbeta: Any) -> None:
+    """Writes the sums over the first axis of partials (parts, 2, D); zeros where there are none."""
+    hidden = partials.shape[-1]
+    machine.launch(
+        Program("columns", "add_partials", (cpp(partials.dtype), cpp(dgamma.dtype), "ColumnMap")),
+        Launch(-(-2 * hidden // ACROSS), ACROSS * DOWN),
+        (partials, dgamma, dbeta, *sizes(len(partials), hidden)),
+    )
