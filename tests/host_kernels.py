@@ -1,4 +1,4 @@
-"""The kernels that take NumPy arrays here: those of the CPU, and the CUDA sources run by the host emulation."""
+"""The kernels that take NumPy arrays here: those of the CPU, and the CUDA kernels by the host emulation."""
 
 import os
 from dataclasses import replace

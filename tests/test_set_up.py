@@ -1,15 +1,17 @@
 """The set-up: a fault is told in one line with its remedy. Programs are replaced by fakes on PATH."""
 
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from workspace import ROOT
 
-TOOLS = ("sh", "dirname", "cat", "rm", "grep", "mkdir", "chmod", "id")
+TOOLS = ("sh", "dirname", "cat", "rm", "grep", "sed", "mkdir", "chmod", "id")
 GOOD = """
 case "$*" in
     --version) echo "Python 3.12.1" ;;
@@ -28,14 +30,16 @@ class Sandbox:
         self.root, self.bin = root / "tree", root / "bin"
         for folder in (self.root / "workflow", self.bin):
             folder.mkdir(parents=True)
-        for script in ("set-up.sh", "tex.sh"):
-            shutil.copy(ROOT / "workflow" / script, self.root / "workflow")
+        for script in (ROOT / "workflow").glob("*.sh"):
+            shutil.copy(script, self.root / "workflow")
         for tool in (*TOOLS, "cp"):
             (self.bin / tool).symlink_to(shutil.which(tool))
 
     def fake(self, name: str, script: str) -> None:
-        (self.bin / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-        (self.bin / name).chmod(0o755)
+        path = self.bin / name
+        path.unlink(missing_ok=True)  # a link would lead to the tool itself
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -153,7 +157,6 @@ def test_tex_where_apt_get_fails(sandbox):
 
 def test_tex_without_the_rights_of_root_uses_sudo(sandbox):
     sandbox.fake("apt-get", "exit 0")
-    (sandbox.bin / "id").unlink()
     sandbox.fake("id", "echo 1000")
     sandbox.fake("sudo", 'echo "$*" >>sudo.calls')
     assert sandbox.run("workflow/tex.sh", "latexmk").returncode == 0
@@ -161,10 +164,78 @@ def test_tex_without_the_rights_of_root_uses_sudo(sandbox):
     assert calls.splitlines()[-1] == "apt-get install -q -y --no-install-recommends latexmk"
 
 
+def test_a_compiler_that_is_there_is_kept(sandbox):
+    sandbox.fake("g++", 'echo "g++ 12.2.0"; echo more')
+    sandbox.fake("apt-get", "exit 100")
+    done = sandbox.run("workflow/compiler.sh")
+    assert (done.returncode, done.stdout) == (0, "g++ 12.2.0\n")
+
+
+def test_a_compiler_that_is_missing_is_installed(sandbox):
+    assert sandbox.fault("workflow/compiler.sh").endswith("install g++; Debian names these packages: g++")
+    sandbox.fake("id", "echo 0")
+    sandbox.fake("apt-get", 'echo "$*" >>apt.calls')
+    assert sandbox.run("workflow/compiler.sh").returncode == 0
+    calls = (sandbox.root / "apt.calls").read_text(encoding="utf-8")
+    assert calls.splitlines()[-1] == "install -q -y --no-install-recommends g++"
+
+
+def test_a_compiler_that_cannot_be_installed(sandbox):
+    for name in ("apt-get", "sudo"):
+        sandbox.fake(name, "exit 100")
+    line = sandbox.fault("workflow/compiler.sh")
+    assert line.startswith("compiler: apt-get failed: check network and rights, then run make compiler again")
+
+
+@pytest.fixture
+def linux(sandbox: Sandbox) -> Sandbox:
+    """A sandbox that says it is Linux on arm64, with an environment of which pip may be faked."""
+    sandbox.fake("uname", "case $1 in -s) echo Linux ;; -m) echo aarch64 ;; esac")
+    (sandbox.root / ".venv").mkdir()
+    (sandbox.root / ".venv" / "bin").symlink_to(sandbox.bin)
+    return sandbox
+
+
+def test_cuda_comes_from_its_lock_with_hashes(linux):
+    linux.fake("python", 'echo "$*" >>pip.calls; echo "cupy-cuda13x 14.2.0"; echo "numpy 2.4.6"')
+    done = linux.run("workflow/cuda.sh")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "cupy-cuda13x 14.2.0"
+    install, _ = (linux.root / "pip.calls").read_text(encoding="utf-8").splitlines()
+    assert "--no-deps --require-hashes -r workflow/cuda.lock" in install
+
+
+def test_cuda_when_pip_fails(linux):
+    linux.fake("python", "exit 1")
+    assert linux.fault("workflow/cuda.sh").startswith("cuda: pip could not install them: check network")
+
+
+def test_cuda_on_another_platform(sandbox):
+    sandbox.fake("uname", "case $1 in -s) echo Darwin ;; -m) echo arm64 ;; esac")
+    line = sandbox.fault("workflow/cuda.sh")
+    assert line == "cuda: CuPy and NVIDIA's compiler are for Linux, x86-64 or arm64; this is Darwin arm64"
+
+
+def locked(path: str) -> set[str]:
+    """The packages of a lock file."""
+    return set(
+        re.findall(r"^([a-z][\w.-]*)==", (ROOT / path).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("group", ["cuda", "model"])
+def test_the_lock_of_an_optional_part_holds_its_group_and_nothing_that_is_locked_already(group):
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    packages = locked(f"workflow/{group}.lock")
+    assert packages == {re.match(r"[\w-]+", one)[0] for one in groups[group]}
+    assert packages & locked("requirements.lock") == set()
+    assert "://" not in (ROOT / f"workflow/{group}.lock").read_text(encoding="utf-8")
+
+
 def test_make_lists_its_targets():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     targets = [line.split()[1] for line in done.stdout.splitlines()]
-    assert {"paper", "test", "lint", "smoke", "tex", "promote", "clean"} <= set(targets)
+    assert {"paper", "test", "lint", "smoke", "tex", "compiler", "cuda", "promote", "clean"} <= set(targets)
 
 
 def test_make_lock_without_uv(tmp_path):

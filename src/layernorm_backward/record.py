@@ -40,4 +40,3 @@ def record(module: str, config: dict[str, Any], config_path: Path, started: Star
         "waited_s": round(max(waited_s, 0.0), 3) if waited_s == waited_s else None,
         "machine": machine.describe(),
     }
-

@@ -5,6 +5,7 @@ For tests: it is right, and slow.
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -100,16 +101,15 @@ def runtime(checker: str) -> str:
     return str(Path(found.strip()).resolve())
 
 
-def _compiled(text: str, options: tuple[str, ...], sources: Path) -> Path:
-    """The shared library of a C++ text."""
+def _compiled(text: str, options: tuple[str, ...], sources: Path, *, kernels: bool = True) -> Path:
+    """The shared library of a C++ text, which includes headers of the host and, maybe, kernels."""
     command = [COMPILER, *OPTIONS, *options, f"-I{sources}", f"-I{sources / 'host'}", "-x", "c++", "-"]
-    headers = [*sources.glob("*.cuh"), *(sources / "host").glob("*")]
-    return kept(
-        ".so",
-        (text, options, OPTIONS, _version()),
-        headers,
-        lambda path: _run(*command, "-o", str(path), text=text) and None,
-    )
+    headers = [*(sources / "host").glob("*"), *(sources.glob("*.cuh") if kernels else ())]
+
+    def make(path: Path) -> None:
+        _run(*command, "-o", str(path), text=text)
+
+    return kept(".so", (text, options, OPTIONS, _version()), headers, make)
 
 
 @cache
@@ -118,7 +118,8 @@ def _version() -> str:
 
 
 def _run(*command: str, text: str = "") -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # a checker's, for us
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=clean)
     if done.returncode:
         raise EmulationError(f"{' '.join(command)}:\n{done.stderr}")
     return done.stdout
@@ -127,15 +128,17 @@ def _run(*command: str, text: str = "") -> str:
 @cache
 def _loaded(sources: Path, checker: Checker, program: Program) -> tuple[Any, Any]:
     """The emulation's entry, and the program."""
-    run = _runtime(sources, checker).emulate
+    run = _runtime(checker).emulate
     run.restype = ctypes.c_char_p
     library = ctypes.CDLL(str(build([program], checker, sources)))
     return run, getattr(library, symbol(program))
 
 
 @cache
-def _runtime(sources: Path, checker: Checker) -> ctypes.CDLL:
-    path = _compiled('#include "emulation.cpp"\n', ("-O1", *CHECKS[checker]), sources)
+def _runtime(checker: str) -> ctypes.CDLL:
+    """The emulation itself, one for all sources of kernels."""
+    text, options = '#include "emulation.cpp"\n', ("-O1", *CHECKS[checker])
+    path = _compiled(text, options, SOURCES, kernels=False)
     return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 

@@ -3,9 +3,10 @@
 #include "numbers.cuh"
 
 // Forward. The mean is first + mean(x - first), exactly that in a row of equal numbers, kept as centre + rest; what
-// it is still off by is delta = mean(z), with z = (x - centre) - rest:
+// it is still off by is delta = mean(z), with z = (x - centre) - rest. Rows of 16 bits have no rest: where their
+// numbers differ at all, they do by far more than a rounding of the centre.
 //     mean = centre + rest + delta     var = mean(z*z) - delta*delta     y = gamma*(z*rstd + offset) + beta
-template <class A>
+template <class T, class A = sum_t<T>>
 struct Centre {
     A centre, rest;
 
@@ -14,9 +15,9 @@ struct Centre {
     DEVICE Centre(A first, A sum, A share) {
         const A delta = rounded_product(sum, share);
         centre = first + delta;
-        rest = delta - (centre - first);
+        rest = sizeof(T) == 2 ? A(0) : delta - (centre - first);
     }
-    DEVICE A z(A x) const { return (x - centre) - rest; }
+    DEVICE A z(A x) const { return sizeof(T) == 2 ? x - centre : (x - centre) - rest; }
 };
 
 template <class A>
@@ -24,7 +25,8 @@ struct Statistics {
     A mean, rstd, offset;
 
     // Of the sums of z and z*z.
-    DEVICE Statistics(const Centre<A>& about, const A* sums, A eps, A share) {
+    template <class T>
+    DEVICE Statistics(const Centre<T, A>& about, const A* sums, A eps, A share) {
         const A delta = rounded_product(sums[0], share), var = multiply_add(-delta, delta, sums[1] * share);
         mean = about.centre + (about.rest + delta);
         rstd = 1 / square_root((var < 0 ? A(0) : var) + eps);  // NaN stays NaN

@@ -24,7 +24,7 @@ struct Affine {
 #pragma unroll
         for (int e = 0; e < LANES<T>; ++e) sum += xs[e] - first;
     }
-    DEVICE static void add_about(const Span<T>& span, Quad x, const Centre<A>& about, A* sums) {
+    DEVICE static void add_about(const Span<T>& span, Quad x, const Centre<T>& about, A* sums) {
         A xs[LANES<T>];
         numbers<M, T>(x, span, 0, xs);
 #pragma unroll
@@ -34,7 +34,7 @@ struct Affine {
             sums[1] = multiply_add(z, z, sums[1]);
         }
     }
-    DEVICE void normalize(int c, const Span<T>& span, Quad x, const Centre<A>& about, const Statistics<A>& row,
+    DEVICE void normalize(int c, const Span<T>& span, Quad x, const Centre<T>& about, const Statistics<A>& row,
                           T* y) const {
         A xs[LANES<T>], results[LANES<T>];
         unpack<T>(x, xs);
@@ -89,7 +89,7 @@ DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, c
 #pragma unroll
         for (int r = 0; r < M::rows; ++r) {
             const int64 i = begin + r * teams + team_index<M>();
-            const Centre<A> about(firsts[r], totals[r], part);
+            const Centre<T> about(firsts[r], totals[r], part);
             centres[r] = about.centre;
             rests[r] = about.rest;
 #pragma unroll
@@ -103,7 +103,7 @@ DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, c
 #pragma unroll
         for (int r = 0; r < M::rows; ++r) {
             const int64 i = begin + r * teams + team_index<M>();
-            const Centre<A> about{centres[r], rests[r]};
+            const Centre<T> about{centres[r], rests[r]};
             const Statistics<A> row(about, sums + 2 * r, eps, part);
             if (i < rows && writes_statistics<M>()) {
                 mean[i] = row.mean;
@@ -148,7 +148,7 @@ DEVICE void normalize_ring(Share<T, M> share, const Affine<T, M>& affine, const 
         meeting.add(total);
         const int64 ahead = i + (stages - 1) * stride;
         if (thread_index() == 0 && i != begin && ahead < rows) ring.fill(ring.previous(), ahead);
-        const Centre<A> about(first, total[0], part);
+        const Centre<T> about(first, total[0], part);
 #pragma unroll
         for (int c = 0; c < M::chunks; ++c) {
             const Span<T> span = share.span(c);

@@ -68,8 +68,8 @@ _NARROW = tuple(_lanes(team) for team in (1, 2, 4, 8, 16, 32))
 MAPS: dict[int, tuple[Map, ...]] = {
     2: (
         *_NARROW,
-        _block(64, 1, 10),
-        _block(128, 1, 6),
+        _warp(2),
+        _block(64, 2, 8),
         _block(128, 2, 4),
         _block(256, 2, 2),
         *(_block(512, 2, 1, cluster) for cluster in (1, 2, 4, 8, 16)),

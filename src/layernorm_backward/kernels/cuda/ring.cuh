@@ -63,6 +63,7 @@ struct Ring {
     }
     // Ask for row i in stage s; one thread does, when none reads that stage any more.
     DEVICE void fill(int s, int64 i) const {
+        if constexpr (M::ragged) order_before_copies();
         unsigned bytes = 0;
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a) {

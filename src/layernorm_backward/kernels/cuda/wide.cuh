@@ -20,7 +20,7 @@ KERNEL(M) forward_wide(const T* x, const G* gamma, const G* beta, sum_t<T> eps, 
         A total[1] = {0}, sums[2] = {0, 0};
         for (int c = thread_index(); c < hidden; c += M::threads) total[0] += widen(row[c]) - first;
         meeting.add(total);
-        const Centre<A> about(first, total[0], share);
+        const Centre<T> about(first, total[0], share);
         for (int c = thread_index(); c < hidden; c += M::threads) {
             const A z = about.z(widen(row[c]));
             sums[0] += z;

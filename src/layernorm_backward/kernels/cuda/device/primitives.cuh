@@ -105,6 +105,8 @@ DEVICE void expect_bytes(Gate* gate, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(gate)), "r"(bytes)
                  : "memory");
 }
+// What this thread has written to shared memory comes before the bulk copies that it asks for from here on.
+DEVICE void order_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // From global to shared memory of this block; both at multiples of 16, as is the number of bytes.
 DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

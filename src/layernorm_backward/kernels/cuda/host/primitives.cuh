@@ -135,6 +135,7 @@ DEVICE void store_stream(void* to, Quad quad) {
 using Gate = unsigned long long;
 DEVICE void open_gate(Gate* gate) { emulation::open_gate(gate); }
 DEVICE void expect_bytes(Gate* gate, unsigned bytes) { emulation::expect_bytes(gate, bytes); }
+DEVICE void order_before_copies() {}
 DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
     emulation::copy_bulk(to, from, bytes, gate);
 }

@@ -1,0 +1,72 @@
+"""Small problems for the CUDA sources on the host emulation: ways to lay threads over rows, ways rows lie."""
+
+from typing import NamedTuple
+
+from layernorm_backward.kernels.cuda.emulation import Order
+from layernorm_backward.kernels.cuda.plan import Map
+
+LIMIT_U = 16  # of a row's error over the row: 3.4 was seen
+FAR = 2**31  # elements: no int counts them
+
+# Bytes from a multiple of 16 to x, dy and the results.
+ALIKE, RAGGED, APART = (0, 0, 0), (8, 8, 8), (8, 0, 8)
+
+LANES = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
+WARP = Map(threads=64, blocks=2, cluster=1, team=32, chunks=2, rows=2, ring=False)
+BLOCK = Map(threads=64, blocks=1, cluster=1, team=64, chunks=2, rows=1, ring=False)
+RING = BLOCK._replace(ring=True)
+PAIR = Map(threads=64, blocks=1, cluster=2, team=64, chunks=2, rows=1, ring=True)
+FOUR = Map(threads=32, blocks=1, cluster=4, team=32, chunks=2, rows=1, ring=True)
+WIDE = None  # for rows that no map takes
+
+
+MULTIPROCESSORS = {1: 3, 2: 6, 4: 16}  # by blocks of a cluster: several clusters, with several rows each
+
+
+class Case(NamedTuple):
+    """One problem, the map for it, and what is run of it; `sums`: add_partials makes dgamma and dbeta."""
+
+    chosen: Map | None
+    rows: int
+    hidden: int
+    dtype: str = "float32"
+    gamma_dtype: str = "float32"
+    lie: tuple[int, int, int] = ALIKE
+    passes: str = "forward backward"
+    order: Order = "forward"
+    late: bool = True
+    sums: bool = False
+    mean: float = 3.0
+    nan_row: int | None = None
+
+
+SINGLE, MIXED = ("float32", "float32"), ("bfloat16", "float32")
+HALF, DOUBLE = ("float16", "float16"), ("float64", "float64")
+CLEAN = {
+    "registers": (
+        Case(LANES, 21, 32, *SINGLE),
+        Case(LANES, 21, 61, *SINGLE, RAGGED),
+        Case(LANES, 1, 100, *MIXED, APART),
+        Case(WARP, 3, 200, *MIXED),
+        Case(WARP, 40, 101, *DOUBLE, RAGGED),
+        Case(BLOCK, 5, 129, *DOUBLE, APART),
+        Case(BLOCK, 9, 501, *HALF, RAGGED),
+    ),
+    "ring": (
+        Case(RING, 40, 256, *SINGLE),
+        Case(RING, 40, 501, *MIXED, RAGGED),
+        Case(RING, 2, 129, *DOUBLE, APART),
+        Case(RING, 1, 8, *HALF, RAGGED),
+    ),
+    "cluster": (
+        Case(PAIR, 30, 1024, *MIXED),
+        Case(PAIR, 30, 501, *SINGLE, RAGGED),
+        Case(FOUR, 30, 333, *HALF, APART),
+        Case(FOUR, 1, 3, *DOUBLE),
+    ),
+    "wide": (
+        Case(WIDE, 3, 4101, *DOUBLE, RAGGED),
+        Case(WARP, 300, 21, *MIXED, RAGGED, "backward", sums=True),
+    ),
+}
+ORDERS: tuple[tuple[Order, bool], ...] = (("forward", True), ("random", False))

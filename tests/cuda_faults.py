@@ -1,0 +1,447 @@
+"""Faults that a kernel's author could make: a text patch each, a case that shows it, and what catches it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from cuda_cases import APART, BLOCK, FAR, FOUR, LANES, PAIR, RAGGED, RING, WARP, WIDE, Case
+from layernorm_backward.kernels.cuda.emulation import Checker
+
+
+class Fault(NamedTuple):
+    """`old`, which stands in `file` once, becomes `new`; `caught` is a pattern of what is then said."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    case: Case
+    caught: str
+    checker: Checker = "plain"
+
+    def plant(self, sources: Path) -> None:
+        """Patch a copy of the sources."""
+        path = sources / self.file
+        text = path.read_text()
+        assert text.count(self.old) == 1, f"{self.file} holds {text.count(self.old)} of {self.old!r}"
+        path.write_text(text.replace(self.old, self.new))
+
+
+RACE = "data race"
+OVERFLOW = "AddressSanitizer: heap-buffer-overflow"
+FORWARD_RING = Case(RING, 40, 256, passes="forward")
+RAGGED_RING = Case(RING, 40, 501, "bfloat16", lie=RAGGED, passes="backward")
+BACKWARD_RING = Case(RING, 40, 256, passes="backward")
+BACKWARD_LANES = Case(LANES, 21, 61, lie=RAGGED, passes="backward")
+FORWARD_LANES = BACKWARD_LANES._replace(passes="forward")
+FORWARD_PAIR = Case(PAIR, 30, 1024, "bfloat16", passes="forward")
+BACKWARD_PAIR = FORWARD_PAIR._replace(passes="backward")
+SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
+BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
+FAR_ROWS = Case(RING, FAR // 1024 + 3, 1024, "float16", passes="forward")
+
+
+_TEAM = (
+    Fault(
+        "the sums of a team are read without a barrier",
+        "team.cuh",
+        "            block_barrier();\n",
+        "",
+        FORWARD_RING,
+        RACE,
+        "thread",
+    ),
+    Fault("one set of sums for all", "team.cuh", "turn ^= 1;", "turn = 0;", FORWARD_RING, RACE, "thread"),
+    Fault(
+        "a barrier in each of two branches",
+        "team.cuh",
+        "put(set[thread_index() / WARP], values);\n            block_barrier();",
+        "put(set[thread_index() / WARP], values), block_barrier();\n            else block_barrier();",
+        FORWARD_RING,
+        "EmulationError.*at a barrier in different places",
+    ),
+    Fault(
+        "sums go across the teams of a warp",
+        "team.cuh",
+        "if (mask >= width) break;",
+        "",
+        BACKWARD_LANES,
+        "wrong: dx",
+    ),
+    Fault(
+        "a shuffle in place of a barrier",
+        "team.cuh",
+        "            block_barrier();\n",
+        "            shuffle_xor(0, 1);\n",
+        FORWARD_RING,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "lanes that have nothing to add leave out a shuffle",
+        "team.cuh",
+        "values[i] += shuffle_xor(values[i], mask);",
+        "if (values[i] != 0) values[i] += shuffle_xor(values[i], mask);",
+        Case(WARP, 5, 40, passes="forward"),
+        "EmulationError.*wait for ever",
+    ),
+)
+
+_CLUSTER = (
+    Fault(
+        "the sums of a cluster are read without its barrier",
+        "team.cuh",
+        "        cluster_barrier();\n",
+        "",
+        FORWARD_PAIR._replace(order="random"),
+        "wrong: y",
+    ),
+    Fault(
+        "a block ends while another reads its sums",
+        "backward.cuh",
+        "    if constexpr (M::cluster > 1) cluster_barrier();",
+        "",
+        BACKWARD_PAIR,
+        "EmulationError.*has ended before it is read",
+    ),
+    Fault(
+        "both blocks of a cluster write the statistics of a row",
+        "forward.cuh",
+        " && (M::cluster == 1 || cluster_rank() == 0)",
+        "",
+        FORWARD_PAIR,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "the slices of a cluster leave out the last chunks",
+        "row.cuh",
+        "slice = (all + M::cluster - 1) / M::cluster",
+        "slice = all / M::cluster",
+        Case(FOUR, 9, 333, "float16", passes="forward"),
+        "wrong: y",
+    ),
+    Fault(
+        "a block writes the partial sums of another",
+        "backward.cuh",
+        "static_cast<int64>(block_index() / M::cluster) * 2",
+        "static_cast<int64>(block_index() % M::cluster) * 2",
+        BACKWARD_PAIR,
+        RACE,
+        "thread",
+    ),
+)
+
+_RING = (
+    Fault(
+        "the parity never flips",
+        "ring.cuh",
+        "parity ^= 1;",
+        "",
+        FORWARD_RING,
+        "EmulationError.*a gate is used again before its phase has ended",
+    ),
+    Fault(
+        "the first wait is for the phase before",
+        "ring.cuh",
+        "unsigned parity = 0;",
+        "unsigned parity = 1;",
+        Case(RING, 6, 256, passes="forward"),
+        "EmulationError.*a block has ended before its bulk copies",
+    ),
+    Fault(
+        "the bytes of one array are expected",
+        "ring.cuh",
+        "bytes += slices[a].bytes(row);",
+        "bytes = slices[a].bytes(row);",
+        BACKWARD_RING._replace(late=False),
+        "EmulationError.*wait for ever: 64 of block 0 at a gate",
+    ),
+    Fault(
+        "the last gate is not opened",
+        "ring.cuh",
+        "s < stages; ++s) open_gate",
+        "s < stages - 1; ++s) open_gate",
+        FORWARD_RING,
+        "EmulationError.*a gate is used before it is opened",
+    ),
+    Fault(
+        "gates are used without a barrier after they are opened",
+        "ring.cuh",
+        "        block_barrier();\n",
+        "",
+        FORWARD_RING,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "one thread waits for a row",
+        "ring.cuh",
+        "void wait() { wait_gate",
+        "void wait() { if (thread_index() == 0) wait_gate",
+        FORWARD_RING._replace(order="reverse"),
+        "wrong: y",
+    ),
+    Fault(
+        "every thread asks for a row",
+        "forward.cuh",
+        "if (thread_index() == 0 && i != begin && ahead < rows)",
+        "if (i != begin && ahead < rows)",
+        FORWARD_RING,
+        "EmulationError.*a gate is used again before its phase has ended",
+    ),
+    Fault(
+        "a stage is filled again before the barrier",
+        "backward.cuh",
+        """        meeting.add(sums);
+        share.compute_anew();
+        const int64 ahead = i + (stages - 1) * stride;
+        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+""",
+        """        const int64 ahead = i + (stages - 1) * stride;
+        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+        meeting.add(sums);
+        share.compute_anew();
+""",
+        BACKWARD_RING,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "the stage that is being read is filled again",
+        "backward.cuh",
+        """        const int64 ahead = i + (stages - 1) * stride;
+        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+""",
+        """        const int64 ahead = i + stages * stride;
+        if (thread_index() == 0 && ahead < rows) ring.fill(ring.stage, ahead);
+""",
+        BACKWARD_RING._replace(order="reverse", late=False),
+        "wrong: dx",
+    ),
+    Fault(
+        "rows are asked for that are not there",
+        "forward.cuh",
+        "i != begin && ahead < rows) ring",
+        "i != begin) ring",
+        FORWARD_RING,
+        "EmulationError.*has ended before its bulk copies",
+    ),
+    Fault(
+        "the gates have no room before the first slot",
+        "ring.cuh",
+        "const int gates = (stages * static_cast<int>(sizeof(Gate)) + 15) / 16 * 16;",
+        "const int gates = 0;",
+        FORWARD_RING,
+        "EmulationError.*a gate was overwritten",
+    ),
+    Fault(
+        "slots of two arrays overlap",
+        "ring.cuh",
+        "(s * ARRAYS + array) * slot",
+        "(s + array) * slot",
+        BACKWARD_RING._replace(late=False),
+        "wrong: dx",
+    ),
+)
+_ENDS = (
+    Fault(
+        "a copy begins before the array",
+        "ring.cuh",
+        "return M::ragged && row + first - before < array.begin;",
+        "return false;",
+        RAGGED_RING,
+        "AddressSanitizer: use-after-poison",
+        "address",
+    ),
+    Fault(
+        "a copy goes on behind the array",
+        "ring.cuh",
+        "return M::ragged && row + last + beyond > array.end;",
+        "return false;",
+        RAGGED_RING,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "what copies leave out is not completed",
+        "ring.cuh",
+        "            slices[a].complete(row, const_cast<T*>(local(a, s)));\n",
+        "",
+        RAGGED_RING,
+        "wrong: dx is NaN elsewhere",
+    ),
+    Fault(
+        "a load goes on behind the array",
+        "row.cuh",
+        "from + LANES<T> <= end",
+        "from < end",
+        BACKWARD_LANES,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "gamma is read behind its end",
+        "row.cuh",
+        "span.holds(e) ? widen(vector[span.column + e]) : sum_t<T>(0)",
+        "widen(vector[span.column + e])",
+        Case(LANES, 21, 61, passes="backward"),
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "what stands beside a row is counted",
+        "row.cuh",
+        "if (!span.holds(e)) to[e] = fill;",
+        "if (!span.holds(e)) to[e] = 0;",
+        BACKWARD_LANES,
+        "wrong: dx",
+    ),
+    Fault(
+        "what stands beside a row is multiplied by 0",
+        "row.cuh",
+        "if (!span.holds(e)) to[e] = fill;",
+        "if (!span.holds(e)) to[e] = to[e] * 0 + fill;",
+        FORWARD_LANES._replace(nan_row=7),
+        "wrong: y is NaN elsewhere",
+    ),
+    Fault(
+        "the last store of a row goes over the next",
+        "row.cuh",
+        "if (!M::ragged || span.whole()) {\n        store_stream",
+        "if (span.high > span.low) {\n        store_stream",
+        FORWARD_LANES,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "chunks lie as those of row 0",
+        "forward.cuh",
+        "phase_of(y + static_cast<int64>(team_index<M>()) * hidden)",
+        "phase_of(y)",
+        FORWARD_LANES,
+        "EmulationError.*a 16-byte load is not at a multiple of 16",
+    ),
+    Fault(
+        "arrays apart are read as if they lay alike",
+        "ring.cuh",
+        "if (!M::apart || aligned(from)) return",
+        "return",
+        Case(RING, 3, 129, "float64", lie=APART, passes="backward"),
+        "runtime error: .*misaligned address",
+        "address",
+    ),
+)
+_ROWS = (
+    Fault(
+        "the teams of blocks overlap",
+        "map.cuh",
+        "return block_count() / M::cluster * M::teams;",
+        "return block_count() / M::cluster;",
+        Case(LANES, 80, 32, passes="forward"),
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "a thread takes a column of its neighbour's, too",
+        "row.cuh",
+        "begin + c * M::team + lane",
+        "begin + c * (M::team - 1) + lane",
+        Case(BLOCK, 5, 500, passes="backward"),
+        "wrong: dx",
+    ),
+    Fault(
+        "the last rows are left out",
+        "forward.cuh",
+        "begin < rows; begin += stride",
+        "begin + stride <= rows; begin += stride",
+        FORWARD_LANES,
+        "wrong: y",
+    ),
+    Fault(
+        "rows are counted by 32 bits",
+        "row.cuh",
+        "return begin + i * hidden;",
+        "return begin + static_cast<int>(i) * hidden;",
+        FAR_ROWS,
+        "runtime error: signed integer overflow",
+        "address",
+    ),
+    Fault(
+        "partial sums are counted by 32 bits",
+        "backward.cuh",
+        "static_cast<int64>(block_index() / M::cluster) * 2 * hidden",
+        "block_index() / M::cluster * 2 * hidden",
+        FAR_ROWS._replace(passes="backward"),
+        "runtime error: signed integer overflow",
+        "address",
+    ),
+    Fault(
+        "the sums of dbeta overwrite those of dgamma before these are read",
+        "backward.cuh",
+        "            to[column] = total;\n        }\n        block_barrier();\n",
+        "            to[column] = total;\n        }\n",
+        BACKWARD_LANES,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "threads without a column leave before the barrier",
+        "columns.cuh",
+        "    A sum = 0;\n",
+        "    if (column >= width) return;\n    A sum = 0;\n",
+        SUMS,
+        "EmulationError.*wait for ever",
+    ),
+    Fault(
+        "the last partial sums are left out",
+        "columns.cuh",
+        "i < count; i += DOWN",
+        "i + DOWN <= count; i += DOWN",
+        SUMS,
+        "wrong: dgamma",
+    ),
+    Fault(
+        "parts of the rows overlap",
+        "wide.cuh",
+        "i < rows * (part + 1) / parts",
+        "i <= rows * (part + 1) / parts && i < rows",
+        BACKWARD_WIDE,
+        "wrong: dgamma",
+    ),
+    Fault(
+        "columns behind the last are written",
+        "wide.cuh",
+        "        if (c >= hidden) continue;\n        to[c]",
+        "        to[c]",
+        BACKWARD_WIDE,
+        OVERFLOW,
+        "address",
+    ),
+)
+_FORMULAS = (
+    Fault(
+        "the rounded mean is taken for the mean",
+        "formulas.cuh",
+        "        offset = -delta * rstd;\n        slope",
+        "        offset = 0;\n        slope",
+        Case(WARP, 9, 200, passes="backward", mean=1e5),
+        "wrong: dx",
+    ),
+    Fault(
+        "one pass over x for mean and variance",
+        "formulas.cuh",
+        "centre = first + delta;\n        rest = sizeof(T) == 2 ? A(0) : delta - (centre - first);",
+        "centre = rest = 0;",
+        Case(WARP, 9, 200, passes="forward", mean=1e4),
+        "wrong: y",
+    ),
+    Fault(
+        "the product g is contracted",
+        "backward.cuh",
+        "g + row.shift)",
+        "multiply_add(gamma[c][e], dys[e], row.shift))",
+        Case(LANES, 21, 1, passes="backward"),
+        "wrong: dx",
+    ),
+)
+FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_ROWS, *_FORMULAS)

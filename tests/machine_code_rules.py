@@ -1,0 +1,178 @@
+"""Rules that the machine code of the kernels over rows keeps, and the batches in which it is compiled.
+
+A batch is one kernel with every map, for one pair of dtypes and one way for rows to lie. A rule looks at the
+code of a batch and tells the faults.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels.cuda import inspection, plan
+from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
+from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
+from layernorm_backward.kernels.cuda.plan import CHUNK, Hardware, Map
+
+REGISTERS, GRANULE = 65536, 8  # of a multiprocessor; a thread is given a multiple of
+DEVICES = {
+    "sm_90": Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True),
+    "sm_80": Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False),
+}
+# Of x, of gamma. For sm_80 fewer will do: float16 has the same code as bfloat16 but for conversions, and rows
+# that are APART need all that RAGGED ones do.
+PAIRS = (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64"), ("float16", "float16"))
+COMPILED = {
+    "sm_90": (PAIRS, (plan.ALIKE, plan.RAGGED, plan.APART)),
+    "sm_80": (PAIRS[:3], (plan.ALIKE, plan.APART)),
+}
+READ = {"forward": 1, "backward": 2}  # arrays, by kernel
+SWEEPS = {"forward": 3, "backward": 2}  # over a row that is on the chip
+HIDDEN = sorted({2**power + more for power in range(6, 17) for more in (-1, 0, 1)})
+ROWS = 65536
+
+# A thread of this map has gamma, dgamma and dbeta of ten elements in 60 of its 128 registers, and ragged rows
+# need the rest. Only float64 rows of about 65536 elements that begin inside a chunk go that way.
+LAST = Map(512, 1, 16, 512, 5, 1, ring=True)
+SPILLED_BYTES = {
+    ("sm_90", "backward", "float64", LAST._replace(lie=plan.RAGGED)): 8,
+    ("sm_90", "backward", "float64", LAST._replace(lie=plan.APART)): 24,
+}
+
+
+class Batch(NamedTuple):
+    """What is compiled together."""
+
+    arch: str
+    kernel: str
+    x: str
+    gamma: str
+    lie: int
+
+    @property
+    def maps(self) -> list[Map]:
+        """Those that the device has, of the dtype of x."""
+        here = (plan._on(DEVICES[self.arch], one) for one in plan.MAPS[self.itemsize])
+        return [one._replace(lie=self.lie) for one in here if one]
+
+    @property
+    def itemsize(self) -> int:
+        return dtype_of(self.x).itemsize
+
+    @property
+    def text(self) -> str:
+        return "-".join(map(str, self))
+
+
+Codes = dict[Map, MachineCode]
+BATCHES = [
+    Batch(arch, kernel, *pair, lie)
+    for arch, (pairs, lies) in COMPILED.items()
+    for kernel in READ
+    for pair in pairs
+    for lie in lies
+]
+
+
+def compiled(batch: Batch) -> Codes:
+    """The machine code of a batch, by map."""
+    types = (CPP_TYPES[batch.x], CPP_TYPES[batch.gamma])
+    programs = {one: Program(batch.kernel, batch.kernel, (*types, one.text)) for one in batch.maps}
+    codes = inspection.inspect(list(programs.values()), batch.arch)
+    return {one: codes[program] for one, program in programs.items()}
+
+
+def spills(code: MachineCode) -> bool:
+    return bool(code.stack_bytes or code.count("LDL", "STL"))
+
+
+def registers_suffice(code: MachineCode, blocks: int) -> bool:
+    """For so many blocks at once on a multiprocessor."""
+    return -(-code.registers // GRANULE) * GRANULE * code.threads * blocks <= REGISTERS
+
+
+def beside(batch: Batch, one: Map) -> int:
+    """Loads of anything but chunks of rows: of vectors, and of a row its statistics, or its first element."""
+    vectors, numbers = {"forward": (2, 1), "backward": (1, 2)}[batch.kernel]
+    rows = 2 if one.ring else one.rows  # with a ring the first, and one ahead
+    return vectors * one.chunks * (CHUNK // batch.itemsize) + numbers * rows
+
+
+def nothing_spills_but_what_is_known_to(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        known = SPILLED_BYTES.get((*batch[:3], one), 0)
+        if spills(code) != bool(known) or code.stack_bytes > known:
+            yield one, code.stack_bytes
+
+
+def blocks_are_as_the_map_says(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        if (code.threads, code.cluster) != (one.threads, one.cluster):
+            yield one, code.threads, code.cluster
+
+
+def registers_suffice_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        if not registers_suffice(code, one.blocks):
+            yield one, code.registers
+
+
+def shared_memory_suffices_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[object]:
+    device, read = DEVICES[batch.arch], READ[batch.kernel]
+    lying = [hidden for hidden in HIDDEN if plan.lie(hidden, batch.itemsize, 0) <= batch.lie]
+    plans = [plan.choose(ROWS, hidden, batch.itemsize, batch.lie, read, device) for hidden in lying]
+    assert any(plans)
+    for how in filter(None, plans):
+        block = codes[how.map].shared_bytes + how.dynamic_bytes + inspection.RESERVED
+        if how.map.blocks * block > device.shared_bytes:  # which is also the most that one block may have
+            yield how, block
+
+
+def rows_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
+    """Those kept in registers are read so, those in a ring by bulk copies; results are written so."""
+    read = READ[batch.kernel]
+    for one, code in codes.items():
+        chunks = one.rows * one.chunks
+        loads = 0 if one.ring else read * chunks
+        found = [code.count(opcode) for opcode in ("LDG.E.EF.128", "STG.E.EF.128")]
+        if found != [loads, chunks] or (
+            batch.lie == plan.ALIKE and code.count("LDG") != loads + beside(batch, one)
+        ):
+            yield one, code.opcodes
+
+
+def rings_are_read_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
+    read = READ[batch.kernel]
+    for one, code in codes.items():
+        copies, loads = (read, read * one.chunks * SWEEPS[batch.kernel]) if one.ring else (0, 0)
+        if code.count("UBLKCP") < copies or code.count("LDS.128") < loads:
+            yield one, code.opcodes
+
+
+def nothing_is_atomic(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        if code.count(*ATOMICS):
+            yield one, code.opcodes
+
+
+def only_float64_is_summed_in_double(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        if bool(code.count(*DOUBLES)) != (batch.x == "float64"):
+            yield one, code.opcodes
+
+
+RULES = (
+    nothing_spills_but_what_is_known_to,
+    blocks_are_as_the_map_says,
+    registers_suffice_for_the_blocks,
+    shared_memory_suffices_for_the_blocks,
+    rows_go_by_16_bytes,
+    rings_are_read_by_16_bytes,
+    nothing_is_atomic,
+    only_float64_is_summed_in_double,
+)
+
+
+def broken(batch: Batch, codes: Codes) -> dict[str, list]:
+    """The rules that the code of a batch breaks, with the faults."""
+    found = {rule.__name__: list(rule(batch, codes)) for rule in RULES}
+    return {name: faults for name, faults in found.items() if faults}

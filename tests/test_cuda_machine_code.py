@@ -1,0 +1,127 @@
+"""The machine code of every CUDA kernel, for compute capability 9.0 and 8.0; no GPU is needed."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from layernorm_backward.kernels.cuda import inspection, plan
+from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
+from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
+from machine_code_rules import (
+    BATCHES,
+    DEVICES,
+    PAIRS,
+    RULES,
+    SPILLED_BYTES,
+    Batch,
+    blocks_are_as_the_map_says,
+    broken,
+    compiled,
+    nothing_is_atomic,
+    nothing_spills_but_what_is_known_to,
+    only_float64_is_summed_in_double,
+    registers_suffice,
+    registers_suffice_for_the_blocks,
+    rings_are_read_by_16_bytes,
+    rows_go_by_16_bytes,
+    shared_memory_suffices_for_the_blocks,
+    spills,
+)
+
+MISSING = inspection.missing()
+pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CI"), reason=MISSING)
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: batch.text)
+def test_machine_code(batch):
+    codes = compiled(batch)
+    assert any(one.ring for one in codes) == DEVICES[batch.arch].hopper
+    assert broken(batch, codes) == {}
+
+
+def without(code: MachineCode, *starts: str, number: int = 1) -> MachineCode:
+    """The code with fewer instructions of an opcode."""
+    opcode = next(found for found in code.opcodes if found.startswith(starts))
+    return code._replace(opcodes=code.opcodes - Counter({opcode: number}))
+
+
+def with_more(code: MachineCode, opcode: str) -> MachineCode:
+    return code._replace(opcodes=code.opcodes + Counter([opcode]))
+
+
+PLANTED = {
+    nothing_spills_but_what_is_known_to: (
+        lambda code: code._replace(stack_bytes=8),
+        lambda code: with_more(code, "STL.64"),
+    ),
+    blocks_are_as_the_map_says: (
+        lambda code: code._replace(cluster=3),
+        lambda code: code._replace(threads=96),
+    ),
+    registers_suffice_for_the_blocks: (lambda code: code._replace(registers=129),),
+    shared_memory_suffices_for_the_blocks: (lambda code: code._replace(shared_bytes=115 << 10),),
+    rows_go_by_16_bytes: (
+        lambda code: with_more(code, "LDG.E.EF.128"),
+        lambda code: with_more(code, "LDG.E"),
+        lambda code: without(code, "STG.E.EF.128"),
+    ),
+    rings_are_read_by_16_bytes: (
+        lambda code: without(code, "UBLKCP", number=2),
+        lambda code: without(code, "LDS.128"),
+    ),
+    nothing_is_atomic: (lambda code: with_more(code, "RED.E.ADD.F32.FTZ.RN.STRONG.GPU"),),
+    only_float64_is_summed_in_double: (lambda code: with_more(code, "DFMA"),),
+}
+
+
+def test_each_rule_tells_what_breaks_it():
+    batch = Batch("sm_90", "forward", "float32", "float32", plan.ALIKE)
+    codes = compiled(batch)
+    longest = next(one for one in codes if one.ring and one.cluster == 1 and one.blocks == 2)
+    assert PLANTED.keys() == set(RULES)
+    for rule, plants in PLANTED.items():
+        for plant in plants:
+            assert broken(batch, codes | {longest: plant(codes[longest])}).keys() == {rule.__name__}
+
+
+def test_a_known_spill_that_is_gone_is_told():
+    arch, kernel, x, one = next(iter(SPILLED_BYTES))
+    batch = Batch(arch, kernel, x, x, one.lie)
+    code = MachineCode(128, 0, 0, one.threads, one.cluster, Counter())
+    assert list(nothing_spills_but_what_is_known_to(batch, {one: code})) == [(one, 0)]
+
+
+def test_known_spills_are_of_maps_that_are_compiled():
+    assert SPILLED_BYTES.keys() <= {(*batch[:3], one) for batch in BATCHES for one in batch.maps}
+
+
+def other_programs() -> dict[Program, tuple[int, int]]:
+    """Kernels that have one map each, with their threads and blocks of a multiprocessor."""
+    pairs = [tuple(CPP_TYPES[name] for name in pair) for pair in PAIRS]
+    sums = [("float", "bf16"), ("float", "float"), ("float", "f16"), ("double", "double")]
+    wide = ("forward_wide", "project_wide", "differentiate_wide")
+    streams = [("float", triad, streamed) for triad in ("true", "false") for streamed in ("true", "false")]
+    programs = {Program("columns", "add_partials", (*pair, "ColumnMap")): (512, 2) for pair in sums}
+    programs |= {Program("wide", kernel, (*pair, "WideMap")): (512, 2) for kernel in wide for pair in pairs}
+    programs |= {Program("streams", "stream", (*one, "StreamMap")): (256, 4) for one in streams}
+    programs |= {
+        Program("streams", "multiply_adds", (one, "StreamMap")): (256, 4) for one in ("float", "double")
+    }
+    return programs
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+def test_the_other_kernels(arch):
+    programs = other_programs()
+    for program, code in inspection.inspect(list(programs), arch).items():
+        threads, blocks = programs[program]
+        assert (code.threads, code.cluster) == (threads, 1), program
+        assert registers_suffice(code, blocks), program
+        assert not spills(code), program
+        assert not code.count(*ATOMICS), program
+        assert "double" in program.template or not code.count(*DOUBLES), program
+        if program.kernel == "stream":
+            _, triad, streamed, _ = program.template
+            loads = "LDG.E.EF.128" if streamed == "true" else "LDG.E.128"
+            assert (code.count(loads), code.count("STG")) == (8 if triad == "true" else 4, 4), program
