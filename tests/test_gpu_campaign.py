@@ -12,10 +12,11 @@ import yaml
 
 from emulated import needs_compiler
 from host_board import HostBoard
-from layernorm_backward import peers_on_gpu, tables
+from layernorm_backward import archive, peers_on_gpu, tables
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu
 from layernorm_backward.gpu import campaign, command
+from layernorm_backward.promote import promote
 from workspace import ROOT
 
 pytestmark = needs_compiler
@@ -287,6 +288,15 @@ def test_the_ledger_tells_configurations_and_code_apart(tmp_path):
     assert kept.find(("cell",), ["other"]) is None
     assert campaign.Ledger(tmp_path, "timing_gpu", {"seed": 2}, "hash").find(("cell",), ["kernel"]) is None
     assert campaign.Ledger(tmp_path, "timing_gpu", {"seed": 1}, "else").find(("cell",), ["kernel"]) is None
+
+
+def test_a_campaign_is_promoted_with_the_tables_that_hold_measurements(measured, tmp_path):
+    folder = promote(measured, "some-gpu", tmp_path / "archive")
+    provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    assert set(provenance["tables"]) == set(command.STEMS) - {"traffic_gpu"}  # no Nsight Compute here
+    assert provenance["described"]["gpu"] == "none: emulated"
+    assert archive.latest("timing_gpu", "tiny", tmp_path / "archive") == folder / "timing_gpu.csv"
+    assert archive.latest("traffic_gpu", "tiny", tmp_path / "archive") is None
 
 
 NO_DEVICE = "no CUDA device here"

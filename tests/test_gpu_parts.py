@@ -1,5 +1,7 @@
 """What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and what tools print."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,17 @@ from host_board import HostBoard
 from layernorm_backward import oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import traffic_gpu
-from layernorm_backward.gpu import counters, exact, modelled, roofs, sanitizer, timer, warm
+from layernorm_backward.gpu import (
+    contenders,
+    counters,
+    exact,
+    modelled,
+    roofs,
+    sanitizer,
+    timer,
+    variants,
+    warm,
+)
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Pool
 from layernorm_backward.gpu.timer import Timed
@@ -184,3 +196,13 @@ def test_the_programs_of_a_campaign_are_found_without_running_it():
     texts = [program.text for program in warm.needed([*cells, ("liger", "float32", "float32", 64)], H200)]
     assert len(texts) == len(set(texts))
     assert {text.partition("<")[0] for text in texts} == {"forward", "backward", "add_partials"}
+
+
+def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
+    theirs = replace(KERNELS["compact"], name="theirs", device="cuda")
+    monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})
+    board = HostBoard()
+    given = Pool(board, 1).arrays(9, 40, "float32", "float32")
+    found = contenders.prepare(board, "theirs", given, EPS)
+    assert max(exact.errors(np, given, found.results(), EPS)) < 8
+    assert warm.needed([("theirs", "float32", "float32", 40)], H200) == []

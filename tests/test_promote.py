@@ -22,6 +22,12 @@ def archive(tmp_path) -> Path:
     return tmp_path / "archive"
 
 
+def measured(path: Path) -> bool:
+    """Whether any row of a table has no reason for holding nothing."""
+    table = tables.read(path)
+    return "reason" not in table or (table["reason"] == "").any()
+
+
 def allowed(results: Path, archive: Path, machine: str = "some-machine") -> Path:
     return promote(results, machine, archive, studies=("smoke",))
 
@@ -31,7 +37,8 @@ def test_tables_figure_and_provenance_are_copied(run, archive):
     assert folder == archive / "some-machine"
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     taken = {stem for stem in EXPERIMENTS if "archived" in tables.read_meta(run / "tables" / f"{stem}.csv")}
-    assert set(provenance["tables"]) == {*EXPERIMENTS, "claims"} - taken
+    empty = {path.stem for path in (run / "tables").glob("*.csv") if not measured(path)}
+    assert set(provenance["tables"]) == {*EXPERIMENTS, "claims"} - taken - empty
     for stem, record in provenance["tables"].items():
         assert record["sha256"] == tables.sha256(folder / f"{stem}.csv"), stem
         assert len(record["code_hash"]) == 16

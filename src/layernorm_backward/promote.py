@@ -5,8 +5,9 @@ results/archive/<machine>/provenance.json                machine, date, commit, 
 results/archive/<machine>/timing_cpu.png                 the figure that the README shows
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
-there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. A
-table that was itself taken from the archive is left out.
+there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
+folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that was itself
+taken from the archive is left out, and so is one in which nothing was measured.
 """
 
 import json
@@ -27,6 +28,7 @@ WHOLE, IN_PARTS = "paper", "full"
 STUDIES = (WHOLE, IN_PARTS)
 MOST_BYTES = 5_000_000  # of a table of the study full
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+LEDGER = "ledger"  # of a campaign, beside its tables
 _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
 
@@ -40,14 +42,16 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         raise ValueError(
             f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
         )
-    if results.name not in studies:
+    campaign = (results / LEDGER).is_dir()
+    if results.name not in studies and not campaign:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     parts = results.name == IN_PARTS
-    files = _tables(results, parts)
-    provenance = _provenance(results.name, machine, files)
+    files = _of_campaign(results) if campaign else _tables(results, parts)
+    provenance = _provenance(machine, files)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
-    copies = [*files, *(tables.meta_path(path) for path in files), *([] if parts else [_figure(results)])]
+    figure = [] if parts or campaign else [_figure(results)]
+    copies = [*files, *(tables.meta_path(path) for path in files), *figure]
     return _place(copies, provenance, archive / (f"{machine}-{IN_PARTS}" if parts else machine))
 
 
@@ -65,9 +69,21 @@ def _tables(results: Path, parts: bool) -> list[Path]:
     found = [path for path in found if path.exists() and _small(path)] if parts else found
     if not found:
         raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
-    for path in found:
-        tables.read(path)
-    return [path for path in found if "archived" not in tables.read_meta(path)]
+    return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
+
+
+def _of_campaign(results: Path) -> list[Path]:
+    """The tables of a campaign on a GPU in which something was measured."""
+    found = [path for path in sorted((results / "tables").glob("*.csv")) if _anything(path)]
+    if not found:
+        raise ValueError(f"{results}: holds no table in which anything was measured")
+    return found
+
+
+def _anything(path: Path) -> bool:
+    """Whether any row of a table, which is checked, was measured."""
+    table = tables.read(path)
+    return "reason" not in table or bool((table["reason"] == "").any())
 
 
 def _small(path: Path) -> bool:
@@ -78,16 +94,17 @@ def _small(path: Path) -> bool:
     return size <= MOST_BYTES
 
 
-def _provenance(study_name: str, machine: str, files: list[Path]) -> dict[str, Any]:
+def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
     records = {path.stem: tables.read_meta(path) for path in files}
-    processors = sorted({record["machine"]["cpu"] for record in records.values()})
+    described = [record["machine"] for record in records.values()]
+    processors = sorted({one.get("gpu") or one["cpu"] for one in described})
     if len(processors) > 1:
         raise ValueError(
             f"the tables come from several machines: {', '.join(processors)}; measure them on one"
         )
     return {
         "machine": machine,
-        "study": study_name,
+        "study": next(iter(records.values()))["study"],
         "promoted": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "edited": any(record["commit"].endswith("+changes") for record in records.values()),

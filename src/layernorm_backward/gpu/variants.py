@@ -1,6 +1,7 @@
 """Kernels of ours as they are timed on a GPU: those of the registry, and variants of them."""
 
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from layernorm_backward.kernels import KERNELS, Kernel
@@ -21,8 +22,14 @@ def kernel_of(name: str) -> Kernel:
     return KERNELS[VARIANTS[name][0] if name in VARIANTS else name]
 
 
+def takes_machine(name: str) -> bool:
+    """Whether a kernel lets itself be told its machine; one of another package need not."""
+    return "machine" in signature(kernel_of(name).forward).parameters
+
+
 def passes(name: str, machine: Machine) -> tuple[Any, Any]:
-    """forward and backward of a kernel or variant, on a machine."""
+    """forward and backward of a kernel or variant, on a machine where it can be told."""
     kernel = kernel_of(name)
     _, differing = VARIANTS.get(name, (name, {}))
-    return partial(kernel.forward, machine=machine), partial(kernel.backward, machine=machine, **differing)
+    told = {"machine": machine} if takes_machine(name) else {}
+    return partial(kernel.forward, **told), partial(kernel.backward, **told, **differing)

@@ -40,7 +40,9 @@ def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> li
     """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
     recorder = Recorder(hardware)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
-        if not variants.ours(name) or dtype in variants.kernel_of(name).unsupported:
+        if not variants.ours(name) or not variants.takes_machine(name):
+            continue
+        if dtype in variants.kernel_of(name).unsupported:
             continue
         x = np.empty((ROWS, hidden), dtype_of(dtype))
         gamma = np.empty(hidden, dtype_of(gamma_dtype))
