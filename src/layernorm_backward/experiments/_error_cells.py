@@ -43,19 +43,35 @@ def cells(
     ]
 
 
+class Posed(NamedTuple):
+    """The problem of a cell, which has its kappa_g now, with its exact results and moments."""
+
+    cell: Cell
+    problem: Problem
+    exact: oracle.Results
+    moments: oracle.Moments
+
+
 def measure(runners: Iterable[Runner], cell: Cell, rows: int, eps: float, seed: int) -> list[Cell]:
     """A row for each runner and quantity."""
+    posed = pose(cell, rows, eps, seed)
+    if isinstance(posed, str):
+        return [record for runner in runners for record in unmeasured(runner.name, cell, posed)]
+    return [record for runner in runners for record in errors(runner, posed, eps)]
+
+
+def pose(cell: Cell, rows: int, eps: float, seed: int) -> Posed | str:
+    """The problem of a cell, or why there is nothing to test."""
     rng = inputs.generator(seed, DTYPE_NAMES.index(cell["dtype"]), cell["hidden"])
     mean = inputs.mean_of_kappa(cell["kappa"])
     x = inputs.rows(rng, rows, cell["hidden"], dtype_of(cell["dtype"]), mean=mean)
     moments = oracle.moments(inputs.values(x))
     missing = stray(moments, cell["kappa"], cell["dtype"])
     if missing:
-        return [record for runner in runners for record in unmeasured(runner.name, cell, missing)]
+        return missing
     problem = draw(rng, x, cell["upstream"], "random")
     exact = oracle.results(*problem.values(), eps)
-    cell = cell | {"kappa_g": _kappa_g(problem, moments, exact.dx.hi, eps)}
-    return [record for runner in runners for record in _errors(runner, cell, problem, exact, moments, eps)]
+    return Posed(cell | {"kappa_g": _kappa_g(problem, moments, exact.dx.hi, eps)}, problem, exact, moments)
 
 
 def unmeasured(name: str, cell: Cell, reason: str) -> list[Cell]:
@@ -64,14 +80,9 @@ def unmeasured(name: str, cell: Cell, reason: str) -> list[Cell]:
     return [common | {"quantity": quantity} for quantity in Results._fields]
 
 
-def _errors(
-    runner: Runner,
-    cell: Cell,
-    problem: Problem,
-    exact: oracle.Results,
-    moments: oracle.Moments,
-    eps: float,
-) -> list[Cell]:
+def errors(runner: Runner, posed: Posed, eps: float) -> list[Cell]:
+    """A row for each quantity of one runner."""
+    cell, problem, exact, moments = posed
     if cell["dtype"] in runner.unsupported:
         return unmeasured(runner.name, cell, runner.unsupported[cell["dtype"]])
     computed = runner.run(problem, eps)

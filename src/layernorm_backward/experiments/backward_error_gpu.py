@@ -14,7 +14,7 @@ import pandas as pd
 from layernorm_backward import inputs
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _error_cells
-from layernorm_backward.experiments._error_cells import Runner
+from layernorm_backward.experiments._error_cells import Posed, Runner
 from layernorm_backward.gpu import campaign, contenders
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Arrays, Pool
@@ -73,17 +73,21 @@ def measure(
     board: Board, pool: Pool, cell: Cell, names: Iterable[str], *, rows: int, eps: float, seed: int, **_: Any
 ) -> tuple[Rows, Rows]:
     """The rows of one cell; there are no samples."""
-    found: Rows = []
-    for name in names:
-        reason = contenders.missing(name)
-        runner = Runner(name, {}, partial(_run, board, name))
-        try:
-            if reason:
-                raise ValueError(reason)
-            found += _error_cells.measure([runner], cell._asdict(), rows, eps, seed)
-        except Exception as error:  # a peer may refuse in any way; the others are measured all the same
-            found += _error_cells.unmeasured(name, cell._asdict(), f"{' '.join(str(error).split())[:200]}")
-    return found, []
+    posed = _error_cells.pose(cell._asdict(), rows, eps, seed)
+    if isinstance(posed, str):
+        return unmeasured(cell, names, posed), []
+    return [row for name in names for row in _rows(board, name, posed, eps)], []
+
+
+def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
+    """The rows of one kernel or peer; whatever it refuses, the others are measured all the same."""
+    reason = contenders.missing(name)
+    if reason:
+        return _error_cells.unmeasured(name, posed.cell, reason)
+    try:
+        return _error_cells.errors(Runner(name, {}, partial(_run, board, name)), posed, eps)
+    except Exception as error:
+        return _error_cells.unmeasured(name, posed.cell, " ".join(str(error).split())[:200])
 
 
 def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
