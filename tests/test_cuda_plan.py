@@ -71,6 +71,16 @@ def test_an_older_device_has_neither_clusters_nor_rings():
         assert plan.choose(1000, 4096, itemsize, ALIKE, 2, A100)
 
 
+def test_where_shared_memory_is_small_longer_teams_take_the_rows_or_they_are_read_again():
+    small = H200._replace(shared_bytes=100 << 10)
+    for itemsize in MAPS:
+        for hidden in SIZES:
+            how = plan.choose(1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), 2, small)
+            if how:
+                assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= small.shared_bytes
+        assert plan.choose(1000, 4096, itemsize, ALIKE, 2, small)
+
+
 @pytest.mark.parametrize(
     ("hidden", "itemsize", "addresses", "lie"),
     [
@@ -100,7 +110,7 @@ def test_a_map_that_cannot_hold_the_rows_is_refused():
     with pytest.raises(ValueError, match="holds 128 chunks of a row, D = 1024 has 256"):
         plan.fit(small, 10, 1024, 4, 2, H200)
     crowded = small._replace(chunks=1024, blocks=2)
-    with pytest.raises(ValueError, match="hold 0 rows; needed: 2"):
+    with pytest.raises(ValueError, match="shared memory holds 0 rows of D = 65536; needed: 2"):
         plan.fit(crowded, 10, 65536, 8, 2, H200)
 
 

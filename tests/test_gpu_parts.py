@@ -188,6 +188,9 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     assert 1 < found["modelled_bytes"] / least < 1.02
     long = traffic_gpu.Cell("backward", "float32", 16, 1 << 20)
     assert modelled.columns("cuda_fused", *long, H200)["accesses_per_element"] == 5
+    separate = modelled.columns("cuda_separate", *cell, H200)
+    assert separate["accesses_per_element"] == 21
+    assert separate["modelled_bytes"] / least == pytest.approx(7, rel=0.02)
     assert modelled.columns("liger", *cell, H200) == {}
 
 

@@ -5,26 +5,51 @@ from typing import Any
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Hardware
+from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
 
 ONCE = {"forward": 2, "backward": 3}  # accesses of an element where rows stay on the chip
 AGAIN = {"forward": 4, "backward": 5}  # where they are read again
 READ = {"forward": 1, "backward": 2}  # arrays
+VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
+STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels write and read
 
 
 def columns(
     name: str, direction: str, dtype: str, rows: int, hidden: int, device: Hardware
 ) -> dict[str, Any]:
-    """accesses_per_element and modelled_bytes of cuda_fused; nothing for others."""
-    if name != "cuda_fused":
-        return {}
-    size, wide = dtype_of(dtype).itemsize, sum_dtype(dtype_of(dtype)).itemsize
-    lie = plan.lie(hidden, size, 0)
-    how = plan.choose(rows, hidden, size, lie, READ[direction], device)
-    accesses = (ONCE if how else AGAIN)[direction]
-    moved = accesses * rows * hidden * size + 2 * rows * wide
-    if direction == "forward":
-        moved += 2 * hidden * size
+    """accesses_per_element and modelled_bytes of cuda_fused and cuda_separate; nothing for others."""
+    if name == "cuda_fused":
+        found = _fused(direction, dtype, rows, hidden, device)
+    elif name == "cuda_separate":
+        found = _separate(direction, dtype, rows, hidden, device)
     else:
-        partials = how.partials if how else 0
-        moved += 3 * hidden * size + 2 * partials * 2 * hidden * wide
-    return {"accesses_per_element": float(accesses), "modelled_bytes": float(moved)}
+        return {}
+    return dict(zip(("accesses_per_element", "modelled_bytes"), map(float, found), strict=True))
+
+
+def _fused(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
+    size = dtype_of(dtype).itemsize
+    how = plan.choose(rows, hidden, size, plan.lie(hidden, size, 0), READ[direction], device)
+    accesses = (ONCE if how else AGAIN)[direction]
+    partials = how.partials if how and direction == "backward" else 0
+    small = 2 * rows * _wide(dtype) + VECTORS[direction] * hidden * size
+    return accesses, accesses * rows * hidden * size + small + _summed(partials, hidden, dtype)
+
+
+def _separate(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
+    accesses = sum(step.reads + step.writes for step in STEPS[direction])
+    partials = parts(rows, hidden, device) if direction == "backward" else 0
+    vectors = VECTORS[direction] * hidden * dtype_of(dtype).itemsize
+    small = STATISTICS[direction] * rows * _wide(dtype) + vectors
+    return accesses, rows * hidden * bytes_per_element(direction, dtype) + small + _summed(
+        partials, hidden, dtype
+    )
+
+
+def _summed(partials: int, hidden: int, dtype: str) -> int:
+    """Bytes of the partial sums of dgamma and dbeta, written and read once."""
+    return 2 * partials * 2 * hidden * _wide(dtype)
+
+
+def _wide(dtype: str) -> int:
+    return sum_dtype(dtype_of(dtype)).itemsize

@@ -156,9 +156,11 @@ def choose(rows: int, hidden: int, itemsize: int, lie: int, arrays: int, device:
     long.
     """
     needed = chunks(hidden, itemsize, lie)
-    fitting = (_on(device, one) for one in MAPS[itemsize] if one.most >= needed)
-    found = next((one for one in fitting if one), None)
-    return found and fit(found._replace(lie=lie), rows, hidden, itemsize, arrays, device)
+    wanted = (_on(device, one) for one in MAPS[itemsize] if one.most >= needed)
+    for one in filter(None, wanted):
+        if not one.ring or _stages(one, _slot(one, needed), arrays, device) >= MIN_STAGES:
+            return fit(one._replace(lie=lie), rows, hidden, itemsize, arrays, device)
+    return None
 
 
 def fit(chosen: Map, rows: int, hidden: int, itemsize: int, arrays: int, device: Hardware) -> Plan:
@@ -166,16 +168,22 @@ def fit(chosen: Map, rows: int, hidden: int, itemsize: int, arrays: int, device:
     needed = chunks(hidden, itemsize, chosen.lie)
     if needed > chosen.most:
         raise ValueError(f"{chosen} holds {chosen.most} chunks of a row, D = {hidden} has {needed}")
-    slot = (-(-needed // chosen.cluster) + 2) * CHUNK if chosen.ring else 0
-    stages = 0
-    if chosen.ring:
-        free = device.shared_bytes // chosen.blocks - RESERVED - STAGES * GATE
-        stages = min(STAGES, free // (arrays * slot))
-        if stages < MIN_STAGES:
-            raise ValueError(
-                f"{chosen}: {free} bytes of shared memory hold {stages} rows; needed: {MIN_STAGES}"
-            )
+    slot = _slot(chosen, needed) if chosen.ring else 0
+    stages = _stages(chosen, slot, arrays, device) if chosen.ring else 0
+    if chosen.ring and stages < MIN_STAGES:
+        raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
     return Plan(chosen, _blocks(chosen, rows, phases(hidden, itemsize), device), stages, slot, arrays)
+
+
+def _slot(chosen: Map, needed: int) -> int:
+    """Bytes for a block's slice of a row of so many chunks, wherever it begins."""
+    return (-(-needed // chosen.cluster) + 2) * CHUNK
+
+
+def _stages(chosen: Map, slot: int, arrays: int, device: Hardware) -> int:
+    """Rows that the shared memory of a block holds, at most STAGES."""
+    free = device.shared_bytes // chosen.blocks - RESERVED - STAGES * GATE
+    return min(STAGES, free // (arrays * slot))
 
 
 def _on(device: Hardware, one: Map) -> Map | None:

@@ -1,0 +1,130 @@
+"""What the CUDA kernels say where they cannot run: no CuPy, no device, an old one, no memory, bad arrays."""
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from emulated import needs_compiler
+from layernorm_backward.kernels import KERNELS, available, device_missing
+from layernorm_backward.kernels.cuda import device
+from layernorm_backward.kernels.cuda.emulation import Emulation
+
+CUDA = [name for name in KERNELS if KERNELS[name].device == "cuda"]
+ABSENT = "there is no CUDA device here, or no driver for it"
+ONES = np.ones(4)
+
+
+class CUDARuntimeError(RuntimeError):
+    """As CuPy's, which says the runtime's status."""
+
+    def __init__(self, status):
+        super().__init__(f"cudaError {status}")
+        self.status = status
+
+
+class DeviceArray:
+    """Stands for an array on a device."""
+
+    __module__, __qualname__ = "cupy", "ndarray"
+
+
+def fake_cupy(monkeypatch, *, count=1, capability="90", status=None):
+    """A CuPy whose runtime finds so many devices, or raises an error of this status."""
+
+    def devices():
+        if status is not None:
+            raise CUDARuntimeError(status)
+        return count
+
+    facts = {"multiProcessorCount": 132, "sharedMemPerMultiprocessor": 228 << 10}
+    runtime = SimpleNamespace(
+        getDeviceCount=devices,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda number: facts,
+        CUDARuntimeError=CUDARuntimeError,
+    )
+    current = SimpleNamespace(id=0, compute_capability=capability)
+    cupy = SimpleNamespace(
+        cuda=SimpleNamespace(runtime=runtime, Device=lambda *_: current),
+        __spec__=ModuleSpec("cupy", None),
+        ndarray=DeviceArray,
+        empty=np.empty,
+        ascontiguousarray=np.ascontiguousarray,
+        may_share_memory=np.may_share_memory,
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    device._known.cache_clear()
+    return cupy
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """No device is remembered from one test to the next."""
+    yield
+    device._known.cache_clear()
+
+
+def test_without_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert device_missing() == "CuPy is not installed"
+
+
+@pytest.mark.parametrize("how", [{"count": 0}, {"status": 35}, {"status": 100}])
+def test_without_a_device_or_a_driver(monkeypatch, how):
+    fake_cupy(monkeypatch, **how)
+    assert device_missing() == ABSENT
+
+
+def test_a_device_that_fails_says_how(monkeypatch):
+    fake_cupy(monkeypatch, status=46)
+    assert device_missing() == "the CUDA device cannot be used: cudaError 46"
+
+
+def test_a_device_that_is_too_old(monkeypatch):
+    fake_cupy(monkeypatch, capability="75")
+    assert device_missing() == "the CUDA device has compute capability 7.5; needed: 8.0 or newer"
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
+    fake_cupy(monkeypatch, count=0)
+    assert available(KERNELS[name])
+    with pytest.raises(RuntimeError, match=ABSENT):
+        KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("capability", "hopper"), [("80", False), ("89", False), ("90", True), ("120", True)]
+)
+def test_what_a_device_can_is_read_from_it(monkeypatch, capability, hopper):
+    fake_cupy(monkeypatch, capability=capability)
+    assert device_missing() is None
+    assert device.current().hardware == (132, 228 << 10, hopper)
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_arrays_of_the_host_are_refused(monkeypatch, name):
+    fake_cupy(monkeypatch)
+    message = "x is a numpy.ndarray; allowed: cupy.ndarray on the current device, cuda:0"
+    with pytest.raises(TypeError, match=message):
+        KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
+def test_out_of_memory_leaves_the_results_as_they_were(name):
+    kernel, machine = KERNELS[name], Emulation()
+    x = np.ones((6, 4))
+    _, saved = kernel.forward(x, ONES, ONES, 1e-5, machine=machine)
+
+    def full(*_):
+        raise MemoryError("out of memory allocating 5 bytes")
+
+    machine.arrays = machine.arrays._replace(empty=full)
+    out = tuple(np.full(shape, 7.0) for shape in ((6, 4), 4, 4))
+    with pytest.raises(MemoryError, match="allocating 5 bytes"):
+        kernel.backward(x, saved, out, machine=machine)
+    assert all((array == 7).all() for array in out)
