@@ -39,11 +39,10 @@ def _fused(direction: str, dtype: str, rows: int, hidden: int, device: Hardware)
 def _separate(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
     accesses = sum(step.reads + step.writes for step in STEPS[direction])
     partials = parts(rows, hidden, device) if direction == "backward" else 0
-    vectors = VECTORS[direction] * hidden * dtype_of(dtype).itemsize
-    small = STATISTICS[direction] * rows * _wide(dtype) + vectors
-    return accesses, rows * hidden * bytes_per_element(direction, dtype) + small + _summed(
-        partials, hidden, dtype
-    )
+    moved = rows * hidden * bytes_per_element(direction, dtype_of(dtype))
+    moved += VECTORS[direction] * hidden * dtype_of(dtype).itemsize
+    moved += STATISTICS[direction] * rows * _wide(dtype)
+    return accesses, moved + _summed(partials, hidden, dtype)
 
 
 def _summed(partials: int, hidden: int, dtype: str) -> int:
