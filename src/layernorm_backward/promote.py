@@ -7,7 +7,7 @@ results/archive/<machine>/timing_cpu.png                 the figure that the REA
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
 folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that was itself
-taken from the archive is left out, and so is one in which nothing was measured.
+taken from the archive is left out, and so is one from a device on which nothing was measured.
 """
 
 import json
@@ -81,9 +81,9 @@ def _of_campaign(results: Path) -> list[Path]:
 
 
 def _anything(path: Path) -> bool:
-    """Whether any row of a table, which is checked, was measured."""
+    """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
     table = tables.read(path)
-    return "reason" not in table or bool((table["reason"] == "").any())
+    return not study.on_device(path.stem) or bool((table["reason"] == "").any())
 
 
 def _small(path: Path) -> bool:

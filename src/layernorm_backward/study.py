@@ -80,7 +80,12 @@ def missing(stem: str) -> list[str]:
 
 def choice(stem: str, chosen: dict[str, str]) -> str:
     """Which of the workflow's options says where an optional experiment's table comes from."""
-    return chosen["gpu" if DEVICE in _required(stem) else "optional"]
+    return chosen["gpu" if on_device(stem) else "optional"]
+
+
+def on_device(stem: str) -> bool:
+    """Whether a table is measured on a GPU; one that no experiment makes (`claims`) is not."""
+    return stem in experiments.EXPERIMENTS and DEVICE in _required(stem)
 
 
 def _required(stem: str) -> tuple[str, ...]:
