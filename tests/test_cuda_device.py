@@ -128,3 +128,12 @@ def test_out_of_memory_leaves_the_results_as_they_were(name):
     with pytest.raises(MemoryError, match="allocating 5 bytes"):
         kernel.backward(x, saved, out, machine=machine)
     assert all((array == 7).all() for array in out)
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_an_array_on_another_device_is_refused(monkeypatch, name):
+    fake_cupy(monkeypatch)
+    elsewhere = DeviceArray()
+    elsewhere.device = "cuda:1"
+    with pytest.raises(TypeError, match="allowed: cupy.ndarray on the current device, cuda:0"):
+        KERNELS[name].forward(elsewhere, ONES, ONES, 1e-5)
