@@ -135,5 +135,5 @@ def test_an_array_on_another_device_is_refused(monkeypatch, name):
     fake_cupy(monkeypatch)
     elsewhere = DeviceArray()
     elsewhere.device = "cuda:1"
-    with pytest.raises(TypeError, match="allowed: cupy.ndarray on the current device, cuda:0"):
+    with pytest.raises(TypeError, match=r"allowed: cupy\.ndarray on the current device, cuda:0"):
         KERNELS[name].forward(elsewhere, ONES, ONES, 1e-5)
