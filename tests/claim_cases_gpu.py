@@ -87,6 +87,13 @@ def gpu() -> Iterator[Case]:
         corrected=[_errors((1e3, 2.0), (1e6, 4.1))],
         refuted=[_errors((10, 5.0))],
     )
+    yield from cases_of(
+        "gpu_errors_within_bounds",
+        1.0,
+        {},
+        confirmed=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, np.nan))],
+        refuted=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, 8.9))],
+    )
 
 
 def unmeasured_gpu() -> Iterator[Case]:
@@ -106,6 +113,7 @@ def unmeasured_gpu() -> Iterator[Case]:
     yield from cases_of("gpu_peers_take", 1.3, PEERS, **times_missing)
     yield from cases_of("gpu_cells_reach", 0.95, REACH, **{"not measured": [_fractions((1024, np.nan))]})
     yield from cases_of("gpu_errors_stay", 4.0, {"kappa": 1e6}, **{"not measured": [_errors((1e7, 1.0))]})
+    yield from cases_of("gpu_errors_within_bounds", 1.0, {}, **{"not measured": [_errors((10, 1.0))]})
 
 
 def _checks(check: str, *cells: tuple[int, bool | None, float], reason: str = "") -> Tables:
@@ -128,6 +136,6 @@ def _fractions(*cells: tuple[int, float]) -> Tables:
     return (frame("hidden roof_fraction", *cells, **keys),)
 
 
-def _errors(*cells: tuple[float, float]) -> Tables:
+def _errors(*cells: tuple[float, float], bounds: tuple[float, ...] | float = np.nan) -> Tables:
     keys = KEYS | {"kernel": "cuda_fused", "hidden": 1024}
-    return (frame("kappa error_u_max", *cells, **keys),)
+    return (frame("kappa error_u_max", *cells, **keys).assign(bound_u=bounds),)

@@ -1,15 +1,18 @@
 """Bounds hold on rows made to break them, are infinite where there is none, and would be seen to fail."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
+from host_kernels import HOST
 from layernorm_backward import inputs, oracle, passes
-from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.errors import rel_error
-from layernorm_backward.kernels import lanes, numba_walk
+from layernorm_backward.kernels import cuda_fused, cuda_separate, lanes, numba_walk
 from layernorm_backward.problem import draw
 from layernorm_backward.sums import lanes_depth
-from layernorm_backward.theory import bounds, identity, mean_bounds
+from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.kernel_bounds import BLOCK, LINE
 from layernorm_backward.theory.reach import rows_of
@@ -118,3 +121,38 @@ def test_an_algebraic_mean_starts_from_a_shift_of_up_to_one_standard_deviation()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift > plain.drift).all()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift < 1.5 * plain.drift).all()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).stray > plain.stray).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kappa"),
+    [*product(["float64", "float32"], [1.0, 1e3, 1e6]), ("bfloat16", 1.0), ("bfloat16", 30.0)],
+)
+@pytest.mark.parametrize("name", [name for name in HOST if name.endswith("(emulated)")])
+def test_no_error_of_a_cuda_kernel_exceeds_its_bound_on_hard_rows(name, dtype, kappa):
+    problem = hard_rows(kappa, dtype_of(dtype))
+    moments = oracle.moments(inputs.values(problem.x))
+    y, saved = HOST[name].forward(problem.x, problem.gamma, problem.beta, EPS)
+    found = (y, *HOST[name].backward(problem.dy, saved))
+    limits = kernel_bounds.for_kernel(name.split()[0], problem, moments, EPS)
+    for part, exact, limit in zip(found, oracle.results(*problem.values(), EPS), limits, strict=True):
+        assert (rel_error(inputs.values(part), exact) <= limit).all()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "itemsize", "additions"),
+    [
+        (1, 4, 0),
+        (8, 8, 1 + 3),  # two elements a thread; 5 chunks where the row begins between two, so 8 threads
+        (1024, 2, 15 + 7),  # 16 elements a thread; 129 chunks, so 128 threads
+        (4096, 4, 15 + 8),
+        (100_000, 4, 195 + 9),  # beyond the chip: columns of 512 threads
+    ],
+)
+def test_sums_of_cuda_fused_are_as_deep_as_a_threads_elements_and_the_pairs_of_threads(
+    hidden, itemsize, additions
+):
+    assert cuda_fused.depth(hidden, itemsize) == additions
+
+
+def test_sums_of_cuda_separate_are_a_warps_or_a_blocks():
+    assert [cuda_separate.depth(hidden, 4) for hidden in (1, 1024, 1025)] == [5, 31 + 5, 4 + 8]

@@ -109,3 +109,8 @@ def lanes_depth(count: int, lanes: int, block: int) -> int:
     """The depth of `count` terms in lines of `lanes`: running in blocks and over blocks, lanes in pairs."""
     lines = -(-count // lanes)
     return min(lines, block) - 1 + -(-lines // block) - 1 + tree_depth(lanes)
+
+
+def threads_depth(count: int, threads: int) -> int:
+    """The depth of `count` terms that threads take in turn: running in a thread, the threads in pairs."""
+    return -(-count // threads) - 1 + tree_depth(threads)

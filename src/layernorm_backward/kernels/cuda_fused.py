@@ -17,9 +17,16 @@ from layernorm_backward.kernels.cuda import device, plan
 from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Plan
+from layernorm_backward.sums import threads_depth
 
 WIDE_THREADS, WIDE_COLUMNS = 512, 4  # of a block of the kernels in wide.cuh; columns of a thread
 WIDE_BLOCKS = 2  # of a multiprocessor
+
+
+def depth(hidden: int, itemsize: int) -> int:
+    """The most additions between an element and the sum of its row of D, on a device with rings."""
+    found = plan.depth(hidden, itemsize)
+    return threads_depth(hidden, WIDE_THREADS) if found is None else found
 
 
 class Saved(NamedTuple):

@@ -19,9 +19,10 @@ from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.columns import ACROSS, DOWN, add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Hardware
+from layernorm_backward.sums import threads_depth
 
 SHORT = 1024  # a row of so many elements is summed by a warp, a longer one by a block
-THREADS, WARPS = 256, 8  # of such a block
+THREADS, WARP = 256, 32  # of such a block, and of a warp
 UNROLL = 4  # of these rows, one after another
 BLOCKS = 8  # of a multiprocessor
 
@@ -80,6 +81,11 @@ def parts(rows: int, hidden: int, hardware: Hardware) -> int:
     """Partial sums over rows that there are of each column."""
     most = max(1, BLOCKS * hardware.multiprocessors // _tiles(hidden))
     return min(-(-rows // (DOWN * UNROLL)), most)
+
+
+def depth(hidden: int, itemsize: int) -> int:
+    """The most additions between an element and the sum of its row of D."""
+    return threads_depth(hidden, WARP if hidden <= SHORT else THREADS)
 
 
 class Saved(NamedTuple):
@@ -172,7 +178,7 @@ class _Eager:
     def mean(self, terms: Any) -> Any:
         """Of each row."""
         means = self._machine.arrays.empty(self._per_row, self._wide)
-        name, teams = ("WarpMap", WARPS) if self._hidden <= SHORT else ("BlockMap", 1)
+        name, teams = ("WarpMap", THREADS // WARP) if self._hidden <= SHORT else ("BlockMap", 1)
         how = Launch(min(-(-self._rows // teams), self._blocks), THREADS)
         self._launch("mean_rows", (cpp(terms.dtype), name), how, (terms, means, *self._size))
         return means

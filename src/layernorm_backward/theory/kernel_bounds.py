@@ -1,15 +1,17 @@
 """Bounds of the errors of our kernels: how each sums, finds mean and variance, and rounds what it saves.
 
-numba_fused sums in the lanes of a cache line, whose number the storage dtype gives.
+numba_fused sums in the lanes of a cache line, the CUDA kernels in the threads of a team; how many these are,
+the storage dtype says too.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from layernorm_backward import oracle
 from layernorm_backward.dtypes import sum_dtype, unit_roundoff
+from layernorm_backward.kernels import cuda_fused, cuda_separate
 from layernorm_backward.problem import Problem
 from layernorm_backward.sums import lanes_depth, pairwise_depth
 from layernorm_backward.theory import mean_bounds
@@ -22,20 +24,35 @@ BLOCK = 16  # lines that it adds one after the other
 
 
 class Model(NamedTuple):
-    """What a bound needs to know of a kernel: its sums, mean and variance, and whether it rounds x_hat."""
+    """What a bound needs to know of a kernel: the depth of its sums over D elements of so many bytes, its
+    mean and variance, whether it rounds x_hat to 16 bits, and whether it works in float64 throughout.
+    """
 
-    sums: Literal["float64", "pairwise", "lanes"]
+    depth: Callable[[int, int], int]
     statistics: Callable[[Rows, int, float], Statistics]
-    rounds_x_hat: bool
+    rounds_x_hat: bool = False
+    in_float64: bool = False
+
+
+def pairwise(hidden: int, itemsize: int) -> int:
+    """The depth of NumPy's sums."""
+    return pairwise_depth(hidden)
+
+
+def lines(hidden: int, itemsize: int) -> int:
+    """The depth of numba_fused's sums."""
+    return lanes_depth(hidden, LINE // itemsize, BLOCK)
 
 
 MODELS = {
-    "reference": Model("float64", mean_bounds.two_pass, rounds_x_hat=False),
-    "compact": Model("pairwise", mean_bounds.two_pass, rounds_x_hat=True),
-    "overcached": Model("pairwise", mean_bounds.two_pass, rounds_x_hat=True),
-    "recentred": Model("pairwise", mean_bounds.recentred, rounds_x_hat=False),
-    "numpy_blocked": Model("pairwise", mean_bounds.recentred, rounds_x_hat=False),
-    "numba_fused": Model("lanes", mean_bounds.algebraic, rounds_x_hat=False),
+    "reference": Model(pairwise, mean_bounds.two_pass, in_float64=True),
+    "compact": Model(pairwise, mean_bounds.two_pass, rounds_x_hat=True),
+    "overcached": Model(pairwise, mean_bounds.two_pass, rounds_x_hat=True),
+    "recentred": Model(pairwise, mean_bounds.recentred),
+    "numpy_blocked": Model(pairwise, mean_bounds.recentred),
+    "numba_fused": Model(lines, mean_bounds.algebraic),
+    "cuda_fused": Model(cuda_fused.depth, mean_bounds.algebraic_from_first),
+    "cuda_separate": Model(cuda_separate.depth, mean_bounds.two_pass),
 }
 
 
@@ -50,17 +67,11 @@ def for_model(model: Model, problem: Problem, moments: oracle.Moments, eps: floa
     """Bounds of any kernel of this model; moments are the exact ones of x (rows, D), no row constant."""
     dtype, (rows, hidden) = problem.x.dtype, problem.x.shape
     rounding = Rounding(
-        sum_u=unit_roundoff(np.float64 if model.sums == "float64" else sum_dtype(dtype)),
+        sum_u=unit_roundoff(np.float64 if model.in_float64 else sum_dtype(dtype)),
         result_u=unit_roundoff(dtype),
-        depth=_depth(model, hidden, dtype.itemsize),
+        depth=model.depth(hidden, dtype.itemsize),
         row_depth=rows,
         rounds_x_hat=model.rounds_x_hat and dtype.itemsize == 2,
     )
     statistics = model.statistics(rows_of(moments), rounding.depth, rounding.sum_u)
     return bounds(moments, *problem.values()[1:], eps, statistics, rounding)
-
-
-def _depth(model: Model, hidden: int, itemsize: int) -> int:
-    if model.sums == "lanes":
-        return lanes_depth(hidden, LINE // itemsize, BLOCK)
-    return pairwise_depth(hidden)

@@ -75,11 +75,16 @@ def recentred_sums(rows: Rows, depth: int, u: float, t: Floats | None = None) ->
     return Statistics(drift, variance, 3, t, sums(rows, t))
 
 
-def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
-    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved."""
-    forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT))
+def algebraic(rows: Rows, depth: int, u: float, t: Floats | None = None) -> Statistics:
+    """`recentred_sums` about a shift at most t off (SHIFT by default); backward about the saved mean."""
+    forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT) if t is None else t)
     saved = u * rows.mu + forward.drift
     return forward._replace(stray=2 * (depth + 3) * saved)
+
+
+def algebraic_from_first(rows: Rows, depth: int, u: float) -> Statistics:
+    """`algebraic` about x_1 + mean(x - x_1)."""
+    return algebraic(rows, depth, u, about_first(rows, depth, u))
 
 
 def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:

@@ -21,7 +21,7 @@ import numpy as np
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import sum_dtype, unit_roundoff
-from layernorm_backward.theory.kernel_bounds import Model, for_model
+from layernorm_backward.theory.kernel_bounds import Model, for_model, pairwise
 from layernorm_backward.theory.mean_bounds import STATISTICS
 from layernorm_backward.tolerances.setting import Errors, Setting, norm, sizes
 
@@ -62,7 +62,7 @@ def one_line(strict: bool) -> Rule:
 
 def full_bound(strict: bool) -> Rule:
     """The bound of `kernel_bounds` for sums in NumPy's order; a plain kernel's variance may be Chan's."""
-    model = Model("pairwise", STATISTICS["recentred" if strict else "chan"], rounds_x_hat=not strict)
+    model = Model(pairwise, STATISTICS["recentred" if strict else "chan"], rounds_x_hat=not strict)
 
     def allowed(at: Setting) -> Gradients:
         found = for_model(model, at.problem, at.moments, at.eps)

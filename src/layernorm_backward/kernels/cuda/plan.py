@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from layernorm_backward.sums import tree_depth
+
 CHUNK = 16  # bytes
 GATE = 8  # bytes
 STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay
@@ -149,6 +151,20 @@ def phases(hidden: int, itemsize: int) -> int:
     """How many positions modulo 16 bytes the beginnings of rows have."""
     lanes = CHUNK // itemsize
     return lanes // int(np.gcd(lanes, hidden))
+
+
+def depth(hidden: int, itemsize: int) -> int | None:
+    """The most additions between an element and the sum of its row, however rows lie: those of its thread,
+    then those of the team's threads in pairs. For a device with rings; None where no map takes rows as long.
+    """
+    found = []
+    for needed in (chunks(hidden, itemsize, lie) for lie in (ALIKE, RAGGED)):
+        one = next((one for one in MAPS[itemsize] if one.most >= needed), None)
+        if one is None:
+            return None
+        threads = one.team * one.cluster
+        found.append(min(-(-needed // threads) * (CHUNK // itemsize), hidden) - 1 + tree_depth(threads))
+    return max(found)
 
 
 def choose(rows: int, hidden: int, itemsize: int, lie: int, arrays: int, device: Hardware) -> Plan | None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward.paper.predicates.cells import geometric_mean, reached, short
+from layernorm_backward.paper.predicates.forms import ratio, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     count,
@@ -158,6 +159,15 @@ def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance
         over(cells, "kernel", "dtype", "kappa", "hidden"),
         f"the largest is {said(worst <= tolerance, 'at most', 'above')} {number(tolerance)} u",
     )
+
+
+def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """No error exceeds its first-order bound by more than the factor `tolerance`."""
+    cells = backward_error_gpu.dropna(subset=["error_u_max", "bound_u"])
+    if cells.empty:
+        return _nothing(backward_error_gpu, "errors that have a bound")
+    condition = over(cells, "kernel", "dtype", "kappa", "hidden")
+    return within_bounds(ratio(cells, "error_u_max", "bound_u"), condition, tolerance)
 
 
 def _nothing(table: pd.DataFrame, what: str) -> Judgement:
