@@ -37,6 +37,7 @@ class Case(NamedTuple):
     late: bool = True
     sums: bool = False
     mean: float = 3.0
+    outliers: float = 0.0  # what is added to the first 32 elements of every second row
     nan_row: int | None = None
 
 
@@ -48,6 +49,7 @@ CLEAN = {
         Case(LANES, 21, 61, *SINGLE, RAGGED),
         Case(LANES, 1, 100, *MIXED, APART),
         Case(WARP, 3, 200, *MIXED),
+        Case(WARP, 19, 256, *SINGLE, passes="forward", outliers=1e4),
         Case(WARP, 40, 101, *DOUBLE, RAGGED),
         Case(BLOCK, 5, 129, *DOUBLE, APART),
         Case(BLOCK, 9, 501, *HALF, RAGGED),
@@ -56,16 +58,18 @@ CLEAN = {
         Case(RING, 40, 256, *SINGLE),
         Case(RING, 40, 501, *MIXED, RAGGED),
         Case(RING, 2, 129, *DOUBLE, APART),
+        Case(RING, 40, 500, *SINGLE, passes="forward", outliers=1e4),
         Case(RING, 1, 8, *HALF, RAGGED),
     ),
     "cluster": (
         Case(PAIR, 30, 1024, *MIXED),
-        Case(PAIR, 30, 501, *SINGLE, RAGGED),
+        Case(PAIR, 30, 501, *SINGLE, RAGGED, outliers=1e4),
         Case(FOUR, 30, 333, *HALF, APART),
         Case(FOUR, 1, 3, *DOUBLE),
     ),
     "wide": (
         Case(WIDE, 3, 4101, *DOUBLE, RAGGED),
+        Case(WIDE, 3, 4101, *SINGLE, passes="forward", outliers=1e4),
         Case(WARP, 300, 21, *MIXED, RAGGED, "backward", sums=True),
     ),
 }

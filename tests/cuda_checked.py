@@ -70,6 +70,7 @@ def drawn(case: Case, checker: str) -> Data:
     rng = np.random.default_rng([case.rows, case.hidden])
     shape, nan = (case.rows, case.hidden), np.full((case.rows, case.hidden), np.nan)
     wide = (case.mean + rng.standard_normal(shape), 1 + rng.standard_normal(shape), nan, nan)
+    wide[0][::2, :32] += case.outliers
     if case.nan_row is not None:
         wide[0][case.nan_row] = np.nan
     x, dy, y, dx = (
@@ -149,7 +150,7 @@ def wrong_far(case: Case, checker: emulation.Checker, sources: Path) -> list[str
 def launch_far(case: Case, machine: Machine, kernel: str, arrays: tuple[Any, ...]) -> None:
     """Launch with as many blocks as rows."""
     itemsize = dtype_of(case.dtype).itemsize
-    how = plan.fit(case.chosen, 2, case.hidden, itemsize, 2, machine.hardware)
+    how = plan.fit("backward", case.chosen, 2, case.hidden, itemsize, machine.hardware)
     types = (CPP_TYPES[case.dtype], CPP_TYPES[case.gamma_dtype], case.chosen.text)
     size = (np.int64(case.rows), np.int32(case.hidden), np.int32(how.stages), np.int32(how.slot))
     launch = Launch(case.rows, case.chosen.threads, dynamic_bytes=how.dynamic_bytes)

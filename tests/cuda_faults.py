@@ -44,18 +44,26 @@ _TEAM = (
     Fault(
         "the sums of a team are read without a barrier",
         "team.cuh",
-        "            block_barrier();\n",
+        "        block_barrier();\n",
         "",
         FORWARD_RING,
         RACE,
         "thread",
     ),
-    Fault("one set of sums for all", "team.cuh", "turn ^= 1;", "turn = 0;", FORWARD_RING, RACE, "thread"),
+    Fault(
+        "the sums of a row go where those of the row before are read",
+        "team.cuh",
+        "put(parts[turn * warps",
+        "put(parts[(turn ^ 1) * warps",
+        FORWARD_RING,
+        RACE,
+        "thread",
+    ),
     Fault(
         "a barrier in each of two branches",
         "team.cuh",
-        "put(set[thread_index() / WARP], values);\n            block_barrier();",
-        "put(set[thread_index() / WARP], values), block_barrier();\n            else block_barrier();",
+        "        block_barrier();\n",
+        "        if (thread_index() % WARP == 0) block_barrier();\n        else block_barrier();\n",
         FORWARD_RING,
         "EmulationError.*at a barrier in different places",
     ),
@@ -70,8 +78,8 @@ _TEAM = (
     Fault(
         "a shuffle in place of a barrier",
         "team.cuh",
-        "            block_barrier();\n",
-        "            shuffle_xor(0, 1);\n",
+        "        block_barrier();\n",
+        "        shuffle_xor(0, 1);\n",
         FORWARD_RING,
         RACE,
         "thread",
@@ -82,7 +90,7 @@ _TEAM = (
         "values[i] += shuffle_xor(values[i], mask);",
         "if (values[i] != 0) values[i] += shuffle_xor(values[i], mask);",
         Case(WARP, 5, 40, passes="forward"),
-        "EmulationError.*wait for ever",
+        "EmulationError.*at a shuffle in different places",
     ),
 )
 
@@ -90,10 +98,39 @@ _CLUSTER = (
     Fault(
         "the sums of a cluster are read without its barrier",
         "team.cuh",
-        "        cluster_barrier();\n",
-        "",
+        "            cluster_wait();\n            add_blocks",
+        "            add_blocks",
+        FORWARD_PAIR,
+        "EmulationError.*arrives twice at a cluster's barrier",
+    ),
+    Fault(
+        "a block arrives at its cluster's barrier before it has added up",
+        "team.cuh",
+        """            if (thread_index() < WARP) {
+                A values[N];
+                add_parts(turn, values);
+                if (thread_index() == 0) put(blocks[turn], values);
+            }
+            cluster_arrive();
+""",
+        """            cluster_arrive();
+            if (thread_index() < WARP) {
+                A values[N];
+                add_parts(turn, values);
+                if (thread_index() == 0) put(blocks[turn], values);
+            }
+""",
         FORWARD_PAIR._replace(order="random"),
-        "wrong: y",
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "a cluster's barrier is waited for by one thread of each warp",
+        "team.cuh",
+        "            cluster_wait();\n            add_blocks",
+        "            if (thread_index() % WARP == 0) cluster_wait();\n            add_blocks",
+        FORWARD_PAIR,
+        "EmulationError.*arrives twice at a cluster's barrier",
     ),
     Fault(
         "a block ends while another reads its sums",
@@ -183,24 +220,20 @@ _RING = (
     ),
     Fault(
         "every thread asks for a row",
-        "forward.cuh",
-        "if (thread_index() == 0 && i != begin && ahead < rows)",
-        "if (i != begin && ahead < rows)",
+        "ring.cuh",
+        "if (used && thread_index() == 0 && ahead < rows)",
+        "if (used && ahead < rows)",
         FORWARD_RING,
         "EmulationError.*a gate is used again before its phase has ended",
     ),
     Fault(
         "a stage is filled again before the barrier",
         "backward.cuh",
-        """        meeting.add(sums);
-        share.compute_anew();
-        const int64 ahead = i + (stages - 1) * stride;
-        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+        """        meeting.template meet<3>();
+        ring.refill(i, stride, rows, before.x != nullptr);
 """,
-        """        const int64 ahead = i + (stages - 1) * stride;
-        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
-        meeting.add(sums);
-        share.compute_anew();
+        """        ring.refill(i, stride, rows, before.x != nullptr);
+        meeting.template meet<3>();
 """,
         BACKWARD_RING,
         RACE,
@@ -208,21 +241,21 @@ _RING = (
     ),
     Fault(
         "the stage that is being read is filled again",
-        "backward.cuh",
+        "ring.cuh",
         """        const int64 ahead = i + (stages - 1) * stride;
-        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
+        if (used && thread_index() == 0 && ahead < rows) fill(stage ? stage - 1 : stages - 1, ahead);
 """,
         """        const int64 ahead = i + stages * stride;
-        if (thread_index() == 0 && ahead < rows) ring.fill(ring.stage, ahead);
+        if (thread_index() == 0 && ahead < rows) fill(stage, ahead);
 """,
         BACKWARD_RING._replace(order="reverse", late=False),
         "wrong: dx",
     ),
     Fault(
         "rows are asked for that are not there",
-        "forward.cuh",
-        "i != begin && ahead < rows) ring",
-        "i != begin) ring",
+        "ring.cuh",
+        "if (used && thread_index() == 0 && ahead < rows)",
+        "if (used && thread_index() == 0)",
         FORWARD_RING,
         "EmulationError.*has ended before its bulk copies",
     ),
@@ -344,16 +377,16 @@ _ROWS = (
     Fault(
         "a thread takes a column of its neighbour's, too",
         "row.cuh",
-        "begin + c * M::team + lane",
-        "begin + c * (M::team - 1) + lane",
+        "const int at = column + c * step;",
+        "const int at = column + c * (step - LANES<T>);",
         Case(BLOCK, 5, 500, passes="backward"),
         "wrong: dx",
     ),
     Fault(
         "the last rows are left out",
         "forward.cuh",
-        "begin < rows; begin += stride",
-        "begin + stride <= rows; begin += stride",
+        "    for (; round.any(); round.advance()) {",
+        "    for (; round.all(); round.advance()) {",
         FORWARD_LANES,
         "wrong: y",
     ),
@@ -395,8 +428,8 @@ _ROWS = (
     Fault(
         "the last partial sums are left out",
         "columns.cuh",
-        "i < count; i += DOWN",
-        "i + DOWN <= count; i += DOWN",
+        "row < count && column < width",
+        "row + ROWS <= count && column < width",
         SUMS,
         "wrong: dgamma",
     ),
@@ -428,11 +461,19 @@ _FORMULAS = (
         "wrong: dx",
     ),
     Fault(
-        "one pass over x for mean and variance",
+        "a row whose mean is far from its first elements' is not gone over again",
         "formulas.cuh",
-        "centre = first + delta;\n        rest = sizeof(T) == 2 ? A(0) : delta - (centre - first);",
-        "centre = rest = 0;",
-        Case(WARP, 9, 200, passes="forward", mean=1e4),
+        "return delta * delta > var;",
+        "return false;",
+        Case(WIDE, 3, 4101, passes="forward", outliers=1e4),
+        "wrong: y",
+    ),
+    Fault(
+        "a row is gone over again about the same number",
+        "forward.cuh",
+        "centre += Statistics<A>(sums, part).delta;",
+        "",
+        Case(RING, 40, 500, passes="forward", outliers=1e4),
         "wrong: y",
     ),
     Fault(

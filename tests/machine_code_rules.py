@@ -22,21 +22,18 @@ DEVICES = {
 # that are APART need all that RAGGED ones do.
 PAIRS = (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64"), ("float16", "float16"))
 COMPILED = {
-    "sm_90": (PAIRS, (plan.ALIKE, plan.RAGGED, plan.APART)),
-    "sm_80": (PAIRS[:3], (plan.ALIKE, plan.APART)),
+    "sm_90": (PAIRS, (plan.FULL, plan.ALIKE, plan.RAGGED, plan.APART)),
+    "sm_80": (PAIRS[:3], (plan.FULL, plan.APART)),
 }
-READ = {"forward": 1, "backward": 2}  # arrays, by kernel
-SWEEPS = {"forward": 3, "backward": 2}  # over a row that is on the chip
-HIDDEN = sorted({2**power + more for power in range(6, 17) for more in (-1, 0, 1)})
+SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once more where the mean is far
+HIDDEN = sorted({2**power + more for power in range(2, 17) for more in (-1, 0, 1)})
+HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
 ROWS = 65536
 
-# A thread of this map has gamma, dgamma and dbeta of ten elements in 60 of its 128 registers, and ragged rows
-# need the rest. Only float64 rows of about 65536 elements that begin inside a chunk go that way.
-LAST = Map(512, 1, 16, 512, 5, 1, ring=True)
-SPILLED_BYTES = {
-    ("sm_90", "backward", "float64", LAST._replace(lie=plan.RAGGED)): 8,
-    ("sm_90", "backward", "float64", LAST._replace(lie=plan.APART)): 24,
-}
+# Full rows of 4 elements in float64, and of 64 in float16, one register or two of whose 128 lie on the stack.
+SHORT = Map(256, 2, 1, 2, 1, 4, ring=False, lie=plan.FULL)
+SPILLED_BYTES = {(arch, "forward", "float64", SHORT): 8 for arch in DEVICES}
+SPILLED_BYTES["sm_90", "backward", "float16", SHORT._replace(team=8)] = 8
 
 
 class Batch(NamedTuple):
@@ -51,7 +48,7 @@ class Batch(NamedTuple):
     @property
     def maps(self) -> list[Map]:
         """Those that the device has, of the dtype of x."""
-        here = (plan._on(DEVICES[self.arch], one) for one in plan.MAPS[self.itemsize])
+        here = (plan._on(DEVICES[self.arch], one) for one in plan.MAPS[self.kernel][self.itemsize])
         return [one._replace(lie=self.lie) for one in here if one]
 
     @property
@@ -67,7 +64,7 @@ Codes = dict[Map, MachineCode]
 BATCHES = [
     Batch(arch, kernel, *pair, lie)
     for arch, (pairs, lies) in COMPILED.items()
-    for kernel in READ
+    for kernel in plan.MAPS
     for pair in pairs
     for lie in lies
 ]
@@ -90,10 +87,15 @@ def registers_suffice(code: MachineCode, blocks: int) -> bool:
     return -(-code.registers // GRANULE) * GRANULE * code.threads * blocks <= REGISTERS
 
 
+def copies(one: Map) -> int:
+    """Of the code for a round of rows in registers: where each team has all of its rows, and where not."""
+    return 1 if one.ring or one.rows == 1 else 2
+
+
 def beside(batch: Batch, one: Map) -> int:
-    """Loads of anything but chunks of rows: of vectors, and of a row its statistics, or its first element."""
+    """Loads of anything but chunks of rows: of vectors, and of a row its statistics, or a sample."""
     vectors, numbers = {"forward": (2, 1), "backward": (1, 2)}[batch.kernel]
-    rows = 2 if one.ring else one.rows  # with a ring the first, and one ahead
+    rows = 2 if one.ring else copies(one) * one.rows  # with a ring the first, and one ahead
     return vectors * one.chunks * (CHUNK // batch.itemsize) + numbers * rows
 
 
@@ -117,11 +119,13 @@ def registers_suffice_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[obj
 
 
 def shared_memory_suffices_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[object]:
-    device, read = DEVICES[batch.arch], READ[batch.kernel]
-    lying = [hidden for hidden in HIDDEN if plan.lie(hidden, batch.itemsize, 0) <= batch.lie]
-    plans = [plan.choose(ROWS, hidden, batch.itemsize, batch.lie, read, device) for hidden in lying]
-    assert any(plans)
-    for how in filter(None, plans):
+    device = DEVICES[batch.arch]
+    lie = max(batch.lie, plan.ALIKE)
+    lying = [hidden for hidden in HIDDEN if plan.lie(hidden, batch.itemsize, 0) <= lie]
+    plans = [plan.choose(batch.kernel, ROWS, hidden, batch.itemsize, lie, device) for hidden in lying]
+    plans = [how for how in plans if how and how.map.lie == batch.lie]
+    assert plans
+    for how in plans:
         block = codes[how.map].shared_bytes + how.dynamic_bytes + inspection.RESERVED
         if how.map.blocks * block > device.shared_bytes:  # which is also the most that one block may have
             yield how, block
@@ -129,19 +133,19 @@ def shared_memory_suffices_for_the_blocks(batch: Batch, codes: Codes) -> Iterato
 
 def rows_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
     """Those kept in registers are read so, those in a ring by bulk copies; results are written so."""
-    read = READ[batch.kernel]
+    read = plan.READ[batch.kernel]
     for one, code in codes.items():
-        chunks = one.rows * one.chunks
+        chunks = copies(one) * one.rows * one.chunks
         loads = 0 if one.ring else read * chunks
         found = [code.count(opcode) for opcode in ("LDG.E.EF.128", "STG.E.EF.128")]
         if found != [loads, chunks] or (
-            batch.lie == plan.ALIKE and code.count("LDG") != loads + beside(batch, one)
+            batch.lie <= plan.ALIKE and code.count("LDG") != loads + beside(batch, one)
         ):
             yield one, code.opcodes
 
 
 def rings_are_read_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
-    read = READ[batch.kernel]
+    read = plan.READ[batch.kernel]
     for one, code in codes.items():
         copies, loads = (read, read * one.chunks * SWEEPS[batch.kernel]) if one.ring else (0, 0)
         if code.count("UBLKCP") < copies or code.count("LDS.128") < loads:

@@ -102,7 +102,11 @@ def other_programs() -> dict[Program, tuple[int, int]]:
     sums = [("float", "bf16"), ("float", "float"), ("float", "f16"), ("double", "double")]
     wide = ("forward_wide", "project_wide", "differentiate_wide")
     streams = [("float", triad, streamed) for triad in ("true", "false") for streamed in ("true", "false")]
-    programs = {Program("columns", "add_partials", (*pair, "ColumnMap")): (512, 2) for pair in sums}
+    programs = {
+        Program("columns", "add_partials", (*pair, "ColumnMap", rows)): (512, 2)
+        for pair in sums
+        for rows in ("1", "16")
+    }
     programs |= {Program("wide", kernel, (*pair, "WideMap")): (512, 2) for kernel in wide for pair in pairs}
     programs |= {Program("streams", "stream", (*one, "StreamMap")): (256, 4) for one in streams}
     programs |= {

@@ -13,7 +13,9 @@ MOST_DYNAMIC = 227 << 10  # bytes that one block may have
 ONE_PASS = 65536  # the longest rows that are to be read once
 SIZES = sorted({size + more for size in (2**k for k in range(17)) for more in (-1, 0, 1)} - {0, 65537})
 LIES = (ALIKE, RAGGED, APART)
-each_size = pytest.mark.parametrize("itemsize", list(MAPS))
+SIZES_OF_ELEMENTS = (2, 4, 8)
+each_size = pytest.mark.parametrize("itemsize", SIZES_OF_ELEMENTS)
+each_direction = pytest.mark.parametrize("direction", list(MAPS))
 each_lie = pytest.mark.parametrize("lie", LIES)
 
 
@@ -24,11 +26,11 @@ def may_lie(hidden, itemsize, lie):
 
 @each_size
 @each_lie
-@pytest.mark.parametrize("arrays", [1, 2])
-def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, arrays):
+@each_direction
+def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         for rows in (1, 1000, 1 << 20):
-            how = plan.choose(rows, hidden, itemsize, lie, arrays, H200)
+            how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
             assert how.map.most >= plan.chunks(hidden, itemsize, lie)
             assert how.dynamic_bytes <= MOST_DYNAMIC
             assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= H200.shared_bytes
@@ -38,47 +40,49 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, arrays):
 
 @each_size
 @each_lie
-def test_every_team_meets_rows_of_one_phase_only(itemsize, lie):
+@each_direction
+def test_every_team_meets_rows_of_one_phase_only(itemsize, lie, direction):
     lanes = plan.CHUNK // itemsize
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         for rows in (1, 7, 100, 100_000):
-            how = plan.choose(rows, hidden, itemsize, lie, 2, H200)
+            how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
             teams = how.blocks // how.map.cluster * how.map.teams
             assert teams * hidden % lanes == 0
 
 
 @each_size
-def test_the_grid_is_resident_and_no_larger_than_the_rows_need(itemsize):
+@each_direction
+def test_the_grid_is_resident_and_no_larger_than_the_rows_need(itemsize, direction):
     for hidden in SIZES:
         lie = plan.lie(hidden, itemsize, 0)
-        many = plan.choose(1 << 20, hidden, itemsize, lie, 2, H200)
+        many = plan.choose(direction, 1 << 20, hidden, itemsize, lie, H200)
         assert many.blocks <= H200.multiprocessors * many.map.blocks
         assert many.blocks >= 0.95 * H200.multiprocessors * many.map.blocks - many.map.cluster
-        few = plan.choose(1, hidden, itemsize, lie, 2, H200)
+        few = plan.choose(direction, 1, hidden, itemsize, lie, H200)
         assert few.blocks <= many.map.cluster * (plan.CHUNK // itemsize)
 
 
 def test_longer_rows_are_read_again():
-    for itemsize in MAPS:
-        assert plan.choose(10, 4 * ONE_PASS, itemsize, ALIKE, 2, H200) is None
+    for itemsize in SIZES_OF_ELEMENTS:
+        assert plan.choose("backward", 10, 4 * ONE_PASS, itemsize, ALIKE, H200) is None
 
 
 def test_an_older_device_has_neither_clusters_nor_rings():
-    for itemsize in MAPS:
+    for itemsize in SIZES_OF_ELEMENTS:
         for hidden in SIZES:
-            how = plan.choose(1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), 2, A100)
+            how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), A100)
             assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
-        assert plan.choose(1000, 4096, itemsize, ALIKE, 2, A100)
+        assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, A100)
 
 
 def test_where_shared_memory_is_small_longer_teams_take_the_rows_or_they_are_read_again():
     small = H200._replace(shared_bytes=100 << 10)
-    for itemsize in MAPS:
+    for itemsize in SIZES_OF_ELEMENTS:
         for hidden in SIZES:
-            how = plan.choose(1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), 2, small)
+            how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), small)
             if how:
                 assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= small.shared_bytes
-        assert plan.choose(1000, 4096, itemsize, ALIKE, 2, small)
+        assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, small)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +101,16 @@ def test_how_rows_lie(hidden, itemsize, addresses, lie):
     assert plan.lie(hidden, itemsize, *addresses) == lie
 
 
+def test_rows_that_fill_their_map_need_no_look_at_where_they_end():
+    full = plan.choose("backward", 1000, 1024, 4, ALIKE, H200)
+    assert full.map.lie == plan.FULL
+    assert full.map.most * plan.CHUNK == 1024 * 4
+    assert plan.choose("backward", 1000, 1020, 4, ALIKE, H200).map == full.map._replace(lie=ALIKE)
+    assert plan.choose("backward", 1000, 1024, 4, RAGGED, H200).map.lie == RAGGED
+
+
 def test_phases_are_the_beginnings_that_rows_have():
-    for itemsize in MAPS:
+    for itemsize in SIZES_OF_ELEMENTS:
         lanes = plan.CHUNK // itemsize
         for hidden in range(1, 40):
             assert plan.phases(hidden, itemsize) == len({row * hidden % lanes for row in range(lanes)})
@@ -108,14 +120,14 @@ def test_phases_are_the_beginnings_that_rows_have():
 def test_a_map_that_cannot_hold_the_rows_is_refused():
     small = Map(threads=64, blocks=1, cluster=1, team=64, chunks=2, rows=1, ring=True)
     with pytest.raises(ValueError, match="holds 128 chunks of a row, D = 1024 has 256"):
-        plan.fit(small, 10, 1024, 4, 2, H200)
+        plan.fit("backward", small, 10, 1024, 4, H200)
     crowded = small._replace(chunks=1024, blocks=2)
-    with pytest.raises(ValueError, match="shared memory holds 0 rows of D = 65536; needed: 2"):
-        plan.fit(crowded, 10, 65536, 8, 2, H200)
+    with pytest.raises(ValueError, match="shared memory holds 0 rows of D = 65536; needed: 3"):
+        plan.fit("backward", crowded, 10, 65536, 8, H200)
 
 
 def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
-    for maps in MAPS.values():
+    for maps in (maps for sizes in MAPS.values() for maps in sizes.values()):
         assert [one.most for one in maps] == sorted(one.most for one in maps)
         for one in maps:
             assert one.threads % one.team == 0

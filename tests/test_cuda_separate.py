@@ -301,7 +301,7 @@ def test_constants_are_those_of_the_sources():
         name: tuple(map(int, sizes)) for name, *sizes in re.findall(r"(\w+) = Map<(\d+), \d, 1, (\d+)", text)
     }
     threads = cuda_separate.THREADS
-    assert maps == {"WarpMap": (threads, threads // cuda_separate.WARPS), "BlockMap": (threads, threads)}
+    assert maps == {"WarpMap": (threads, cuda_separate.WARP), "BlockMap": (threads, threads)}
 
 
 def test_the_steps_move_seven_times_the_fewest_bytes():

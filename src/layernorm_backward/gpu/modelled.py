@@ -4,18 +4,17 @@ from typing import Any
 
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.plan import Hardware
+from layernorm_backward.kernels.cuda.plan import Direction, Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
 
 ONCE = {"forward": 2, "backward": 3}  # accesses of an element where rows stay on the chip
-AGAIN = {"forward": 4, "backward": 5}  # where they are read again
-READ = {"forward": 1, "backward": 2}  # arrays
+AGAIN = {"forward": 3, "backward": 5}  # where they are read again
 VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
 STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels write and read
 
 
 def columns(
-    name: str, direction: str, dtype: str, rows: int, hidden: int, device: Hardware
+    name: str, direction: Direction, dtype: str, rows: int, hidden: int, device: Hardware
 ) -> dict[str, Any]:
     """accesses_per_element and modelled_bytes of cuda_fused and cuda_separate; nothing for others."""
     if name == "cuda_fused":
@@ -27,9 +26,9 @@ def columns(
     return dict(zip(("accesses_per_element", "modelled_bytes"), map(float, found), strict=True))
 
 
-def _fused(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
+def _fused(direction: Direction, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
     size = dtype_of(dtype).itemsize
-    how = plan.choose(rows, hidden, size, plan.lie(hidden, size, 0), READ[direction], device)
+    how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), device)
     accesses = (ONCE if how else AGAIN)[direction]
     partials = how.partials if how and direction == "backward" else 0
     small = 2 * rows * _wide(dtype) + VECTORS[direction] * hidden * size

@@ -105,6 +105,7 @@ def version(kernel: Kernel) -> str:
     return ", ".join(f"{name} {metadata.version(_distribution(name))}" for name in installed)
 
 
+@cache
 def _distribution(name: str) -> str:
     """The distribution that an import name comes from: "cupy" is in "cupy-cuda13x", say."""
     return metadata.packages_distributions().get(name, [name])[0]

@@ -59,11 +59,11 @@ def forward(
     if rows:
         given, vectors = arrays.to_plain(x), [arrays.to_plain(vector) for vector in (gamma, beta)]
         result = y if arrays.plain(y) else arrays.empty(y.shape, y.dtype)
-        how = _plan(machine, rows, hidden, x.dtype, (given, result), 1, chosen)
-        numbers = (given, *vectors, wide.type(eps), result, mean, rstd, *sizes(rows, hidden))
         types = (cpp(x.dtype), cpp(gamma.dtype))
+        how = _plan(machine, "forward", types, rows, hidden, x.dtype, (given, result), chosen)
+        numbers = (given, *vectors, wide.type(eps), result, mean, rstd, *sizes(rows, hidden))
         if how:
-            _over_rows(machine, Program("forward", "forward", (*types, how.map.text)), how, numbers)
+            _over_rows(machine, _program("forward", types, how), how, numbers)
         else:
             program = Program("wide", "forward_wide", (*types, "WideMap"))
             machine.launch(program, Launch(_wide_blocks(machine, rows), WIDE_THREADS), numbers)
@@ -115,13 +115,12 @@ def _gradients(
     """Writes dx; returns the partial sums (parts, 2, D) of dgamma and dbeta."""
     dy, x, mean, _, gamma = inputs
     hidden = x.shape[-1]
-    how = _plan(machine, rows, hidden, x.dtype, (dx, x, dy), 2, chosen)
     types = (cpp(x.dtype), cpp(gamma.dtype))
+    how = _plan(machine, "backward", types, rows, hidden, x.dtype, (dx, x, dy), chosen)
     size = sizes(rows, hidden)
     if how:
         partials = machine.arrays.empty((how.partials, 2, hidden), mean.dtype)
-        centred = () if recentre else ("false",)
-        program = Program("backward", "backward", (*types, how.map.text, *centred))
+        program = _program("backward", types, how, () if recentre else ("false",))
         _over_rows(machine, program, how, (*inputs, dx, partials, *size))
         return partials
     blocks = _wide_blocks(machine, rows)
@@ -139,23 +138,36 @@ def _gradients(
 
 def _plan(
     machine: Machine,
+    direction: plan.Direction,
+    types: tuple[str, str],
     rows: int,
     hidden: int,
     dtype: np.dtype,
     placed: tuple[Any, ...],
-    read: int,
     chosen: plan.Map | None,
 ) -> Plan | None:
-    """The plan for rows of arrays of one dtype, `read` of which are read; by the map `chosen`, if any."""
+    """The plan of a pass over rows of arrays of one dtype; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
     if chosen:
-        return plan.fit(chosen._replace(lie=lie), rows, hidden, dtype.itemsize, read, machine.hardware)
-    return plan.choose(rows, hidden, dtype.itemsize, lie, read, machine.hardware)
+        one = chosen._replace(lie=lie)
+        how = plan.fit(direction, one, rows, hidden, dtype.itemsize, machine.hardware)
+    else:
+        how = plan.choose(direction, rows, hidden, dtype.itemsize, lie, machine.hardware)
+    if how is None or how.map.cluster == 1:
+        return how
+    return plan.resident(how, machine.clusters(_program(direction, types, how), _launch(how)))
+
+
+def _program(direction: str, types: tuple[str, str], how: Plan, more: tuple[str, ...] = ()) -> Program:
+    return Program(direction, direction, (*types, how.map.text, *more))
+
+
+def _launch(how: Plan) -> Launch:
+    return Launch(how.blocks, how.map.threads, how.map.cluster, how.dynamic_bytes)
 
 
 def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[Any, ...]) -> None:
-    launch = Launch(how.blocks, how.map.threads, how.map.cluster, how.dynamic_bytes)
-    machine.launch(program, launch, (*arguments, np.int32(how.stages), np.int32(how.slot)))
+    machine.launch(program, _launch(how), (*arguments, np.int32(how.stages), np.int32(how.slot)))
 
 
 def _wide_blocks(machine: Machine, rows: int) -> int:

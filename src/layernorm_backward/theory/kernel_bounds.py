@@ -51,7 +51,7 @@ MODELS = {
     "recentred": Model(pairwise, mean_bounds.recentred),
     "numpy_blocked": Model(pairwise, mean_bounds.recentred),
     "numba_fused": Model(lines, mean_bounds.algebraic),
-    "cuda_fused": Model(cuda_fused.depth, mean_bounds.algebraic_from_first),
+    "cuda_fused": Model(cuda_fused.depth, mean_bounds.algebraic),
     "cuda_separate": Model(cuda_separate.depth, mean_bounds.two_pass),
 }
 

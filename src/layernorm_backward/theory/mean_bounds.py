@@ -27,7 +27,7 @@ from layernorm_backward.theory import variance_bounds
 from layernorm_backward.theory.reach import REACH, Rows, sums
 
 U64 = unit_roundoff(np.float64)
-SHIFT = 1.01  # standard deviations: further off, numba_fused sweeps a row again; 1, and what rounding adds
+SHIFT = 1.01  # standard deviations: further off, a row is swept again; 1, and what rounding adds
 
 
 class Statistics(NamedTuple):
@@ -75,16 +75,11 @@ def recentred_sums(rows: Rows, depth: int, u: float, t: Floats | None = None) ->
     return Statistics(drift, variance, 3, t, sums(rows, t))
 
 
-def algebraic(rows: Rows, depth: int, u: float, t: Floats | None = None) -> Statistics:
-    """`recentred_sums` about a shift at most t off (SHIFT by default); backward about the saved mean."""
-    forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT) if t is None else t)
+def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
+    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved."""
+    forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT))
     saved = u * rows.mu + forward.drift
     return forward._replace(stray=2 * (depth + 3) * saved)
-
-
-def algebraic_from_first(rows: Rows, depth: int, u: float) -> Statistics:
-    """`algebraic` about x_1 + mean(x - x_1)."""
-    return algebraic(rows, depth, u, about_first(rows, depth, u))
 
 
 def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:

@@ -98,62 +98,72 @@ DEVICE void store_sums(const Share<T, M>& share, const sum_t<T> (&sums)[M::chunk
     }
 }
 
-// Rows in registers: a team loads M::rows rows, then works on them.
-template <bool CENTRED, class T, class M>
-DEVICE void walk_registers(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
-                           const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
+// One round of rows in registers; WHOLE where every team has M::rows of them.
+template <bool CENTRED, bool WHOLE, class T, class M>
+DEVICE void differentiate_round(const Rounds<M>& round, Share<T, M>& share, Columns<T, M>& columns,
+                                Meeting<sum_t<T>, M>& meeting, const Array<T>& dy, const Array<T>& x,
+                                const sum_t<T>* mean, const sum_t<T>* rstd, T* dx) {
     using A = sum_t<T>;
-    MEETING(A, M, meeting);
     const A part = A(1) / share.hidden;
-    const int64 teams = team_count<M>(), stride = teams * M::rows;
-    for (int64 first = 0; first < rows; first += stride) {
-        share.compute_anew();
-        Quad xs[M::rows][M::chunks], dys[M::rows][M::chunks];
-        A means[M::rows], rstds[M::rows], sums[3 * M::rows];
+    const auto has = [&](int r) { return WHOLE || round.has(r); };
+    share.compute_anew();
+    Quad xs[M::rows][M::chunks], dys[M::rows][M::chunks];
+    A means[M::rows], rstds[M::rows], sums[3 * M::rows];
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = first + r * teams + team_index<M>();
-            means[r] = i < rows ? mean[i] : A(0);
-            rstds[r] = i < rows ? rstd[i] : A(0);
-            sums[3 * r] = sums[3 * r + 1] = sums[3 * r + 2] = 0;
+    for (int r = 0; r < M::rows; ++r) {
+        means[r] = has(r) ? mean[round.row + r * round.teams] : A(0);
+        rstds[r] = has(r) ? rstd[round.row + r * round.teams] : A(0);
+        sums[3 * r] = sums[3 * r + 1] = sums[3 * r + 2] = 0;
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (span.empty() || i >= rows) continue;
-                xs[r][c] = load_chunk<M>(x, x.row(i), span);
-                dys[r][c] = load_chunk<M>(dy, dy.row(i), span);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty() || !has(r)) continue;
+            xs[r][c] = load_chunk<M>(x, x.begin + (round.at + r * round.step), span);
+            dys[r][c] = load_chunk<M>(dy, dy.begin + (round.at + r * round.step), span);
         }
+    }
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = first + r * teams + team_index<M>();
+    for (int r = 0; r < M::rows; ++r) {
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (span.empty() || i >= rows) continue;
-                columns.template project<CENTRED>(c, span, xs[r][c], dys[r][c], means[r], sums + 3 * r);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty() || !has(r)) continue;
+            columns.template project<CENTRED>(c, span, xs[r][c], dys[r][c], means[r], sums + 3 * r);
         }
-        meeting.add(sums);
-        share.compute_anew();
+    }
+    meeting.add(sums);
+    share.compute_anew();
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = first + r * teams + team_index<M>();
-            const Coefficients<A> row(means[r], rstds[r], sums + 3 * r, part);
+    for (int r = 0; r < M::rows; ++r) {
+        const Coefficients<A> row(means[r], rstds[r], sums + 3 * r, part);
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (span.empty() || i >= rows) continue;
-                columns.differentiate(c, span, xs[r][c], dys[r][c], row, dx + i * share.hidden);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty() || !has(r)) continue;
+            columns.differentiate(c, span, xs[r][c], dys[r][c], row, dx + (round.at + r * round.step));
         }
     }
 }
 
-// Rows in a ring of stages, from which each thread reads its chunks twice.
+// Rows in registers: a team loads M::rows rows, then works on them.
 template <bool CENTRED, class T, class M>
-DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
-                      const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows, int stages, int slot) {
+DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
+                                    const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
+    MEETING(sum_t<T>, M, meeting);
+    Rounds<M> round(rows, share.hidden);
+    for (; M::rows > 1 && round.all(); round.advance()) {
+        differentiate_round<CENTRED, true>(round, share, columns, meeting, dy, x, mean, rstd, dx);
+    }
+    for (; round.any(); round.advance()) {
+        differentiate_round<CENTRED, false>(round, share, columns, meeting, dy, x, mean, rstd, dx);
+    }
+}
+
+// Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
+// of a row, it works on the row before.
+template <bool CENTRED, class T, class M>
+DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
+                               const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
@@ -164,35 +174,49 @@ DEVICE void walk_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>&
     if (thread_index() == 0) {
         for (int s = 0; s < stages && first + s * stride < rows; ++s) ring.fill(s, first + s * stride);
     }
-    A next_mean = first < rows ? mean[first] : A(0), next_rstd = first < rows ? rstd[first] : A(0);
-    for (int64 i = first; i < rows; i += stride) {
-        const A its_mean = next_mean, its_rstd = next_rstd;
-        if (i + stride < rows) {
-            next_mean = mean[i + stride];
-            next_rstd = rstd[i + stride];
-        }
-        share.compute_anew();
-        ring.wait();
-        const T *xs = ring.local(0), *dys = ring.local(1);
+    struct Row {
+        const T *x, *dy;
+        A mean, rstd;
+    } row = {nullptr, nullptr, 0, 0}, before = row, next = row;
+    if (first < rows) next.mean = mean[first], next.rstd = rstd[first];
+    const int64 step = stride * share.hidden;
+    T* result = dx + first * share.hidden - step;  // of the row before
+    for (int64 i = first; first < rows; i += stride) {
+        const bool more = i < rows;
         A sums[3] = {0, 0, 0};
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (span.empty()) continue;
-            columns.template project<CENTRED>(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), its_mean, sums);
-        }
-        meeting.add(sums);
         share.compute_anew();
-        const int64 ahead = i + (stages - 1) * stride;
-        if (thread_index() == 0 && i != first && ahead < rows) ring.fill(ring.previous(), ahead);
-        const Coefficients<A> row(its_mean, its_rstd, sums, part);
+        if (more) {
+            row = next;
+            if (i + stride < rows) next.mean = mean[i + stride], next.rstd = rstd[i + stride];
+            ring.wait();
+            row.x = ring.local(0);
+            row.dy = ring.local(1);
 #pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (span.empty()) continue;
-            columns.differentiate(c, span, local_chunk<M>(xs, span), local_chunk<M>(dys, span), row,
-                                  dx + i * share.hidden);
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty()) continue;
+                columns.template project<CENTRED>(c, span, local_chunk<M>(row.x, span),
+                                                  local_chunk<M>(row.dy, span), row.mean, sums);
+            }
+            meeting.give(sums);
         }
+        if (before.x) {
+            share.compute_anew();
+            meeting.take(sums);
+            const Coefficients<A> its(before.mean, before.rstd, sums, part);
+#pragma unroll
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty()) continue;
+                columns.differentiate(c, span, local_chunk<M>(before.x, span), local_chunk<M>(before.dy, span), its,
+                                      result);
+            }
+        }
+        if (!more) break;
+        meeting.template meet<3>();
+        ring.refill(i, stride, rows, before.x != nullptr);
+        before = row;
+        result += step;
         ring.advance();
     }
 }
@@ -207,9 +231,9 @@ KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>
     Columns<T, M> columns(share, gamma);
     const Array<T> dys(dy, rows, hidden), xs(x, rows, hidden);
     if constexpr (M::ring) {
-        walk_ring<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
+        differentiate_ring<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
     } else {
-        walk_registers<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows);
+        differentiate_registers<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows);
     }
     sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
     store_sums<T, M>(share, columns.dgamma, to);

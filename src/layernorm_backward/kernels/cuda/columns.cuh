@@ -4,23 +4,33 @@
 #include "numbers.cuh"
 
 constexpr int ACROSS = 32, DOWN = 16;  // of a block's threads: columns, and rows that are summed side by side
+constexpr int AHEAD = 16;              // rows that a thread asks for at once
 using ColumnMap = Map<ACROSS * DOWN, 2, 1, ACROSS, 1, 1, false, 0>;
 
-// partials (count, 2, hidden); dgamma, dbeta (hidden,). No rows give zeros.
-template <class A, class G, class M>
+// partials (count, 2, hidden); dgamma, dbeta (hidden,). No rows give zeros. Of a block's threads ROWS sum one column.
+template <class A, class G, class M, int ROWS = DOWN>
 KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int64 count, int hidden) {
-    SHARED(A, held, ACROSS * DOWN);
+    constexpr int columns = M::threads / ROWS;
+    SHARED(A, held, M::threads);
     const int64 width = 2 * static_cast<int64>(hidden);
-    const int64 column = static_cast<int64>(block_index()) * ACROSS + thread_index() % ACROSS;
-    const int down = thread_index() / ACROSS;
+    const int64 column = static_cast<int64>(block_index()) * columns + thread_index() % columns;
+    const int down = thread_index() / columns;
     A sum = 0;
-    if (column < width) {
-#pragma unroll 4
-        for (int64 i = down; i < count; i += DOWN) sum += partials[i * width + column];
+    for (int64 i = down; i < count; i += AHEAD * ROWS) {
+        A parts[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) {
+            const int64 row = i + k * ROWS;
+            parts[k] = row < count && column < width ? partials[row * width + column] : A(0);
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) sum += parts[k];
     }
     held[thread_index()] = sum;
-    block_barrier();
+    for (int half = ROWS / 2; half > 0; half /= 2) {
+        block_barrier();
+        if (down < half) held[thread_index()] = sum += held[thread_index() + half * columns];
+    }
     if (down > 0 || column >= width) return;
-    for (int i = 1; i < DOWN; ++i) sum += held[i * ACROSS + thread_index()];
     narrow(sum, column < hidden ? dgamma[column] : dbeta[column - hidden]);
 }

@@ -7,6 +7,7 @@ import numpy as np
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 
 ACROSS, DOWN = 32, 16  # of a block's threads, as ColumnMap in columns.cuh
+LONG = 32768  # D from which columns alone occupy a device, and few blocks or clusters share the rows
 LONGEST = 2**31 - 1  # D; offsets have 64 bits, columns 32
 
 
@@ -19,9 +20,9 @@ def sizes(rows: int, hidden: int) -> tuple[np.int64, np.int32]:
 
 def add_partials(machine: Machine, partials: Any, dgamma: Any, dbeta: Any) -> None:
     """Writes the sums over the first axis of partials (parts, 2, D); zeros where there are none."""
-    hidden = partials.shape[-1]
-    machine.launch(
-        Program("columns", "add_partials", (cpp(partials.dtype), cpp(dgamma.dtype), "ColumnMap")),
-        Launch(-(-2 * hidden // ACROSS), ACROSS * DOWN),
-        (partials, dgamma, dbeta, *sizes(len(partials), hidden)),
-    )
+    parts, _, hidden = partials.shape
+    threads, down = ACROSS * DOWN, 1 if hidden >= LONG else DOWN
+    types = (cpp(partials.dtype), cpp(dgamma.dtype), "ColumnMap", str(down))
+    launch = Launch(-(-2 * hidden * down // threads), threads)
+    arguments = (partials, dgamma, dbeta, *sizes(parts, hidden))
+    machine.launch(Program("columns", "add_partials", types), launch, arguments)

@@ -1,5 +1,6 @@
 """An NVIDIA GPU by CuPy. Nothing here imports CuPy until a kernel is asked for."""
 
+import ctypes
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ from layernorm_backward.kernels.cuda.machine import Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
 HOPPER = 90  # compute capability times ten
-_NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+_NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED in cuda.h (CUDA 13.0)
 PORTABLE_CLUSTER = 8
 
 
@@ -22,6 +23,7 @@ class Device:
         import cupy
 
         self._device = cupy.cuda.Device()
+        self._allowed: dict[Program, int] = {}  # bytes of dynamic shared memory
         facts = cupy.cuda.runtime.getDeviceProperties(self._device.id)
         self.hardware = Hardware(
             multiprocessors=facts["multiProcessorCount"],
@@ -41,11 +43,24 @@ class Device:
         """The device address of an array's first element."""
         return array.data.ptr
 
+    def clusters(self, program: Program, how: Launch) -> int:
+        """Clusters that the driver says run at once; not all multiprocessors lie so that they make up one."""
+        return _clusters(self._function(program, how).ptr, how._replace(blocks=how.cluster))
+
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
         """Launch on CuPy's current stream."""
-        _function(self._device.id, program, how)(
-            (how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes
-        )
+        function = self._function(program, how)
+        function((how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes)
+
+    def _function(self, program: Program, how: Launch) -> Any:
+        """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
+        function = _loaded(self._device.id, program)
+        if how.dynamic_bytes > self._allowed.get(program, 0):
+            _allow_shared_memory(function.ptr, how.dynamic_bytes)
+            self._allowed[program] = how.dynamic_bytes
+        if how.cluster > PORTABLE_CLUSTER:
+            _set(function.ptr, _NON_PORTABLE_CLUSTER, 1)
+        return function
 
 
 def current() -> Device:
@@ -65,18 +80,48 @@ def _known(number: int) -> Device:
 
 
 @cache
-def _function(device: int, program: Program, how: Launch) -> Any:
-    """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
+def _loaded(device: int, program: Program) -> Any:
+    """The compiled kernel."""
     import cupy
-    from cupy.cuda import driver
 
     code = compiled([program], f"sm_{cupy.cuda.Device(device).compute_capability}")
     module = cupy.cuda.function.Module()
     module.load(code.cubin)
-    function = module.get_function(code.names[program.text])
-    if how.dynamic_bytes:
-        limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        driver.funcSetAttribute(function.ptr, limit, how.dynamic_bytes)
-    if how.cluster > PORTABLE_CLUSTER:
-        driver.funcSetAttribute(function.ptr, _NON_PORTABLE_CLUSTER, 1)
-    return function
+    return module.get_function(code.names[program.text])
+
+
+def _allow_shared_memory(function: int, dynamic_bytes: int) -> None:
+    """So much of it for a block; and all that a multiprocessor can set apart for its blocks."""
+    from cupy.cuda import driver
+
+    _set(function, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes)
+    _set(function, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100)
+
+
+def _set(function: int, attribute: int, value: int) -> None:
+    from cupy.cuda import driver
+
+    driver.funcSetAttribute(function, attribute, value)
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig of cuda.h, which CuPy has no name for."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
+        ("dynamic_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+@cache
+def _clusters(function: int, how: Launch) -> int:
+    config = _Config(how.blocks, 1, 1, how.threads, 1, 1, how.dynamic_bytes)
+    found = ctypes.c_int()
+    ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
+    status = ask(ctypes.byref(found), ctypes.c_void_p(function), ctypes.byref(config))
+    if status:
+        raise RuntimeError(f"cuOccupancyMaxActiveClusters: CUDA error {status}")
+    return found.value

@@ -62,6 +62,10 @@ class Emulation:
         """Where an array's first element lies."""
         return array.ctypes.data
 
+    def clusters(self, program: Program, how: Launch) -> int:
+        """Here any number runs."""
+        return self.hardware.multiprocessors
+
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
         """Run a program; EmulationError says what a thread did wrong."""
         run, kernel = _loaded(self._sources, self._checker, program)

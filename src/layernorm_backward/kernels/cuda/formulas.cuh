@@ -2,36 +2,22 @@
 #pragma once
 #include "numbers.cuh"
 
-// Forward. The mean is first + mean(x - first), exactly that in a row of equal numbers, kept as centre + rest; what
-// it is still off by is delta = mean(z), with z = (x - centre) - rest. Rows of 16 bits have no rest: where their
-// numbers differ at all, they do by far more than a rounding of the centre.
-//     mean = centre + rest + delta     var = mean(z*z) - delta*delta     y = gamma*(z*rstd + offset) + beta
-template <class T, class A = sum_t<T>>
-struct Centre {
-    A centre, rest;
-
-    DEVICE Centre(A centre_, A rest_) : centre(centre_), rest(rest_) {}
-    // Of the sum of x - first; share is 1/D.
-    DEVICE Centre(A first, A sum, A share) {
-        const A delta = rounded_product(sum, share);
-        centre = first + delta;
-        rest = sizeof(T) == 2 ? A(0) : delta - (centre - first);
-    }
-    DEVICE A z(A x) const { return sizeof(T) == 2 ? x - centre : (x - centre) - rest; }
-};
-
+// Forward. With z = x - centre, where the centre is the mean of a few numbers of the row, exactly that in a row of
+// equal ones, and delta = mean(z) what it is off by:
+//     mean = centre + delta     var = mean(z*z) - delta*delta     y = gamma*(z*rstd + offset) + beta
+// Where delta is more than a standard deviation (far), var would lose digits: the row is gone over again about the
+// mean found.
 template <class A>
 struct Statistics {
-    A mean, rstd, offset;
+    A delta, var;
 
-    // Of the sums of z and z*z.
-    template <class T>
-    DEVICE Statistics(const Centre<T, A>& about, const A* sums, A eps, A share) {
-        const A delta = rounded_product(sums[0], share), var = multiply_add(-delta, delta, sums[1] * share);
-        mean = about.centre + (about.rest + delta);
-        rstd = 1 / square_root((var < 0 ? A(0) : var) + eps);  // NaN stays NaN
-        offset = -delta * rstd;
+    // Of the sums of z and z*z; share is 1/D.
+    DEVICE Statistics(const A* sums, A share) {
+        delta = rounded_product(sums[0], share);
+        var = multiply_add(-delta, delta, sums[1] * share);
     }
+    DEVICE bool far() const { return delta * delta > var; }
+    DEVICE A rstd(A eps) const { return 1 / square_root((var < 0 ? A(0) : var) + eps); }  // NaN stays NaN
 };
 
 // Backward. With z = x - mean, and delta = mean(z) what the rounded mean is off by:

@@ -2,6 +2,7 @@
 #pragma once
 #include "formulas.cuh"
 #include "ring.cuh"
+#include "sample.cuh"
 #include "team.cuh"
 
 // gamma and beta over a thread's chunks.
@@ -18,34 +19,34 @@ struct Affine {
             load_vector<T>(beta_, share.span(c), beta[c]);
         }
     }
-    DEVICE static void add(const Span<T>& span, Quad x, A first, A& sum) {
-        A xs[LANES<T>];
-        numbers<M, T>(x, span, first, xs);
-#pragma unroll
-        for (int e = 0; e < LANES<T>; ++e) sum += xs[e] - first;
-    }
-    DEVICE static void add_about(const Span<T>& span, Quad x, const Centre<T>& about, A* sums) {
-        A xs[LANES<T>];
-        numbers<M, T>(x, span, 0, xs);
+    // Writes chunk c of a row's y.
+    DEVICE void normalize(int c, const Span<T>& span, const A (&zs)[LANES<T>], A rstd, A offset, T* y) const {
+        A results[LANES<T>];
 #pragma unroll
         for (int e = 0; e < LANES<T>; ++e) {
-            const A z = !M::ragged || span.holds(e) ? about.z(xs[e]) : A(0);
-            sums[0] += z;
-            sums[1] = multiply_add(z, z, sums[1]);
-        }
-    }
-    DEVICE void normalize(int c, const Span<T>& span, Quad x, const Centre<T>& about, const Statistics<A>& row,
-                          T* y) const {
-        A xs[LANES<T>], results[LANES<T>];
-        unpack<T>(x, xs);
-#pragma unroll
-        for (int e = 0; e < LANES<T>; ++e) {
-            const A x_hat = multiply_add(about.z(xs[e]), row.rstd, row.offset);
-            results[e] = multiply_add(gamma[c][e], x_hat, beta[c][e]);
+            results[e] = multiply_add(gamma[c][e], multiply_add(zs[e], rstd, offset), beta[c][e]);
         }
         store_chunk<M, T>(y, span, results);
     }
 };
+
+// z of a chunk, 0 where an element is not the row's.
+template <class M, class T>
+DEVICE void centred(Quad x, const Span<T>& span, sum_t<T> centre, sum_t<T> (&zs)[LANES<T>]) {
+    numbers<M, T>(x, span, centre, zs);
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) zs[e] -= centre;
+}
+
+// Adds z and z*z of a chunk to their sums.
+template <class A, int N>
+DEVICE void add_powers(const A (&zs)[N], A* sums) {
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+        sums[0] += zs[e];
+        sums[1] = multiply_add(zs[e], zs[e], sums[1]);
+    }
+}
 
 // One thread of a team writes what there is one of for each row.
 template <class M>
@@ -53,119 +54,171 @@ DEVICE bool writes_statistics() {
     return thread_index() % M::team == 0 && (M::cluster == 1 || cluster_rank() == 0);
 }
 
-// Rows in registers: a team loads M::rows rows, then works on them.
-template <class T, class M>
-DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, const Array<T>& x, sum_t<T> eps, T* y,
-                                sum_t<T>* mean, sum_t<T>* rstd, int64 rows) {
+// One round of rows in registers; WHOLE where every team has M::rows of them.
+template <bool WHOLE, class T, class M>
+DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Affine<T, M>& affine,
+                            const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const Array<T>& x, sum_t<T> eps,
+                            T* y, sum_t<T>* mean, sum_t<T>* rstd) {
     using A = sum_t<T>;
-    MEETING(A, M, meeting);
     const A part = A(1) / share.hidden;
-    const int64 teams = team_count<M>(), stride = teams * M::rows;
-    for (int64 begin = 0; begin < rows; begin += stride) {
-        share.compute_anew();
-        Quad xs[M::rows][M::chunks];
-        A firsts[M::rows], totals[M::rows], sums[2 * M::rows], centres[M::rows], rests[M::rows];
+    constexpr bool kept = sizeof(T) > 2;  // z from sum to result; of 16 bits it takes twice the registers of x
+    const auto has = [&](int r) { return WHOLE || round.has(r); };
+    share.compute_anew();
+    Quad xs[M::rows][M::chunks];
+    T elements[M::rows];
+    A centres[M::rows], sums[2 * M::rows], zs[M::rows][M::chunks][LANES<T>];
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = begin + r * teams + team_index<M>();
-            firsts[r] = i < rows ? A(widen(*x.row(i))) : A(0);
-            totals[r] = sums[2 * r] = sums[2 * r + 1] = 0;
+    for (int r = 0; r < M::rows; ++r) {
+        const T* row = x.begin + (round.at + r * round.step);
+        if (has(r)) elements[r] = sample.element(row);
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (!span.empty() && i < rows) xs[r][c] = load_chunk<M>(x, x.row(i), span);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (!span.empty() && has(r)) xs[r][c] = load_chunk<M>(x, row, span);
         }
+    }
+    sample.mean(elements, centres);
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = begin + r * teams + team_index<M>();
+    for (int r = 0; r < M::rows; ++r) {
+        sums[2 * r] = sums[2 * r + 1] = 0;
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (!span.empty() && i < rows) affine.add(span, xs[r][c], firsts[r], totals[r]);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty() || !has(r)) continue;
+            centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
+            add_powers(zs[r][c], sums + 2 * r);
         }
-        meeting.add(totals);
+    }
+    meeting.add(sums);
+    bool far = false;
+#pragma unroll
+    for (int r = 0; r < M::rows; ++r) far |= has(r) && Statistics<A>(sums + 2 * r, part).far();
+    if (any_of_warp(far)) {
 #pragma unroll
         for (int r = 0; r < M::rows; ++r) {
-            const int64 i = begin + r * teams + team_index<M>();
-            const Centre<T> about(firsts[r], totals[r], part);
-            centres[r] = about.centre;
-            rests[r] = about.rest;
+            const Statistics<A> row(sums + 2 * r, part);
+            if (row.far()) centres[r] += row.delta;
+            sums[2 * r] = sums[2 * r + 1] = 0;
 #pragma unroll
             for (int c = 0; c < M::chunks; ++c) {
                 const Span<T> span = share.span(c);
-                if (!span.empty() && i < rows) affine.add_about(span, xs[r][c], about, sums + 2 * r);
+                if (span.empty() || !has(r)) continue;
+                centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
+                add_powers(zs[r][c], sums + 2 * r);
             }
         }
         meeting.add(sums);
-        share.compute_anew();
+    }
+    share.compute_anew();
 #pragma unroll
-        for (int r = 0; r < M::rows; ++r) {
-            const int64 i = begin + r * teams + team_index<M>();
-            const Centre<T> about{centres[r], rests[r]};
-            const Statistics<A> row(about, sums + 2 * r, eps, part);
-            if (i < rows && writes_statistics<M>()) {
-                mean[i] = row.mean;
-                rstd[i] = row.rstd;
-            }
+    for (int r = 0; r < M::rows; ++r) {
+        const Statistics<A> row(sums + 2 * r, part);
+        const A scale = row.rstd(eps);
+        if (has(r) && writes_statistics<M>()) {
+            mean[round.row + r * round.teams] = centres[r] + row.delta;
+            rstd[round.row + r * round.teams] = scale;
+        }
 #pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (!span.empty() && i < rows) affine.normalize(c, span, xs[r][c], about, row, y + i * share.hidden);
-            }
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty() || !has(r)) continue;
+            if (!kept) centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
+            affine.normalize(c, span, zs[r][c], scale, -row.delta * scale, y + (round.at + r * round.step));
         }
     }
 }
 
-// Rows in a ring of stages, from which each thread reads its chunks three times.
+// Rows in registers: a team loads M::rows rows, then works on them.
+template <class T, class M>
+DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, const Array<T>& x, sum_t<T> eps, T* y,
+                                sum_t<T>* mean, sum_t<T>* rstd, int64 rows) {
+    MEETING(sum_t<T>, M, meeting);
+    const Sample<T, M> sample(share.hidden);
+    Rounds<M> round(rows, share.hidden);
+    for (; M::rows > 1 && round.all(); round.advance()) {
+        normalize_round<true>(round, share, affine, sample, meeting, x, eps, y, mean, rstd);
+    }
+    for (; round.any(); round.advance()) {
+        normalize_round<false>(round, share, affine, sample, meeting, x, eps, y, mean, rstd);
+    }
+}
+
+// Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
+// of a row, it works on the row before.
 template <class T, class M>
 DEVICE void normalize_ring(Share<T, M> share, const Affine<T, M>& affine, const Array<T>& x, sum_t<T> eps, T* y,
                            sum_t<T>* mean, sum_t<T>* rstd, int64 rows, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
+    MEETING(A, M, second);
     const A part = A(1) / share.hidden;
+    const Sample<T, M> sample(share.hidden);
     const int64 stride = team_count<M>(), begin = team_index<M>();
     const Slices<T, M> slices(x, share, begin);
     Ring<T, M, 1> ring(&slices, stages, slot);
     if (thread_index() == 0) {
         for (int s = 0; s < stages && begin + s * stride < rows; ++s) ring.fill(s, begin + s * stride);
     }
-    A next_first = begin < rows ? A(widen(*x.row(begin))) : A(0);
-    for (int64 i = begin; i < rows; i += stride) {
-        const A first = next_first;
-        if (i + stride < rows) next_first = widen(*x.row(i + stride));
+    const auto add_row = [&](const T* xs, A centre, A* sums) {
+        sums[0] = sums[1] = 0;
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const Span<T> span = share.span(c);
+            if (span.empty()) continue;
+            A zs[LANES<T>];
+            centred<M, T>(local_chunk<M>(xs, span), span, centre, zs);
+            add_powers(zs, sums);
+        }
+    };
+    const int64 step = stride * share.hidden;
+    const T* source = x.begin + begin * share.hidden;
+    T* result = y + begin * share.hidden - step;  // of the row before
+    T next[1];
+    if (begin < rows) next[0] = sample.element(source);
+    A centre = 0;
+    const T* before = nullptr;  // the row before, and centre is its
+    for (int64 i = begin; begin < rows; i += stride) {
+        const bool more = i < rows;
         share.compute_anew();
-        ring.wait();
-        const T* xs = ring.local(0);
-        A total[1] = {0}, sums[2] = {0, 0};
+        A sums[2], its_centre[1] = {0};
+        if (more) {
+            sample.mean(next, its_centre);
+            source += step;
+            if (i + stride < rows) next[0] = sample.element(source);
+            ring.wait();
+            add_row(ring.local(0), its_centre[0], sums);
+            meeting.give(sums);
+        }
+        if (before) {
+            meeting.take(sums);
+            if (Statistics<A>(sums, part).far()) {
+                centre += Statistics<A>(sums, part).delta;
+                add_row(before, centre, sums);
+                second.add(sums);
+            }
+            const Statistics<A> row(sums, part);
+            const A scale = row.rstd(eps);
+            if (writes_statistics<M>()) {
+                mean[i - stride] = centre + row.delta;
+                rstd[i - stride] = scale;
+            }
+            share.compute_anew();
 #pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (!span.empty()) affine.add(span, local_chunk<M>(xs, span), first, total[0]);
+            for (int c = 0; c < M::chunks; ++c) {
+                const Span<T> span = share.span(c);
+                if (span.empty()) continue;
+                A zs[LANES<T>];
+                centred<M, T>(local_chunk<M>(before, span), span, centre, zs);
+                affine.normalize(c, span, zs, scale, -row.delta * scale, result);
+            }
         }
-        meeting.add(total);
-        const int64 ahead = i + (stages - 1) * stride;
-        if (thread_index() == 0 && i != begin && ahead < rows) ring.fill(ring.previous(), ahead);
-        const Centre<T> about(first, total[0], part);
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (!span.empty()) affine.add_about(span, local_chunk<M>(xs, span), about, sums);
-        }
-        meeting.add(sums);
-        share.compute_anew();
-        const Statistics<A> row(about, sums, eps, part);
-        if (writes_statistics<M>()) {
-            mean[i] = row.mean;
-            rstd[i] = row.rstd;
-        }
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (!span.empty()) affine.normalize(c, span, local_chunk<M>(xs, span), about, row, y + i * share.hidden);
-        }
+        if (!more) break;
+        meeting.template meet<2>();
+        ring.refill(i, stride, rows, before != nullptr);
+        before = ring.local(0);
+        centre = its_centre[0];
+        result += step;
         ring.advance();
     }
 }

@@ -40,12 +40,15 @@ class Machine(Protocol):
 
     `arrays` are those that its kernels take; `address` is where one begins. `launch` runs a program on arrays
     and NumPy scalars, in the order of earlier launches; the results may be read when the arrays are.
+    `clusters` says how many clusters of such a launch run at once.
     """
 
     hardware: Hardware
     arrays: Arrays
 
     def address(self, array: Any) -> int: ...
+
+    def clusters(self, program: Program, how: Launch) -> int: ...
 
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None: ...
 

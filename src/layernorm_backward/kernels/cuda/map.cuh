@@ -12,6 +12,7 @@ struct Map {
     static constexpr int chunks = CHUNKS;    // a thread holds of a row, at most
     static constexpr int rows = ROWS;        // that a team loads before it works on them
     static constexpr bool ring = RING;       // rows come by bulk copies, some ahead
+    static constexpr bool full = LIE < 0;    // every thread has `chunks` whole chunks of every row
     static constexpr bool ragged = LIE > 0;  // rows do not all begin and end at multiples of 16 bytes
     static constexpr bool apart = LIE > 1;   // nor do those of one array begin where those of another do
     static constexpr int teams = THREADS / TEAM;
@@ -20,7 +21,8 @@ struct Map {
 // The team of this thread among all of the grid, and how many there are.
 template <class M>
 DEVICE int team_index() {
-    return block_index() / M::cluster * M::teams + thread_index() / M::team;
+    const int first = block_index() / M::cluster * M::teams;
+    return M::teams > 1 ? first + thread_index() / M::team : first;  // one for all threads, as the compiler must see
 }
 template <class M>
 DEVICE int team_count() {

@@ -5,7 +5,8 @@ A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so 
 threads shares a row; `choose` adds what depends on the device and on N. See `map.cuh` and `ring.cuh`.
 """
 
-from typing import NamedTuple
+from itertools import product
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,14 @@ from layernorm_backward.sums import tree_depth
 
 CHUNK = 16  # bytes
 GATE = 8  # bytes
-STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay
-MIN_STAGES = 2
-ROWS_A_TEAM = 4  # fewer rows than that do not make another block worth its partial sums
-RESERVED = 1024 + 2048  # bytes of shared memory a block: the driver's, and the sums'
+STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay:
+MIN_STAGES = 3  # one row is summed, the one before is written, the others come
+ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
+RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
 
-# How rows lie: all at multiples of 16 bytes; not so, but x, dy and the result alike; each array otherwise.
-ALIKE, RAGGED, APART = range(3)
+# How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
+# not so, but x, dy and the result alike; each array otherwise.
+FULL, ALIKE, RAGGED, APART = range(-1, 3)
 
 
 class Map(NamedTuple):
@@ -50,30 +52,29 @@ class Map(NamedTuple):
         return f"Map<{', '.join(str(int(value)) for value in self)}>"
 
 
-def _lanes(team: int) -> Map:
-    return Map(threads=256, blocks=2, cluster=1, team=team, chunks=1, rows=4, ring=False)
-
-
-def _warp(chunks: int) -> Map:
-    return Map(threads=256, blocks=2, cluster=1, team=32, chunks=chunks, rows=4 // chunks, ring=False)
+def _warp(chunks: int, team: int = 32) -> Map:
+    return Map(256, 2, 1, team, chunks, rows=4 // chunks, ring=False)
 
 
 def _block(threads: int, chunks: int, blocks: int, cluster: int = 1) -> Map:
     return Map(threads, blocks, cluster, team=threads, chunks=chunks, rows=1, ring=True)
 
 
-_NARROW = tuple(_lanes(team) for team in (1, 2, 4, 8, 16, 32))
+_NARROW = tuple(_warp(1, team) for team in (1, 2, 4, 8, 16, 32))
 
-# By bytes of an element, from the shortest rows on. A thread keeps gamma and two sums for each of its
-# elements in registers: at most 16 elements, 8 of float64. The last of each takes rows of 65536 that are
-# ragged.
-MAPS: dict[int, tuple[Map, ...]] = {
+# By bytes of an element, from the shortest rows on. In the backward pass a thread keeps gamma and two sums of
+# each of its elements in registers: at most 16 elements, 8 of float64. The last of each takes rows of 65536
+# that are ragged.
+_BACKWARD: dict[int, tuple[Map, ...]] = {
     2: (
         *_NARROW,
-        _warp(2),
+        _warp(2)._replace(rows=1),
         _block(64, 2, 8),
+        _block(64, 3, 8),
         _block(128, 2, 4),
+        _block(128, 3, 4),
         _block(256, 2, 2),
+        _block(256, 3, 2),
         *(_block(512, 2, 1, cluster) for cluster in (1, 2, 4, 8, 16)),
     ),
     4: (
@@ -84,7 +85,7 @@ MAPS: dict[int, tuple[Map, ...]] = {
         _block(256, 2, 3),
         _block(256, 4, 2),
         *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8)),
-        _block(512, 5, 1, 8),
+        _block(512, 3, 1, 16),
     ),
     8: (
         *_NARROW,
@@ -97,6 +98,20 @@ MAPS: dict[int, tuple[Map, ...]] = {
         _block(512, 5, 1, 16),
     ),
 }
+# The forward pass keeps gamma and beta only. Of 16 bits a thread has twice as many elements: what it does
+# once for a row would else take longer than memory does.
+_FORWARD_OF_16_BITS = (
+    *_NARROW,
+    _warp(2),
+    _warp(4),
+    _block(64, 4, 8),
+    _block(128, 4, 4),
+    _block(256, 4, 2),
+    *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8)),
+)
+MAPS = {"forward": _BACKWARD | {2: _FORWARD_OF_16_BITS}, "backward": _BACKWARD}
+READ = {"forward": 1, "backward": 2}  # arrays
+Direction = Literal["forward", "backward"]
 
 
 class Hardware(NamedTuple):
@@ -111,7 +126,7 @@ class Hardware(NamedTuple):
 
 class Plan(NamedTuple):
     """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
-    0).
+    0), arrays read, and the number of rows after which they begin alike modulo 16 bytes.
     """
 
     map: Map
@@ -119,6 +134,7 @@ class Plan(NamedTuple):
     stages: int
     slot: int
     arrays: int
+    period: int
 
     @property
     def partials(self) -> int:
@@ -144,7 +160,7 @@ def lie(hidden: int, itemsize: int, *addresses: int) -> int:
 def chunks(hidden: int, itemsize: int, lie: int) -> int:
     """Chunks that a row may touch."""
     lanes = CHUNK // itemsize
-    return -(-(hidden + (lanes - 1 if lie else 0)) // lanes)
+    return -(-(hidden + (lanes - 1 if lie > ALIKE else 0)) // lanes)
 
 
 def phases(hidden: int, itemsize: int) -> int:
@@ -158,8 +174,9 @@ def depth(hidden: int, itemsize: int) -> int | None:
     then those of the team's threads in pairs. For a device with rings; None where no map takes rows as long.
     """
     found = []
-    for needed in (chunks(hidden, itemsize, lie) for lie in (ALIKE, RAGGED)):
-        one = next((one for one in MAPS[itemsize] if one.most >= needed), None)
+    lying = (chunks(hidden, itemsize, lie) for lie in (ALIKE, RAGGED))
+    for needed, maps in product(lying, MAPS.values()):
+        one = next((one for one in maps[itemsize] if one.most >= needed), None)
         if one is None:
             return None
         threads = one.team * one.cluster
@@ -167,28 +184,46 @@ def depth(hidden: int, itemsize: int) -> int | None:
     return max(found)
 
 
-def choose(rows: int, hidden: int, itemsize: int, lie: int, arrays: int, device: Hardware) -> Plan | None:
-    """The plan for rows of D elements, of which `arrays` arrays are read; None where no map takes rows as
-    long.
+def choose(
+    direction: Direction, rows: int, hidden: int, itemsize: int, lie: int, device: Hardware
+) -> Plan | None:
+    """The plan of a pass over rows of D elements; None where no map takes rows as long.
+
+    Clusters are as many as the multiprocessors would hold; `resident` corrects that.
     """
     needed = chunks(hidden, itemsize, lie)
-    wanted = (_on(device, one) for one in MAPS[itemsize] if one.most >= needed)
+    wanted = (_on(device, one) for one in MAPS[direction][itemsize] if one.most >= needed)
     for one in filter(None, wanted):
-        if not one.ring or _stages(one, _slot(one, needed), arrays, device) >= MIN_STAGES:
-            return fit(one._replace(lie=lie), rows, hidden, itemsize, arrays, device)
+        if not one.ring or _stages(one, _slot(one, needed), READ[direction], device) >= MIN_STAGES:
+            return fit(direction, one._replace(lie=lie), rows, hidden, itemsize, device)
     return None
 
 
-def fit(chosen: Map, rows: int, hidden: int, itemsize: int, arrays: int, device: Hardware) -> Plan:
-    """Grid and ring for a map; ValueError where it cannot hold a row, or not two of them in shared memory."""
+def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int, device: Hardware) -> Plan:
+    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory."""
+    arrays = READ[direction]
     needed = chunks(hidden, itemsize, chosen.lie)
     if needed > chosen.most:
         raise ValueError(f"{chosen} holds {chosen.most} chunks of a row, D = {hidden} has {needed}")
+    if chosen.lie == ALIKE and needed == chosen.most:
+        chosen = chosen._replace(lie=FULL)
     slot = _slot(chosen, needed) if chosen.ring else 0
     stages = _stages(chosen, slot, arrays, device) if chosen.ring else 0
     if chosen.ring and stages < MIN_STAGES:
         raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
-    return Plan(chosen, _blocks(chosen, rows, phases(hidden, itemsize), device), stages, slot, arrays)
+    period = phases(hidden, itemsize)
+    return Plan(chosen, _blocks(chosen, rows, period, device), stages, slot, arrays, period)
+
+
+def resident(how: Plan, clusters: int) -> Plan | None:
+    """The plan with no more clusters than run at once, as far as the rows' period lets; None for none.
+
+    More would wait until others have ended, and take as long again.
+    """
+    if not clusters:
+        return None
+    step = _step(how.map, how.period)
+    return how._replace(blocks=min(how.partials, max(clusters // step, 1) * step) * how.map.cluster)
 
 
 def _slot(chosen: Map, needed: int) -> int:
@@ -210,11 +245,14 @@ def _on(device: Hardware, one: Map) -> Map | None:
 
 
 def _blocks(chosen: Map, rows: int, period: int, device: Hardware) -> int:
-    """Blocks that run at once, fewer for few rows; teams are a multiple of the rows' phases."""
-    resident = device.multiprocessors * chosen.blocks // chosen.cluster
-    if chosen.cluster > 2:  # a cluster stays within 16 multiprocessors that lie together
-        resident = device.multiprocessors // 16 * 16 * chosen.blocks // chosen.cluster
-    wanted = -(-rows // (chosen.teams * chosen.rows * ROWS_A_TEAM))
-    step = max(1, period // chosen.teams)
-    groups = min(max(resident // step, 1), max(-(-wanted // step), 1)) * step
+    """Blocks that run at once, fewer for few rows."""
+    fitting = device.multiprocessors * chosen.blocks // chosen.cluster
+    wanted = -(-rows // (chosen.teams * chosen.rows * ROWS_A_TEAM[chosen.ring]))
+    step = _step(chosen, period)
+    groups = min(max(fitting // step, 1), max(-(-wanted // step), 1)) * step
     return groups * chosen.cluster
+
+
+def _step(chosen: Map, period: int) -> int:
+    """Blocks, or clusters, come in multiples of this: teams in multiples of the rows' period."""
+    return max(1, period // chosen.teams)

@@ -42,9 +42,8 @@ struct Slices {
     }
     DEVICE void complete(const T* row, T* local) const {
         if (!misses_head(row) && !misses_tail(row)) return;
-        for (int c = first; c < last; ++c) {
-            if (c < low(row) || c >= high(row)) local[c] = row[c];
-        }
+        for (int c = first; c < low(row) && c < last; ++c) local[c] = row[c];
+        for (int c = high(row) > first ? high(row) : first; c < last; ++c) local[c] = row[c];
     }
 };
 
@@ -63,7 +62,7 @@ struct Ring {
     }
     // Ask for row i in stage s; one thread does, when none reads that stage any more.
     DEVICE void fill(int s, int64 i) const {
-        if constexpr (M::ragged) order_before_copies();
+        order_before_copies();
         unsigned bytes = 0;
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a) {
@@ -81,6 +80,11 @@ struct Ring {
             }
         }
     }
+    // Where there is a row before i, and no thread reads it any more: its stage takes the next row to ask for.
+    DEVICE void refill(int64 i, int64 stride, int64 rows, bool used) const {
+        const int64 ahead = i + (stages - 1) * stride;
+        if (used && thread_index() == 0 && ahead < rows) fill(stage ? stage - 1 : stages - 1, ahead);
+    }
     DEVICE void wait() { wait_gate(gate(stage), parity); }
     DEVICE const T* local(int array) const { return local(array, stage); }
     DEVICE void advance() {
@@ -89,7 +93,6 @@ struct Ring {
             parity ^= 1;
         }
     }
-    DEVICE int previous() const { return stage ? stage - 1 : stages - 1; }
 
   private:
     DEVICE Gate* gate(int s) const { return reinterpret_cast<Gate*>(dynamic_shared()) + s; }

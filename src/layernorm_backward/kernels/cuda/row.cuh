@@ -25,23 +25,25 @@ struct Span {
 // What a thread holds of the rows of its team.
 template <class T, class M>
 struct Share {
-    int hidden, phase, lane, begin, end;  // chunks begin <= i < end belong to this block
+    static constexpr int step = M::team * LANES<T>;  // columns from one chunk of a thread to its next
+    int hidden, phase, begin, end;                   // chunks begin <= i < end belong to this block
+    int column;                                      // of the thread's first chunk
 
     DEVICE Share(int hidden_, int phase_) : hidden(hidden_), phase(M::ragged ? phase_ : 0) {
-        lane = thread_index() % M::team;
         const int all = (phase + hidden + LANES<T> - 1) / LANES<T>;
         const int slice = (all + M::cluster - 1) / M::cluster;
         const int rank = M::cluster > 1 ? cluster_rank() : 0;
         begin = rank * slice;
         end = begin + slice < all ? begin + slice : all;
+        column = (begin + thread_index() % M::team) * LANES<T> - phase;
     }
-    DEVICE void compute_anew() { lane = anew(lane); }
+    DEVICE void compute_anew() { column = anew(column); }
     DEVICE Span<T> span(int c) const {
-        const int chunk = begin + c * M::team + lane, column = chunk * LANES<T> - phase;
-        if (chunk >= end) return {column, 0, 0};
-        if (!M::ragged) return {column, 0, LANES<T>};
-        const int left = hidden - column;
-        return {column, column < 0 ? -column : 0, left < LANES<T> ? left : LANES<T>};
+        const int at = column + c * step;
+        if (!M::full && at >= end * LANES<T> - phase) return {at, 0, 0};
+        if (!M::ragged) return {at, 0, LANES<T>};
+        const int left = hidden - at;
+        return {at, at < 0 ? -at : 0, left < LANES<T> ? left : LANES<T>};
     }
     // The columns of this block: first <= column < last.
     DEVICE int first() const { return begin * LANES<T> > phase ? begin * LANES<T> - phase : 0; }
@@ -117,6 +119,35 @@ DEVICE void store_chunk(T* row, const Span<T>& span, const sum_t<T> (&from)[LANE
         if (span.holds(e)) to[e] = narrowed<T>(from[e]);
     }
 }
+
+// The rows of a team in registers: M::rows of them at a time, one for each `teams` rows of the grid.
+template <class M>
+struct Rounds {
+    int64 rows, first, row, at, step;  // of row r: row + r*teams, and its first element at + r*step
+    int teams, left;                   // row r is there if r*teams < left
+
+    DEVICE Rounds(int64 rows_, int hidden) : rows(rows_), first(0), row(team_index<M>()), teams(team_count<M>()) {
+        step = static_cast<int64>(teams) * hidden;
+        at = row * hidden;
+        look();
+    }
+    // Whether any team of the grid has rows left, and whether all teams have M::rows: threads of a warp go on together.
+    DEVICE bool any() const { return first < rows; }
+    DEVICE bool all() const { return first + M::rows * static_cast<int64>(teams) <= rows; }
+    DEVICE bool has(int r) const { return r * teams < left; }
+    DEVICE void advance() {
+        first += M::rows * static_cast<int64>(teams);
+        row += M::rows * static_cast<int64>(teams);
+        at += M::rows * step;
+        look();
+    }
+
+  private:
+    DEVICE void look() {
+        constexpr int64 many = 1 << 30;
+        left = static_cast<int>(rows - row < many ? rows - row : many);
+    }
+};
 
 // The elements of a vector (hidden,) that stand over a chunk, 0 where it has none.
 template <class T, class G>

@@ -22,8 +22,18 @@ DEVICE void add_lanes(A (&values)[N], int width) {
     }
 }
 
-// Shared memory of a team's sums. Two sets take turns, so that one barrier a sum is enough: a set is written
-// again only after the barrier of the sum between, which no thread passes before it has read the set.
+DEVICE void cluster_barrier() {
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Where a team's threads add up, in shared memory where it is more than a warp. There a sum has three steps, between
+// which a thread may do other work, even that of the sum before:
+//     give    each warp's part
+//     meet    no thread passes before all have given
+//     take    what all of them gave
+// Two sets of parts take turns: a set is written again only after the meeting between, to which no thread comes
+// before it has taken from the set.
 template <class A, class M>
 struct Meeting {
     static constexpr int warps = M::team > WARP ? M::team / WARP : 1;
@@ -32,30 +42,57 @@ struct Meeting {
 
     DEVICE Meeting(Parts<A>* parts_, Parts<A>* blocks_) : parts(parts_), blocks(blocks_) {}
 
-    // N <= 4 sums over the team; where the team is part of a warp, N is any number.
+    // All three steps, for N <= 4 sums; where the team is part of a warp, N is any number.
     template <int N>
     DEVICE void add(A (&values)[N]) {
-        add_lanes(values, M::team < WARP ? M::team : WARP);
         if constexpr (M::team > WARP || M::cluster > 1) {
-            static_assert(N <= 4, "parts hold four numbers");
-            Parts<A>* set = parts + turn * warps;
-            if (thread_index() % WARP == 0) put(set[thread_index() / WARP], values);
-            block_barrier();
-            get(set[thread_index() % warps], values);
-            add_lanes(values, warps);
-            if constexpr (M::cluster > 1) add_blocks(values);
-            turn ^= 1;
+            give(values);
+            meet<N>();
+            take(values);
+        } else {
+            add_lanes(values, M::team);
+        }
+    }
+    template <int N>
+    DEVICE void give(A (&values)[N]) {
+        static_assert(N <= 4, "parts hold four numbers");
+        add_lanes(values, WARP);
+        if (thread_index() % WARP == 0) put(parts[turn * warps + thread_index() / WARP], values);
+    }
+    template <int N>
+    DEVICE void meet() {
+        block_barrier();
+        if constexpr (M::cluster > 1) {
+            if (thread_index() < WARP) {
+                A values[N];
+                add_parts(turn, values);
+                if (thread_index() == 0) put(blocks[turn], values);
+            }
+            cluster_arrive();
+        }
+        turn ^= 1;
+    }
+    template <int N>
+    DEVICE void take(A (&values)[N]) {
+        const int set = turn ^ 1;
+        if constexpr (M::cluster > 1) {
+            cluster_wait();
+            add_blocks(set, values);
+        } else {
+            add_parts(set, values);
         }
     }
 
   private:
     template <int N>
-    DEVICE void add_blocks(A (&values)[N]) {
-        Parts<A>* mine = blocks + turn;
-        if (thread_index() == 0) put(*mine, values);
-        cluster_barrier();
+    DEVICE void add_parts(int set, A (&values)[N]) const {
+        get(parts[set * warps + thread_index() % warps], values);
+        add_lanes(values, warps);
+    }
+    template <int N>
+    DEVICE void add_blocks(int set, A (&values)[N]) const {
         Parts<A> other;
-        const Quad* at = reinterpret_cast<const Quad*>(mine);
+        const Quad* at = reinterpret_cast<const Quad*>(blocks + set);
         Quad* to = reinterpret_cast<Quad*>(&other);
 #pragma unroll
         for (int i = 0; i < static_cast<int>(sizeof(Parts<A>) / 16); ++i) {

@@ -1,8 +1,7 @@
-// Rows that are too long to be kept on the chip: they are read again, x three times in the forward pass, x and dy
-// twice in the backward pass.
+// Rows that are too long to be kept on the chip: they are read again, x and dy once more.
 #pragma once
 #include "formulas.cuh"
-#include "team.cuh"
+#include "sample.cuh"
 
 constexpr int WIDE_COLUMNS = 4;  // of a thread
 using WideMap = Map<512, 2, 1, 512, WIDE_COLUMNS, 1, false, 0>;
@@ -14,26 +13,31 @@ KERNEL(M) forward_wide(const T* x, const G* gamma, const G* beta, sum_t<T> eps, 
     using A = sum_t<T>;
     MEETING(A, M, meeting);
     const A share = A(1) / hidden;
+    const Sample<T, M> sample(hidden);
     for (int64 i = block_index(); i < rows; i += block_count()) {
         const T* row = x + i * hidden;
-        const A first = widen(row[0]);
-        A total[1] = {0}, sums[2] = {0, 0};
-        for (int c = thread_index(); c < hidden; c += M::threads) total[0] += widen(row[c]) - first;
-        meeting.add(total);
-        const Centre<T> about(first, total[0], share);
-        for (int c = thread_index(); c < hidden; c += M::threads) {
-            const A z = about.z(widen(row[c]));
-            sums[0] += z;
-            sums[1] = multiply_add(z, z, sums[1]);
+        const T element[1] = {sample.element(row)};
+        A centre[1], sums[2];
+        sample.mean(element, centre);
+        for (int sweep = 0;; ++sweep) {
+            sums[0] = sums[1] = 0;
+            for (int c = thread_index(); c < hidden; c += M::threads) {
+                const A z = widen(row[c]) - centre[0];
+                sums[0] += z;
+                sums[1] = multiply_add(z, z, sums[1]);
+            }
+            meeting.add(sums);
+            if (sweep == 1 || !Statistics<A>(sums, share).far()) break;
+            centre[0] += Statistics<A>(sums, share).delta;
         }
-        meeting.add(sums);
-        const Statistics<A> its(about, sums, eps, share);
+        const Statistics<A> its(sums, share);
+        const A scale = its.rstd(eps), offset = -its.delta * scale;
         if (thread_index() == 0) {
-            mean[i] = its.mean;
-            rstd[i] = its.rstd;
+            mean[i] = centre[0] + its.delta;
+            rstd[i] = scale;
         }
         for (int c = thread_index(); c < hidden; c += M::threads) {
-            const A x_hat = multiply_add(about.z(widen(row[c])), its.rstd, its.offset);
+            const A x_hat = multiply_add(widen(row[c]) - centre[0], scale, offset);
             narrow(multiply_add(A(widen(gamma[c])), x_hat, A(widen(beta[c]))), y[i * hidden + c]);
         }
     }

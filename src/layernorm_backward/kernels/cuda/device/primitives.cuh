@@ -34,6 +34,7 @@ template <class A>
 DEVICE A shuffle_xor(A value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
+DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
 
 // The same number, but what follows from it is computed anew here rather than held in registers.
 DEVICE int anew(int a) {
@@ -105,7 +106,8 @@ DEVICE void expect_bytes(Gate* gate, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(gate)), "r"(bytes)
                  : "memory");
 }
-// What this thread has written to shared memory comes before the bulk copies that it asks for from here on.
+// What this thread knows to be read or written in shared memory comes before the bulk copies that it asks for from
+// here on.
 DEVICE void order_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // From global to shared memory of this block; both at multiples of 16, as is the number of bytes.
 DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
@@ -132,9 +134,14 @@ DEVICE int cluster_rank() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-DEVICE void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+// Orders shared memory only: a fence of all memory would wait for the stores of results, too.
+DEVICE void cluster_arrive() {
+    asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+DEVICE void cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 // The 16 bytes that block `rank` of the cluster holds where this block holds `at`.
 DEVICE Quad cluster_load(const Quad* at, int rank) {

@@ -153,6 +153,7 @@ struct Thread {
     void* gate = nullptr;
     unsigned parity = 0;
     unsigned barriers = 0, cluster_barriers = 0;  // that it has met
+    bool arrived = false;                         // at the next of the cluster's, and has not waited for it
     Fiber* fiber = nullptr;
 };
 struct Copy {
@@ -176,6 +177,8 @@ struct Shared {
 // to a meeting before others have left the one before.
 struct Meeting {
     int waiting = 0;
+    unsigned ended = 0;  // meetings of a cluster
+    size_t site = 0;     // where its threads arrive
     std::unique_ptr<char[]> token{new char[2]};
 };
 struct Block {
@@ -279,6 +282,7 @@ void wake(Thread& thread) {
 
 UNSEEN void run_thread() {
     grid->kernel(grid->arguments);
+    if (self->arrived) fail("it has arrived at a cluster's barrier, and ends without waiting");
     self->state = State::done;
     release(&grid->end);
     to_scheduler();
@@ -348,9 +352,9 @@ void exchange(Thread* warp, int lanes) {
 }
 
 // All of these threads have come to a barrier.
-void pass(Block& block, size_t site, const char* name) {
+void pass(Block& block, size_t site) {
     for (Thread& thread : block.threads) {
-        if (thread.site != site) grid->error = std::string("threads are ") + name + " in different places";
+        if (thread.site != site) grid->error = "threads are at a barrier in different places";
         wake(thread);
     }
 }
@@ -360,11 +364,7 @@ void resolve(Thread& thread) {
     Block& block = *thread.block;
     if (thread.state == State::at_barrier && ++block.barrier.waiting == grid->threads) {
         block.barrier.waiting = 0;
-        pass(block, thread.site, NAMES[int(State::at_barrier)]);
-    } else if (thread.state == State::at_cluster_barrier &&
-               ++grid->cluster_barrier.waiting == grid->threads * grid->cluster) {
-        grid->cluster_barrier.waiting = 0;
-        for (Block& one : grid->running) pass(one, thread.site, NAMES[int(State::at_cluster_barrier)]);
+        pass(block, thread.site);
     } else if (thread.state == State::at_shuffle) {
         const int warp = thread.index / WARP, lanes = std::min(WARP, grid->threads - warp * WARP);
         if (++block.at_shuffle[warp] == lanes) {
@@ -490,12 +490,30 @@ __attribute__((noinline)) void block_barrier() {
     wait(State::at_barrier, place_of(__builtin_frame_address(0)));
     acquire(token);
 }
-__attribute__((noinline)) void cluster_barrier() {
+__attribute__((noinline)) void cluster_arrive() {
     const Hidden hidden;
-    char* const token = &grid->cluster_barrier.token[self->cluster_barriers++ % 2];
-    release(token);
-    wait(State::at_cluster_barrier, place_of(__builtin_frame_address(0)));
-    acquire(token);
+    Meeting& barrier = grid->cluster_barrier;
+    const size_t site = place_of(__builtin_frame_address(0));
+    if (self->arrived) fail("it arrives twice at a cluster's barrier");
+    if (barrier.waiting && barrier.site != site) fail("threads arrive at a cluster's barrier in different places");
+    barrier.site = site;
+    self->arrived = true;
+    release(&barrier.token[self->cluster_barriers % 2]);
+    if (++barrier.waiting < grid->threads * grid->cluster) return;
+    barrier.waiting = 0;
+    ++barrier.ended;
+    for (Block& block : grid->running) {
+        for (Thread& thread : block.threads) {
+            if (thread.state == State::at_cluster_barrier) wake(thread);
+        }
+    }
+}
+void cluster_wait() {
+    const Hidden hidden;
+    if (!self->arrived) fail("it waits at a cluster's barrier without having arrived");
+    if (grid->cluster_barrier.ended == self->cluster_barriers) wait(State::at_cluster_barrier, 0);
+    acquire(&grid->cluster_barrier.token[self->cluster_barriers++ % 2]);
+    self->arrived = false;
 }
 __attribute__((noinline)) void shuffle_xor(void* value, size_t bytes, int mask) {
     const Hidden hidden;

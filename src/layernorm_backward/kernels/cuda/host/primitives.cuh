@@ -52,6 +52,12 @@ DEVICE A shuffle_xor(A value, int mask) {
     return value;
 }
 
+DEVICE bool any_of_warp(bool one) {
+    int any = one;
+    for (int mask = 1; mask < 32; mask *= 2) any |= shuffle_xor(any, mask);
+    return any;
+}
+
 DEVICE int anew(int a) { return a; }
 
 DEVICE float rounded_product(float a, float b) { return a * b; }
@@ -142,7 +148,8 @@ DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
 DEVICE void wait_gate(Gate* gate, unsigned parity) { emulation::wait_gate(gate, parity); }
 
 DEVICE int cluster_rank() { return emulation::cluster_rank(); }
-[[gnu::always_inline]] DEVICE void cluster_barrier() { emulation::cluster_barrier(); }
+[[gnu::always_inline]] DEVICE void cluster_arrive() { emulation::cluster_arrive(); }
+DEVICE void cluster_wait() { emulation::cluster_wait(); }
 DEVICE Quad cluster_load(const Quad* at, int rank) {
     return *static_cast<const Quad*>(emulation::of_block(at, rank));
 }

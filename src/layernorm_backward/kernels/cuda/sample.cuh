@@ -1,0 +1,27 @@
+// A number near a row's mean, to centre the row about before its sums are taken.
+#pragma once
+#include "team.cuh"
+
+// The mean of a row's first elements, as many as the team has lanes in a warp; where the row is shorter, each of the
+// first 2^k stands for several lanes. Equal numbers have exactly that mean.
+template <class T, class M>
+struct Sample {
+    using A = sum_t<T>;
+    static constexpr int lanes = M::team < WARP ? M::team : WARP;
+    int column;
+
+    DEVICE explicit Sample(int hidden) {
+        int count = 1;
+        while (2 * count <= lanes && 2 * count <= hidden) count *= 2;
+        column = thread_index() % count;
+    }
+    // A lane's element, as it is stored: a load that nothing waits for yet.
+    DEVICE T element(const T* row) const { return row[column]; }
+
+    template <int N>
+    DEVICE static void mean(const T (&elements)[N], A (&means)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) means[i] = widen(elements[i]) * (A(1) / lanes);
+        add_lanes(means, lanes);
+    }
+};
