@@ -15,6 +15,7 @@ class HostBoard:
         self.xp = np
         self.l2_bytes = l2_bytes
         self.flushed = 0
+        self.fault = ""
 
     def describe(self):
         return {"gpu": "none: emulated", "cpu": "emulated"}
@@ -33,6 +34,9 @@ class HostBoard:
 
     def release(self):
         pass
+
+    def lost(self):
+        return self.fault
 
     def synchronize(self):
         pass

@@ -1,124 +1,32 @@
-"""The campaign on a GPU, on a board without one: what it writes, keeps, resumes, does when things fail."""
+"""The campaign on a GPU, on a board without one: what it writes, keeps, and does not measure again."""
 
 import json
 import shutil
-import subprocess
-import sys
 from itertools import count
 
 import numpy as np
 import pytest
-import yaml
 
 from emulated import needs_compiler
+from gpu_study import CONFIG, run, table, without_peers, written
 from host_board import HostBoard
 from layernorm_backward import archive, peers_on_gpu, tables
-from layernorm_backward.__main__ import main
-from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu
-from layernorm_backward.gpu import campaign, command
+from layernorm_backward.experiments import ceiling_gpu, timing_gpu, traffic_gpu
+from layernorm_backward.gpu import campaign, command, until
+from layernorm_backward.gpu.ledger import Entry, Ledger
+from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.until import Until
 from layernorm_backward.promote import promote
-from workspace import ROOT
 
 pytestmark = needs_compiler
-
-CONFIG = {
-    "checks_gpu": {
-        "kernels": ["cuda_fused"],
-        "dtypes": ["float32", "bfloat16"],
-        "hidden": [3, 40],
-        "rows": [9, 1],
-        "large": [["bfloat16", 20, 24]],
-        "repeated": [40],
-        "tools": ["memcheck"],
-        "sanitized": [40],
-        "limits_u": {"float32": 8, "bfloat16": 1.5},
-        "runs": 3,
-        "eps": 1e-5,
-        "seed": 1,
-    },
-    "ceiling_gpu": {
-        "dtypes": ["float32"],
-        "sizes": [8192],
-        "flop_dtypes": [],
-        "repeats": 7,
-        "at_least": 7,
-        "budget_s": 1.0,
-        "seed": 1,
-    },
-    "timing_gpu": {
-        "kernels": ["cuda_fused"],
-        "variants": ["cuda_uncentred"],
-        "peers": ["torch_eager"],
-        "sets": {
-            "a": {
-                "kernels": ["cuda_fused", "cuda_uncentred", "torch_eager"],
-                "directions": ["backward", "forward"],
-                "hidden": [40],
-                "array_bytes": 4000,
-                "dtypes": ["float32"],
-                "gamma_dtypes": ["same"],
-            },
-            "b": {
-                "kernels": ["cuda_fused"],
-                "directions": ["backward"],
-                "hidden": [40, 41],
-                "rows": [3],
-                "dtypes": ["bfloat16"],
-                "gamma_dtypes": ["same", "float32"],
-            },
-        },
-        "repeats": 7,
-        "at_least": 7,
-        "budget_s": 1.0,
-        "error_limit_u": {"float32": 8, "bfloat16": 1.5},
-        "eps": 1e-5,
-        "seed": 1,
-    },
-    "backward_error_gpu": {
-        "kernels": ["cuda_fused"],
-        "peers": ["torch_eager"],
-        "dtypes": ["float32"],
-        "kappas": [1.0, 1e4],
-        "hidden": 40,
-        "hidden_sweep": [],
-        "hidden_kappas": [],
-        "upstreams": ["shifted"],
-        "rows": 8,
-        "eps": 1e-5,
-        "seed": 1,
-    },
-    "traffic_gpu": {
-        "kernels": ["cuda_fused"],
-        "peers": [],
-        "directions": ["backward"],
-        "dtypes": ["float32"],
-        "hidden": [40],
-        "array_bytes": 4000,
-        "seed": 1,
-    },
-}
+no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
+LATE = "not measured: time was up"
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A study of all GPU experiments, tiny."""
-    folder = tmp_path_factory.mktemp("study") / "tiny"
-    folder.mkdir()
-    for stem, values in CONFIG.items():
-        (folder / f"{stem}.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_peers():
-    """Peers are said to be missing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers_on_gpu, "missing", lambda name: f"not installed: {name}")
-        yield
-
-
-def run(study, out, stems=command.STEMS, *, minutes=5.0, resume=False):
-    return command.run(HostBoard(), out, study, stems, minutes, resume)
+    return written(tmp_path_factory.mktemp("study") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +43,19 @@ def measured(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "out")
 
 
-def table(out, stem):
-    return tables.read(out / "tables" / f"{stem}.csv")
+@pytest.fixture
+def tried(monkeypatch):
+    """The cells that an experiment measures."""
+    found = []
+
+    def watch(experiment):
+        honest = experiment.measure
+        monkeypatch.setattr(
+            experiment, "measure", lambda *given, **how: found.append(given[2]) or honest(*given, **how)
+        )
+        return found
+
+    return watch
 
 
 def test_a_campaign_writes_every_table_with_its_record(measured):
@@ -178,116 +97,113 @@ def test_an_error_that_is_measured_is_that_of_the_kernel(measured):
     assert ours["error_u_max"].between(0.1, 4).all()
 
 
-def test_resuming_measures_only_what_is_left(study, measured, monkeypatch):
+def test_resuming_measures_only_what_is_left(study, measured, tried):
     before = table(measured, "timing_gpu")
-    tried = []
-    monkeypatch.setattr(timing_gpu, "measure", lambda *given, **_: tried.append(given[2]))
+    cells = tried(timing_gpu)
     assert run(study, measured, ["timing_gpu"], resume=True) == 0
-    assert tried == []
+    assert cells == []
     assert table(measured, "timing_gpu").equals(before)
 
 
-def test_without_resume_all_is_measured_again(study, measured, monkeypatch):
-    tried = []
-    honest = ceiling_gpu.measure
-    monkeypatch.setattr(
-        ceiling_gpu, "measure", lambda *given, **how: tried.append(1) or honest(*given, **how)
-    )
+def test_without_resume_all_is_measured_again(study, measured, tried):
+    cells = tried(ceiling_gpu)
     run(study, measured, ["ceiling_gpu"])
-    assert tried == [1]
+    assert len(cells) == 1
+
+
+def test_a_peer_that_is_installed_later_is_measured_then(study, measured, tried, monkeypatch):
+    cells = tried(timing_gpu)
+    monkeypatch.setattr(peers_on_gpu, "version", lambda name: f"{name} 2.0")
+    run(study, measured, ["timing_gpu"], resume=True)
+    assert {cell.dtype for cell in cells} == {"float32"}  # those with a peer
+
+
+def test_cells_of_another_gpu_or_driver_are_measured_again(study, measured, tried):
+    class Other(HostBoard):
+        def describe(self):
+            return super().describe() | {"driver": "2.0"}
+
+    cells = tried(ceiling_gpu)
+    run(study, measured, ["ceiling_gpu"], board=Other(), resume=True)
+    assert len(cells) == 1
+    run(study, measured, ["ceiling_gpu"], board=Other(), resume=True)
+    run(study, measured, ["ceiling_gpu"], resume=True)
+    assert len(cells) == 1
+
+
+def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured, tried):
+    assert "ncu is not installed" in set(table(measured, "traffic_gpu")["reason"])
+    assert not list((measured / "ledger" / "traffic_gpu").glob("*"))
+    cells = tried(traffic_gpu)
+    run(study, measured, ["traffic_gpu"], resume=True)
+    assert len(cells) == 1
 
 
 def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path, monkeypatch, capsys):
     clock = count()
-    monkeypatch.setattr(command, "monotonic", lambda: 25.0 * next(clock))
+    monkeypatch.setattr(until, "monotonic", lambda: 25.0 * next(clock))
     out = tmp_path / "out"
-    assert run(study, out, ["timing_gpu"], minutes=2) == 1
+    assert run(study, out, ["timing_gpu"], until=Until(100)) == 1
     assert "go on with --resume" in capsys.readouterr().out
     first = table(out, "timing_gpu")
-    late = first["reason"] == campaign.LATER
+    late = first["reason"] == LATE
     assert 0 < late.sum() < len(first)
     monkeypatch.undo()
     assert run(study, out, ["timing_gpu"], resume=True) == 0
     whole = table(out, "timing_gpu")
-    assert not (whole["reason"] == campaign.LATER).any()
+    assert not (whole["reason"] == LATE).any()
     kept = first[~late & (first["reason"] == "")]
     assert kept["median_s"].isin(whole["median_s"]).all()
 
 
-def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, monkeypatch):
-    honest = timing_gpu.measure
-
-    def failing(board, pool, cell, *given, **how):
-        if cell.hidden == 41:
-            raise MemoryError("out of memory allocating 5 bytes")
-        return honest(board, pool, cell, *given, **how)
-
-    monkeypatch.setattr(timing_gpu, "measure", failing)
-    out = tmp_path / "out"
-    assert run(study, out, ["timing_gpu"]) == 0
-    times = table(out, "timing_gpu")
-    lost = times[times["hidden"] == 41]
-    assert set(lost["reason"]) == {"MemoryError: out of memory allocating 5 bytes"}
-    assert (times.loc[(times["hidden"] == 40) & (times["kernel"] == "cuda_fused"), "reason"] == "").all()
-    monkeypatch.setattr(timing_gpu, "measure", honest)
-    run(study, out, ["timing_gpu"], resume=True)
-    assert (table(out, "timing_gpu").query("hidden == 41")["reason"] == "").all()
+def test_what_is_kept_behind_a_cell_that_is_not_stays_in_the_table(study, measured):
+    ledger = measured / "ledger" / "timing_gpu"
+    rows = {path: json.loads(path.read_text())["rows"][0] for path in ledger.iterdir()}
+    (first,) = [
+        path for path, row in rows.items() if (row["dtype"], row["direction"]) == ("float32", "backward")
+    ]
+    first.unlink()
+    assert run(study, measured, ["timing_gpu"], until=Until(0), resume=True) == 1
+    times = table(measured, "timing_gpu")
+    assert 0 < (times["reason"] == LATE).sum() <= 3
+    assert (times["reason"] == "").sum() >= 5
 
 
-def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: timing_gpu.exact.Errors(99.0, 99.0, 0.0, 0.0))
-    run(study, tmp_path / "out", ["timing_gpu"])
-    ours = table(tmp_path / "out", "timing_gpu").query("kernel == 'cuda_fused'")
-    assert set(ours["reason"]) == {"wrong: error of dx is 99 u", "wrong: error of y is 99 u"}
-    assert ours["median_s"].isna().all()
+def test_a_tool_that_is_cut_off_by_the_end_leaves_its_cell_unmeasured(study, tmp_path, monkeypatch):
+    ends = Until(300)
+
+    def slow(*_, time_left, **__):
+        assert 290 < time_left() <= 300
+        ends.stop("now")
+        return [traffic_gpu._keys(cell, "cuda_fused") | {"reason": Passing("took more than 7 s")}], []
+
+    (cell,) = traffic_gpu.cells(**CONFIG["traffic_gpu"])
+    monkeypatch.setattr(traffic_gpu, "measure", slow)
+    assert run(study, tmp_path / "out", ["traffic_gpu"], until=ends) == 1
+    assert set(table(tmp_path / "out", "traffic_gpu")["reason"]) == {"not measured: now"}
 
 
-def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
-    board = HostBoard()
-    pool = checks_gpu.Pool(board, 1)
-    how = CONFIG["checks_gpu"]
-    honest = checks_gpu.contenders.prepare
-
-    def drifting(*given):
-        one = honest(*given)
-        results = one.results()
-
-        def backward():
-            results.dx[0, 0] += 1
-
-        return one._replace(passes={"backward": checks_gpu.contenders.Timed(backward)})
-
-    monkeypatch.setattr(checks_gpu.contenders, "prepare", drifting)
-    cell = checks_gpu.Cell("repeats", "float32", "float32", 9, 40)
-    (row,), _ = checks_gpu.measure(board, pool, cell, ["cuda_fused"], **how)
-    assert (row["passed"], row["value"]) == (False, 2.0)
-
-    def poisoned(*given):
-        one = honest(*given)
-        one.results().dx[3, 3] = np.nan
-        return one
-
-    monkeypatch.setattr(checks_gpu.contenders, "prepare", poisoned)
-    (row,), _ = checks_gpu.measure(board, pool, cell._replace(check="results"), ["cuda_fused"], **how)
-    assert row["passed"] is False
-    assert np.isnan(row["value"])
+@pytest.mark.parametrize("stems", [["timing_gpu", "ceiling_gpu"], ["ceiling_gpu", "checks_gpu"]])
+def test_tables_are_measured_in_the_order_asked_for(study, tmp_path, stems, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Gpu", HostBoard)
+    monkeypatch.setattr(command, "device_missing", lambda: None)
+    words = ["--out", str(tmp_path / "out"), "--config", str(study)]
+    for stem in [*stems, stems[0]]:
+        words += ["--only", stem]
+    assert command.main(words) == 0
+    told = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert [word for word in told if word in command.STEMS] == stems
+    assert {path.stem for path in (tmp_path / "out" / "tables").glob("*.csv")} == set(stems)
 
 
-def test_outputs_are_poisoned_before_a_kernel_is_checked():
-    board = HostBoard()
-    given = checks_gpu.Pool(board, 1).arrays(4, 8, "bfloat16", "float32")
-    array = checks_gpu.contenders._poisoned(np.zeros_like(given.x))
-    assert np.isnan(array.astype(np.float32)).all()
-
-
-def test_the_ledger_tells_configurations_and_code_apart(tmp_path):
-    entry = campaign.Entry([{"a": 1}], [])
-    kept = campaign.Ledger(tmp_path, "timing_gpu", {"seed": 1}, "hash")
-    kept.keep(("cell",), ["kernel"], entry)
-    assert kept.find(("cell",), ["kernel"]) == entry
-    assert kept.find(("cell",), ["other"]) is None
-    assert campaign.Ledger(tmp_path, "timing_gpu", {"seed": 2}, "hash").find(("cell",), ["kernel"]) is None
-    assert campaign.Ledger(tmp_path, "timing_gpu", {"seed": 1}, "else").find(("cell",), ["kernel"]) is None
+def test_the_ledger_tells_tables_configurations_and_versions_apart(tmp_path):
+    entry = Entry([{"a": 1}], [], failed=True)
+    kept = Ledger(tmp_path, "timing_gpu", {"seed": 1})
+    kept.keep(("cell",), {"kernel": "1.0"}, entry)
+    assert kept.find(("cell",), {"kernel": "1.0"}) == entry
+    assert kept.find(("cell",), {"kernel": "1.1"}) is None
+    assert kept.find(("cell",), {"other": "1.0"}) is None
+    assert Ledger(tmp_path, "timing_gpu", {"seed": 2}).find(("cell",), {"kernel": "1.0"}) is None
 
 
 def test_a_campaign_is_promoted_with_the_tables_that_hold_measurements(measured, tmp_path):
@@ -299,67 +215,9 @@ def test_a_campaign_is_promoted_with_the_tables_that_hold_measurements(measured,
     assert archive.latest("traffic_gpu", "tiny", tmp_path / "archive") is None
 
 
-NO_DEVICE = "no CUDA device here"
-
-
-def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
-    assert main(["gpu", "--out", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().err == f"error: {NO_DEVICE}\n"
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "--out"),
-        (["--out", "x", "--minutes", "0"], "allowed: a number above 0"),
-        (["--out", "x", "--only", "timing_cpu"], "invalid choice"),
-    ],
-)
-def test_bad_arguments_are_told(words, message, capsys):
-    with pytest.raises(SystemExit):
-        main(["gpu", *words])
-    assert message in capsys.readouterr().err
-
-
 def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeypatch):
-    monkeypatch.setattr(campaign, "device_missing", lambda: NO_DEVICE)
+    monkeypatch.setattr(campaign, "device_missing", lambda: "no CUDA device here")
     found, samples = timing_gpu.run(**CONFIG["timing_gpu"])
-    assert set(found["reason"]) == {NO_DEVICE}
+    assert set(found["reason"]) == {"no CUDA device here"}
     assert found["median_s"].isna().all()
     assert samples.empty
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"kernels": ["cuda_fussed"]},
-            r"b: kernels: \['cuda_fussed'\]; allowed: cuda_fused, cuda_uncentred, torch_eager",
-        ),
-        ({"directions": ["sideways"]}, "allowed: forward, backward"),
-        ({"dtypes": ["int8"]}, "allowed: float64, float32, float16, bfloat16"),
-        ({"rows": [0]}, "allowed: whole numbers, at least 1"),
-        ({"array_bytes": 5}, "and rows or array_bytes"),
-        ({"colour": 5}, "sets: b: has"),
-    ],
-)
-def test_a_bad_set_is_told(change, message):
-    config = json.loads(json.dumps(CONFIG["timing_gpu"]))
-    config["sets"]["b"] |= change
-    with pytest.raises(ValueError, match=message):
-        timing_gpu.cells(**config)
-
-
-HEAVY = {"scipy", "numba", "psutil", "pydantic", "matplotlib", "snakemake", "tqdm", "sympy", "threadpoolctl"}
-HEAVY |= {"jinja2", "flint", "typst", "torch", "jax", "triton", "cupy"}
-
-
-def test_the_command_imports_nothing_but_the_few_packages_that_it_may():
-    stems = ", ".join(f"layernorm_backward.experiments.{stem}" for stem in command.STEMS)
-    code = f"import sys, layernorm_backward.gpu.command, {stems}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert {"numpy", "pandas", "yaml", "ml_dtypes"} <= loaded
-    assert loaded & HEAVY == set()

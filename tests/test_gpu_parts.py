@@ -5,19 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from emulated import needs_compiler
 from host_board import HostBoard
-from layernorm_backward import oracle
+from layernorm_backward import kernels, oracle, revision
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
-    counters,
     exact,
     modelled,
     roofs,
-    sanitizer,
     timer,
     variants,
     warm,
@@ -26,7 +25,9 @@ from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Pool
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Hardware
+from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 EPS = 1e-5
@@ -102,6 +103,14 @@ def test_the_budget_ends_a_timing_after_the_least_repetitions():
     assert len(samples) == 6
 
 
+def test_a_repetition_of_large_arrays_begins_on_a_device_that_is_at_work():
+    board, done = HostBoard(), []
+    board.flush = lambda: done.append("flush")
+    calls = {"one": Timed(lambda: done.append("call")), "other": Timed(lambda: done.append("call"))}
+    timer.compare(board, calls, repeats=3, at_least=3, budget_s=0, seed=1, cold=False)
+    assert done == 2 * ["call"] + 3 * ["flush", "call", "call"]
+
+
 def test_a_call_with_streams_of_its_own_is_timed_until_it_is_done():
     done = []
     timed = Timed(lambda: done.append("call"), lambda: done.append("wait"))
@@ -142,42 +151,6 @@ def test_streams_do_what_they_say(operation, dtype):
     assert np.allclose(a.astype(np.float64), right, rtol=float(4 * exact.unit_roundoff(a.dtype)))
 
 
-NCU = """==PROF== Connected to process 1
-"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
-"0","1","backward","dram__bytes_read.sum","byte","1,000"
-"0","1","backward","dram__bytes_write.sum","byte","500"
-"1","1","add_partials","dram__bytes_read.sum","byte","20"
-"1","1","add_partials","dram__bytes_write.sum","byte","4"
-"""
-
-
-def test_counted_bytes_are_summed_over_kernels():
-    assert counters.read(NCU) == (1524.0, 2, "")
-
-
-def test_a_profiler_that_counts_nothing_is_told():
-    found = counters.read("==ERROR== The user does not have permission to access the counters\n")
-    assert found.kernels == 0
-    assert found.reason.startswith("ncu: ==ERROR== The user does not have permission")
-    assert "no counters in its output" in counters.read("").reason
-
-
-@pytest.mark.parametrize(
-    ("output", "wanted"),
-    [
-        ("========= ERROR SUMMARY: 0 errors\n", {"passed": True, "value": 0.0, "limit": 0.0}),
-        ("========= ERROR SUMMARY: 3 errors\n", {"passed": False, "value": 3.0, "limit": 0.0}),
-        (
-            "========= RACECHECK SUMMARY: 1 hazard displayed (1 error)\n",
-            {"passed": False, "value": 1.0, "limit": 0.0},
-        ),
-        ("Device not supported", {"reason": "compute-sanitizer did not finish: Device not supported"}),
-    ],
-)
-def test_what_a_sanitizer_says(output, wanted):
-    assert sanitizer.found(output) == wanted
-
-
 def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     cell = traffic_gpu.Cell("backward", "float32", 65536, 1024)
     tensor = 65536 * 1024 * 4
@@ -209,3 +182,38 @@ def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
     found = contenders.prepare(board, "theirs", given, EPS)
     assert max(exact.errors(np, given, found.results(), EPS)) < 8
     assert warm.needed([("theirs", "float32", "float32", 40)], H200) == []
+
+
+def test_installed_packages_are_looked_through_once(monkeypatch):
+    looked = []
+    monkeypatch.setattr(
+        kernels.metadata, "packages_distributions", lambda: looked.append(1) or {"numpy": ["numpy"]}
+    )
+    kernels._distribution.cache_clear()
+    kernel = replace(KERNELS["reference"], requires=("numpy",))
+    assert [kernels.version(kernel) for _ in range(3)] == 3 * [f"numpy {np.__version__}"]
+    assert looked == [1]
+    kernels._distribution.cache_clear()
+
+
+def test_the_commit_of_a_copy_is_the_one_that_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(revision, "__file__", str(tmp_path / "revision.py"))
+    monkeypatch.delenv("LAYERNORM_COMMIT", raising=False)
+    assert revision.commit() == ""
+    monkeypatch.setenv("LAYERNORM_COMMIT", "0123456789ab")
+    assert revision.commit() == "0123456789ab"
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_a_sanitizer_sees_each_ring_filled_again(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    lies = set()
+    for dtype, rows, hidden in values["sanitized"]:
+        size = dtype_of(dtype).itemsize
+        for direction in ("forward", "backward"):
+            how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), H200)
+            assert how.map.ring
+            assert rows >= (how.stages + 2) * how.partials
+            lies.add(how.map.lie)
+    assert plan.RAGGED in lies
+    assert len(lies) > 1

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager, nullcontext
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +18,10 @@ import pytest
 from layernorm_backward import inputs, oracle, peers_on_gpu
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.peers_on_gpu import bridge, quack, triton_tutorial
+from layernorm_backward.gpu import contenders
+from layernorm_backward.gpu.rows import Arrays
+from layernorm_backward.peers_on_gpu import bridge, triton_tutorial
+from layernorm_backward.peers_on_gpu.contender import BOTH
 from layernorm_backward.problem import Problem, draw
 
 EPS = 1e-5
@@ -34,8 +37,8 @@ def problem(dtype, rows=ROWS, hidden=HIDDEN, gamma_dtype=None):
     return drawn._replace(gamma=drawn.gamma.astype(other), beta=drawn.beta.astype(other))
 
 
-def contender(name, given):
-    return peers_on_gpu.prepare(name, given.x, given.gamma, given.beta, given.dy, EPS)
+def contender(name, given, directions=BOTH):
+    return peers_on_gpu.prepare(name, given.x, given.gamma, given.beta, given.dy, EPS, directions)
 
 
 def errors(name, given):
@@ -135,6 +138,47 @@ def test_a_tensor_shares_memory_and_comes_back_with_the_same_bits(dtype):
     assert isinstance(shared, torch.Tensor)
 
 
+def test_a_tensor_on_a_gpu_comes_back_over_the_same_memory(monkeypatch):
+    taken = []
+    cupy = SimpleNamespace(from_dlpack=lambda tensor: taken.append(tensor) or "array")
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    detached = SimpleNamespace(is_cuda=True)
+    assert bridge.from_tensor(SimpleNamespace(detach=lambda: detached)) == "array"
+    assert taken == [detached]
+
+
+def test_results_of_a_peer_stay_where_they_are(monkeypatch):
+    results = (object(), object(), None, None)
+    found = peers_on_gpu.contender.Contender(lambda: None, None, lambda: results, None, "note")
+    monkeypatch.setattr(peers_on_gpu, "prepare", lambda *_: found)
+    ready = contenders.prepare(None, "torch_eager", Arrays(*[None] * 4), EPS)
+    assert list(ready.passes) == ["forward"] and tuple(ready.results()) == results
+
+
+@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize(("name", "package"), [("torch_eager", "torch"), ("jax", "jax")])
+def test_only_the_direction_that_is_wanted_is_run(name, package, direction):
+    pytest.importorskip(package)
+    found = contender(name, problem("float32"), [direction])
+    assert [bool(one) for one in (found.forward, found.backward)] == [direction == one for one in BOTH]
+    assert [one is not None for one in found.results()] == [direction == "forward"] + [
+        direction == "backward"
+    ] * 3
+
+
+def test_a_backward_pass_that_fails_does_not_lose_the_forward_pass():
+    pytest.importorskip("torch")
+    from layernorm_backward.peers_on_gpu import passes
+
+    def prepare(directions):
+        gamma = np.ones(2, np.float32)
+        return passes.contender(lambda: (None,), lambda: 1 / 0, "fake", gamma, directions, cuda=False)
+
+    with pytest.raises(ZeroDivisionError):
+        prepare(BOTH)
+    assert prepare(["forward"]).backward is None
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("name", "package"), [("torch_eager", "torch"), ("jax", "jax")])
 def test_a_peer_is_right_on_the_host(name, package, dtype):
@@ -154,8 +198,8 @@ def compiled_at_once(monkeypatch):
         graphs.append(graph)
         return aot_eager(graph, inputs)
 
-    def quickly(function, *, mode, **how):
-        assert mode in torch._inductor.list_mode_options()
+    def quickly(function, *, options, **how):
+        assert set(options) <= set(torch._inductor.list_options())
         return compile(function, backend=backend, **how)
 
     monkeypatch.setattr(torch, "compile", quickly)
@@ -169,6 +213,81 @@ def test_what_is_compiled_is_right_on_the_host_and_compiled_once_for_each_shape(
         assert max(errors("torch_compile", problem("bfloat16", 5, hidden, "float32"))) < LIMIT_U
     assert len(compiled_at_once) == len(shapes)
     assert max(errors("torch_compile", problem("bfloat16"))) < LIMIT_U
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compilation_that_fails_when_tuned_is_done_without(compiled_at_once, monkeypatch):
+    import torch
+
+    compile = torch.compile
+
+    def failing(function, *, options, **how):
+        compiled = compile(function, options=options, **how)
+
+        def call(*given):
+            if options:
+                raise RuntimeError("no choice fits\non the chip")
+            return compiled(*given)
+
+        return call
+
+    given = problem("float32")
+    tuned = contender("torch_compile", given)
+    assert "options={'coordinate_descent_tuning': True}" in tuned.note
+    monkeypatch.setattr(torch, "compile", failing)
+    assert max(errors("torch_compile", given)) < LIMIT_U
+    assert "not tuned (RuntimeError: no choice fits)" in contender("torch_compile", given).note
+
+
+def test_jax_compiles_nothing_twice(caplog):
+    jax = pytest.importorskip("jax")
+    given = problem("float32", 7, 33)
+    counts = []
+    for _ in range(2):
+        caplog.clear()
+        with jax.log_compiles():
+            contender("jax", given)
+        counts.append(sum("Finished XLA compilation" in record.message for record in caplog.records))
+    assert counts[0] >= 4 and counts[1] == 0
+
+
+def test_jax_is_timed_at_its_fastest_in_each_direction(monkeypatch):
+    pytest.importorskip("jax")
+    from layernorm_backward.peers_on_gpu import jax_vjp
+
+    given = problem("float32")
+    for fastest in ("saved", "recomputed"):
+        seconds = iter([1e-6, 2e-6] if fastest == "saved" else [2e-6, 1e-6])
+        monkeypatch.setattr(jax_vjp, "_seconds", lambda _, seconds=seconds: next(seconds))
+        found = contender("jax", given)
+        assert f"backward: its vjp, {fastest} (by the host's clock: saved " in found.note
+        assert "forward: y alone, nothing kept" in found.note
+    compiled = jax_vjp._compiled(EPS)
+    ran = []
+
+    def keeping(*_):
+        ran.append("keeping")
+
+    monkeypatch.setattr(jax_vjp, "_compiled", lambda _: compiled._replace(keeping=keeping))
+    contender("jax", given, ["forward"]).forward()
+    assert not ran
+
+
+@pytest.mark.parametrize("platform", ["gpu", "cuda", "cpu"])
+def test_jax_takes_a_gpu_by_either_name_and_copies_nothing(monkeypatch, platform):
+    jax = pytest.importorskip("jax")
+    from layernorm_backward.peers_on_gpu import jax_vjp
+
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    monkeypatch.setattr(jax_vjp, "on_host", lambda _: False)
+    monkeypatch.setattr(jax_vjp, "on_device", lambda array: ("shared", array))
+    given = problem("float32")
+    if platform == "cpu":
+        with pytest.raises(ValueError, match="JAX has no GPU here, only cpu"):
+            contender("jax", given)
+        return
+    monkeypatch.setattr(jax, "device_put", None)
+    assert [one[0] for one in contender("jax", given).results()] == ["shared"] * 4
 
 
 @pytest.mark.parametrize("name", ["torch_eager", "jax"])
@@ -188,6 +307,18 @@ def test_gamma_of_a_dtype_that_pytorch_does_not_take_is_refused():
         contender("torch_eager", problem("float32", gamma_dtype="bfloat16"))
 
 
+def test_what_else_pytorch_refuses_beside_mixed_dtypes_is_not_said_to_be_gamma(monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def full(*_):
+        raise RuntimeError("CUDA out of memory")
+
+    fake = SimpleNamespace(default=full)
+    monkeypatch.setattr(torch.ops.aten, "native_layer_norm", fake)
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        contender("torch_eager", problem("bfloat16", gamma_dtype="float32"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_tutorials_scheme_is_right_by_tritons_interpreter(dtype):
     pytest.importorskip("triton")
@@ -201,8 +332,11 @@ def test_the_tutorials_scheme_is_right_by_tritons_interpreter(dtype):
 class Graphs:
     """Stands in for torch.cuda: what is run within `graph` is the graph, and a replay runs it again."""
 
+    NAMES = ("CUDAGraph", "Stream", "current_stream", "stream", "graph", "set_stream")
+
     def __init__(self):
         self.said = []
+        self.set_stream = lambda stream: self.said.append("restored" if stream is self else "lost")
         self.CUDAGraph = lambda: self
         self.Stream = lambda: self
         self.current_stream = lambda: self
@@ -212,8 +346,8 @@ class Graphs:
         self.said.append("wait")
 
     @contextmanager
-    def graph(self, _, stream):
-        self.said.append("capture")
+    def graph(self, _, stream, capture_error_mode):
+        self.said.append(f"capture {capture_error_mode}")
         yield
 
     def replay(self):
@@ -225,7 +359,7 @@ def test_a_capture_records_and_warms_up_first_and_a_replay_is_what_results_show(
     from layernorm_backward.peers_on_gpu import passes
 
     graphs, count = Graphs(), iter(range(100))
-    for name in ("CUDAGraph", "Stream", "current_stream", "stream", "graph"):
+    for name in Graphs.NAMES:
         monkeypatch.setattr(torch.cuda, name, getattr(graphs, name))
 
     def passed(results):
@@ -237,13 +371,14 @@ def test_a_capture_records_and_warms_up_first_and_a_replay_is_what_results_show(
         lambda: passed(3),
         "fake",
         np.ones(2, np.float16),
+        BOTH,
         record=lambda: graphs.said.append("record"),
         cuda=True,
     )
     graphs.said.clear()
     replay = found.captured(found.backward)
     warm = ["run 3"] * passes.WARM
-    assert graphs.said == ["wait", "record", *warm, "wait", "capture", "run 3"]
+    assert graphs.said == ["wait", "record", *warm, "wait", "capture thread_local", "run 3"]
     captured = [one.tolist() for one in found.results()]
     found.backward()
     assert [one.tolist() for one in found.results()][1:] != captured[1:]
@@ -252,58 +387,24 @@ def test_a_capture_records_and_warms_up_first_and_a_replay_is_what_results_show(
     assert [one.dtype.name for one in found.results()] == ["float32", "float32", "float16", "float16"]
 
 
-def stand_in(torch, functions):
-    """A package's module with the given functions, made of PyTorch's operators."""
-    sides = [HIDDEN]
-
-    def layernorm_fwd(x, weight, bias=None, eps=1e-6, return_rstd=False, return_mean=False):
-        assert weight.dtype == bias.dtype == torch.float32 and return_rstd and return_mean
-        wide = torch.native_layer_norm(x.float(), sides, weight, bias, eps)
-        return wide[0].to(x.dtype), wide[2], wide[1]
-
-    def layernorm_bwd(x, weight, dout, rstd, mean, has_bias=True):
-        assert has_bias
-        given = dout.float(), x.float(), sides, mean, rstd, weight, weight, [True] * 3
-        dx, dw, db = torch.ops.aten.native_layer_norm_backward(*given)
-        return dx.to(x.dtype), dw, db
-
-    def layer_norm_forward(X, W, B, eps):
-        y, rstd, mean = layernorm_fwd(X, W.float(), B.float(), eps, True, True)
-        return y, X, mean, rstd, 128, 4
-
-    def layer_norm_backward(dY, X, W, B, Mean, RSTD):
-        dx, *sums = layernorm_bwd(X, W.float(), dY, RSTD, Mean)
-        return dx, *(one.to(W.dtype) for one in sums)
-
-    module = ModuleType("stand_in")
-    for name in functions:
-        setattr(module, name, locals()[name])
-    return module
-
-
-def test_liger_is_called_as_its_functions_are_declared(monkeypatch):
+def test_a_capture_that_fails_gives_the_stream_back_and_keeps_its_graph(monkeypatch):
     torch = pytest.importorskip("torch")
-    fake = stand_in(torch, ["layer_norm_forward", "layer_norm_backward"])
-    for name in ("liger_kernel", "liger_kernel.ops", "liger_kernel.ops.layer_norm"):
-        monkeypatch.setitem(sys.modules, name, fake)
-    assert max(errors("liger", problem("bfloat16"))) < LIMIT_U
+    from layernorm_backward.peers_on_gpu import passes
 
+    graphs, runs = Graphs(), iter(range(100))
+    for name in Graphs.NAMES:
+        monkeypatch.setattr(torch.cuda, name, getattr(graphs, name))
+    monkeypatch.setattr(passes, "_FAILED", [])
 
-@pytest.mark.parametrize("backward", [True, False], ids=["both", "forward_only"])
-def test_quack_is_called_as_its_functions_are_declared_and_may_lack_a_backward_pass(monkeypatch, backward):
-    torch = pytest.importorskip("torch")
-    fake = stand_in(torch, ["layernorm_fwd", "layernorm_bwd"] if backward else ["layernorm_fwd"])
-    for name in ("quack", "quack.rmsnorm"):
-        monkeypatch.setitem(sys.modules, name, fake)
-    monkeypatch.setattr(quack, "on_host", lambda _: False)
-    given = problem("bfloat16")
-    if backward:
-        assert max(errors("quack", given)) < LIMIT_U
-        return
-    found = contender("quack", given)
-    assert found.backward is None and "no backward pass" in found.note
-    y, *rest = found.results()
-    assert y.dtype == given.x.dtype and rest == [None] * 3
+    def run():
+        if next(runs) > passes.WARM:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return (torch.zeros(2),)
+
+    found = passes.contender(run, None, "fake", np.ones(2, np.float32), BOTH, cuda=True)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        found.captured(found.forward)
+    assert graphs.said[-1] == "restored" and [graphs] == passes._FAILED
 
 
 def main():

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import config, experiments, figures, files, tables
+from layernorm_backward import experiments, figures, files, tables
 from layernorm_backward.provenance import constant
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
+    from layernorm_backward import config
     from layernorm_backward.record import begin, record
 
     name = experiments.module_name(stem)
@@ -158,15 +159,15 @@ def _names_an_implementation(words: list[str]) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; an error in a config, a table or a value ends in one line and exit code 1."""
     words = sys.argv[1:] if argv is None else list(argv)
+    started = perf_counter()
     if words[:1] == ["bench"]:
-        started = perf_counter()
         from layernorm_backward.bench import command
 
         return command.main(words[1:], spent_s=perf_counter() - started)
     if words[:1] == ["gpu"]:
         from layernorm_backward.gpu import command
 
-        return command.main(words[1:])
+        return command.main(words[1:], spent_s=perf_counter() - started)
     if _names_an_implementation(words):
         from layernorm_backward.audit import command
 

@@ -1,11 +1,17 @@
 """The commit that the code is at."""
 
+import os
 import subprocess
 from pathlib import Path
 
+TOLD = "LAYERNORM_COMMIT"
+
 
 def commit() -> str:
-    """The commit of the working tree, with "+changes" where it is edited; "" outside of a checkout."""
+    """The commit of the working tree, with "+changes" where it is edited.
+
+    Outside of a checkout that of the environment variable TOLD, else "".
+    """
     try:
         text = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+changes"],
@@ -15,5 +21,5 @@ def commit() -> str:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return ""
+        return os.environ.get(TOLD, "")
     return text.stdout.strip()

@@ -15,7 +15,7 @@ from layernorm_backward import inputs
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _error_cells
 from layernorm_backward.experiments._error_cells import Posed, Runner
-from layernorm_backward.gpu import campaign, contenders
+from layernorm_backward.gpu import campaign, contenders, reasons
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.problem import Problem, Results
@@ -87,7 +87,7 @@ def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
     try:
         return _error_cells.errors(Runner(name, {}, partial(_run, board, name)), posed, eps)
     except Exception as error:
-        return _error_cells.unmeasured(name, posed.cell, " ".join(str(error).split())[:200])
+        return _error_cells.unmeasured(name, posed.cell, reasons.of(board, name, error))
 
 
 def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:

@@ -3,22 +3,26 @@
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
     repeats    the same bits in `runs` runs
     memcheck, racecheck, initcheck, synccheck
-               one pass of each map under NVIDIA's compute-sanitizer
+               both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
 
-value is the largest error in u of the dtype, the number of runs that differ, or of errors that the tool
-found.
+value is the error, in u of the result's dtype, that takes most of the limit of that dtype; or the number of
+runs that differ, or of errors that the tool found. A kernel that raises an error has not passed, and that is
+the reason.
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.gpu import campaign, contenders, exact, sanitizer
+from layernorm_backward.gpu import campaign, contenders, exact, reasons, sanitizer, variants
 from layernorm_backward.gpu.board import Board, unsigned
+from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.gpu.tools import Pass
 
 STEM = "checks_gpu"
 REQUIRES = ("cupy", "a CUDA device")
@@ -44,7 +48,7 @@ def run(
     large: list[tuple[DtypeName, int, int]],
     repeated: list[int],
     tools: list[str],
-    sanitized: list[int],
+    sanitized: list[tuple[DtypeName, int, int]],
     limits_u: dict[str, float],
     runs: int,
     eps: float,
@@ -63,10 +67,10 @@ def cells(
     large: list[tuple[str, int, int]],
     repeated: list[int],
     tools: list[str],
-    sanitized: list[int],
+    sanitized: list[tuple[str, int, int]],
     **_: Any,
 ) -> dict[Cell, list[str]]:
-    """The kernels of each cell. `large` are (dtype, rows, D) that only the first kernel is checked on."""
+    """The kernels of each cell. `large` and `sanitized` are (dtype, rows, D), for the first kernel only."""
     pairs = [(dtype, dtype) for dtype in dtypes]
     pairs += [(dtype, "float32") for dtype in dtypes if dtype_of(dtype).itemsize == 2]
     found = {
@@ -76,9 +80,10 @@ def cells(
     }
     found |= {Cell("repeats", *pair, max(rows), size): kernels for pair in pairs for size in repeated}
     found |= {Cell("results", dtype, dtype, count, size): kernels[:1] for dtype, count, size in large}
-    few = min(rows)
     return found | {
-        Cell(tool, "float32", "float32", few, size): kernels[:1] for tool in tools for size in sanitized
+        Cell(tool, dtype, dtype, count, size): kernels[:1]
+        for tool in tools
+        for dtype, count, size in sanitized
     }
 
 
@@ -88,22 +93,23 @@ def measure(
     cell: Cell,
     names: list[str],
     *,
+    time_left: Callable[[], float],
     limits_u: dict[str, float],
     runs: int,
     eps: float,
     **_: Any,
 ) -> tuple[Rows, Rows]:
     """A row for each kernel; there are no samples."""
-    found = []
-    for name in names:
+
+    def check(name: str) -> dict[str, Any]:
         if cell.check == "results":
-            values = _results(board, pool, cell, name, limits_u[cell.dtype], eps)
-        elif cell.check == "repeats":
-            values = _repeats(board, pool, cell, name, runs, eps)
-        else:
-            values = sanitizer.check(cell.check, name, cell.dtype, cell.rows, cell.hidden)
-        found.append(_keys(cell, name) | values)
-    return found, []
+            return _results(board, pool, cell, name, limits_u, eps)
+        if cell.check == "repeats":
+            return _repeats(board, pool, cell, name, runs, eps)
+        what = Pass(name, "backward", cell.dtype, cell.rows, cell.hidden)
+        return sanitizer.check(cell.check, what, time_left())
+
+    return [_keys(cell, name) | _tried(board, cell, name, check) for name in names], []
 
 
 def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:
@@ -111,27 +117,41 @@ def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:
     return [_keys(cell, name) | {"reason": reason} for name in names]
 
 
+def _tried(board: Board, cell: Cell, name: str, check: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """What a check says of a kernel; the reason where the kernel has no such dtype, or raises an error."""
+    unsupported = variants.kernel_of(name).unsupported
+    if cell.dtype in unsupported:
+        return {"reason": unsupported[cell.dtype]}
+    try:
+        return check(name)
+    except Exception as error:  # the other kernels are checked all the same
+        reason = reasons.of(board, name, error)
+    return {"reason": reason} if isinstance(reason, Passing) else {"reason": reason, "passed": False}
+
+
 def _keys(cell: Cell, name: str) -> dict[str, Any]:
     return {"kernel": name, **cell._asdict(), "reason": ""}
 
 
-def _results(board: Board, pool: Pool, cell: Cell, name: str, limit: float, eps: float) -> dict[str, Any]:
+def _results(
+    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
+) -> dict[str, Any]:
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    try:
-        found = contenders.prepare(board, name, given, eps).results()
-    except ValueError as error:
-        return {"reason": str(error)}
+    found = contenders.prepare(board, name, given, eps).results()
     off = exact.errors(board.xp, given, found, eps)
-    worst = float("nan") if any(np.isnan(off)) else max(off)
+    limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
+    worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
     return {"passed": bool(worst <= limit), "value": worst, "limit": limit}
+
+
+def _share(error: float, limit: float) -> float:
+    """Of the limit; infinite for NaN."""
+    return np.inf if np.isnan(error) else error / limit
 
 
 def _repeats(board: Board, pool: Pool, cell: Cell, name: str, runs: int, eps: float) -> dict[str, Any]:
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    try:
-        one = contenders.prepare(board, name, given, eps)
-    except ValueError as error:
-        return {"reason": str(error)}
+    one = contenders.prepare(board, name, given, eps)
     first = [result.view(unsigned(result.dtype)).copy() for result in one.results()]
     differing = 0
     for _ in range(runs - 1):

@@ -22,7 +22,7 @@ from layernorm_backward.difference import Ratio
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _gpu_cells
 from layernorm_backward.experiments._gpu_cells import Cell
-from layernorm_backward.gpu import campaign, contenders, exact, roofs, timer
+from layernorm_backward.gpu import campaign, contenders, exact, reasons, roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.rows import Arrays, Pool
@@ -120,12 +120,12 @@ def _checked(
     if reason:
         return reason
     try:
-        found = contenders.prepare(board, name, given, eps)
+        found = contenders.prepare(board, name, given, eps, [cell.direction])
+        if cell.direction not in found.passes:
+            return f"it has no {cell.direction} pass: {found.note}"
+        off = exact.errors(board.xp, given, found.results(), eps)
     except Exception as error:  # a peer may refuse in any way; the others are timed all the same
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    if cell.direction not in found.passes:
-        return f"it has no {cell.direction} pass: {found.note}"
-    off = exact.errors(board.xp, given, found.results(), eps)
+        return reasons.of(board, name, error)
     main = off.y if cell.direction == "forward" else off.dx
     if not main <= limit_u:
         return f"wrong: error of {'y' if cell.direction == 'forward' else 'dx'} is {main:.3g} u"

@@ -8,14 +8,16 @@ was written. accesses_per_element: reads and writes of an element of a tensor of
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from layernorm_backward.dtypes import DtypeName, dtype_of, sum_dtype
-from layernorm_backward.gpu import campaign, counters, modelled
+from layernorm_backward.gpu import campaign, contenders, counters, modelled
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.gpu.tools import Pass
 
 STEM = "traffic_gpu"
 REQUIRES = ("cupy", "a CUDA device")
@@ -66,21 +68,36 @@ def cells(
     }
 
 
-def measure(board: Board, pool: Pool, cell: Cell, names: list[str], **_: Any) -> tuple[Rows, Rows]:
+def measure(
+    board: Board, pool: Pool, cell: Cell, names: list[str], *, time_left: Callable[[], float], **_: Any
+) -> tuple[Rows, Rows]:
     """A row for each kernel; there are no samples."""
     minimum = minimum_bytes(cell)
     found = []
     for name in names:
-        counted = counters.counted(name, *cell)
-        row = _keys(cell, name) | {"minimum_bytes": float(minimum), "reason": counted.reason}
+        row = _keys(cell, name) | {"minimum_bytes": float(minimum)}
         row |= modelled.columns(
             name, cell.direction, cell.dtype, cell.rows, cell.hidden, board.machine.hardware
         )
-        if not counted.reason:
-            row |= {"measured_bytes": counted.bytes, "measured_over_minimum": counted.bytes / minimum}
-            row |= {"launches": float(counted.kernels), "method": "counted by Nsight Compute"}
-        found.append(row)
+        found.append(row | _counted(name, cell, minimum, time_left()))
     return found, []
+
+
+def _counted(name: str, cell: Cell, minimum: int, time_left: float) -> dict[str, Any]:
+    """What the profiler counts of one kernel or peer, or the reason why it does not."""
+    missing = contenders.missing(name)
+    if missing:
+        return {"reason": missing}
+    counted = counters.counted(Pass(name, *cell), time_left)
+    if counted.reason:
+        return {"reason": counted.reason}
+    return {
+        "measured_bytes": counted.bytes,
+        "measured_over_minimum": counted.bytes / minimum,
+        "launches": float(counted.kernels),
+        "method": "counted by Nsight Compute",
+        "reason": "",
+    }
 
 
 def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:

@@ -3,6 +3,7 @@
 import gc
 import platform
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Protocol
@@ -48,6 +49,8 @@ class Board(Protocol):
 
     def release(self) -> None: ...
 
+    def lost(self) -> str: ...
+
     def synchronize(self) -> None: ...
 
     def mark(self) -> Any: ...
@@ -74,6 +77,7 @@ class Gpu:
         self._facts = self._runtime.getDeviceProperties(self._number)
         self.l2_bytes = int(self._facts["l2CacheSize"])
         self._spare: Any = None
+        self._modules = 0  # that were loaded when memory was last given back
 
     def describe(self) -> dict[str, Any]:
         """Provenance: device, driver, versions; units in the names."""
@@ -114,8 +118,19 @@ class Gpu:
     def release(self) -> None:
         """Give memory that no array uses back to the device, that of peers as well."""
         gc.collect()
+        if len(sys.modules) > self._modules:  # what imports leave behind is not looked through again
+            gc.freeze()
+            self._modules = len(sys.modules)
         peers_on_gpu.release()
         self.xp.get_default_memory_pool().free_all_blocks()
+
+    def lost(self) -> str:
+        """Why the device works no more for this process, as after an illegal address; "" where it does."""
+        try:
+            self.synchronize()
+        except self._runtime.CUDARuntimeError as error:
+            return str(error)
+        return ""
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
@@ -140,26 +155,43 @@ class Gpu:
 
     def captured(self, call: Call) -> Call:
         """The call's work as a CUDA graph, replayed by what is returned; its memory is the graph's alone."""
-        pool = self.xp.cuda.MemoryPool()
         stream = self.xp.cuda.Stream(non_blocking=True)
+        replay = _Replay(self.xp.cuda.MemoryPool(), self.xp.cuda.Stream.null)
         self.synchronize()
-        with self.xp.cuda.using_allocator(pool.malloc), stream:
+        with self.xp.cuda.using_allocator(replay.pool.malloc), stream:
             call()  # compiled, and its memory in the pool, before the capture
             stream.synchronize()
             stream.begin_capture()
             try:
                 call()
             finally:
-                graph = stream.end_capture()
-        graph.upload(stream)
+                replay.graph = stream.end_capture()
+        replay.graph.upload(stream)
         stream.synchronize()
-        kept = (pool, graph)
-        return lambda: kept[1].launch(self.xp.cuda.Stream.null)
+        return replay
 
     def copy(self, to: Any, source: Any) -> None:
         """Copy an array by the runtime's own copy."""
         kind = self._runtime.memcpyDeviceToDevice
         self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, self.xp.cuda.Stream.null.ptr)
+
+
+class _Replay:
+    """A launch of a CUDA graph, with the memory that is the graph's alone; both end with it.
+
+    CuPy's pool gives nothing back of itself when it is let go of.
+    """
+
+    def __init__(self, pool: Any, stream: Any) -> None:
+        self.pool, self._stream = pool, stream
+        self.graph: Any = None
+
+    def __call__(self) -> None:
+        self.graph.launch(self._stream)
+
+    def __del__(self) -> None:
+        self.graph = None
+        self.pool.free_all_blocks()
 
 
 def told_by_driver() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`python -m layernorm_backward gpu --out DIR`: check, then measure all there is to measure on this GPU.
 
-Writes DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on.
+Writes DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on. When
+time is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device, tables are written as far as they are.
 Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
 """
 
@@ -8,7 +9,6 @@ import argparse
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,6 +17,7 @@ import yaml
 
 from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
+from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.kernels import device_missing
 from layernorm_backward.provenance import code_hash
 from layernorm_backward.revision import commit
@@ -25,28 +26,34 @@ STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traff
 CONFIG = Path("config/paper")
 
 
-def main(words: Sequence[str]) -> int:
-    """Run a campaign; 0 where all is measured and right, 1 where not, 2 for bad arguments."""
+def main(words: Sequence[str], spent_s: float = 0.0) -> int:
+    """Run a campaign; 0 where all is measured and right, 1 where not, 2 for bad arguments.
+
+    Imports have taken `spent_s` of its time.
+    """
     given = _parser().parse_args(words)
+    until = Until(60 * given.minutes - spent_s)
     reason = device_missing()
     if reason:
         print(f"error: {reason}", file=sys.stderr)
         return 1
     try:
-        return run(Gpu(), given.out, given.config, given.only or STEMS, given.minutes, given.resume)
+        with until.interruptible():
+            return run(Gpu(), given.out, given.config, given.only or STEMS, until, given.resume)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+    except KeyboardInterrupt:
+        print(f"error: {INTERRUPTED}", file=sys.stderr)
+    return 1
 
 
-def run(board: Board, out: Path, config: Path, stems: Sequence[str], minutes: float, resume: bool) -> int:
-    """The parts of a campaign, one after the other, until `minutes` are over."""
-    until = monotonic() + 60 * minutes
+def run(board: Board, out: Path, config: Path, stems: Sequence[str], until: Until, resume: bool) -> int:
+    """The parts of a campaign, one after the other, until it ends; tables are written as far as they are."""
     machine = board.describe()
-    print(f"{machine['gpu']}, {minutes:g} minutes; tables go to {out / 'tables'}", flush=True)
+    print(f"{machine['gpu']}, {until.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
     parts = {stem: (_experiment(stem), _config(config / f"{stem}.yaml")) for stem in stems}
     _compile(board, parts)
-    complete = True
+    complete, wrong = True, 0
     for stem, (experiment, values) in parts.items():
         record = {
             "study": config.name,
@@ -54,13 +61,17 @@ def run(board: Board, out: Path, config: Path, stems: Sequence[str], minutes: fl
             "commit": commit(),
             "machine": machine,
         }
-        left = partial(_left, until)
-        done = campaign.part(board, experiment, values, out, record, time_left=left, resume=resume)
+        done = campaign.part(board, experiment, values, out, record, until, resume=resume)
         complete &= done.done == done.all
-        print(f"{stem}: {done.done} of {done.all} cells, {left() / 60:.1f} minutes left", flush=True)
+        wrong += done.wrong
+        print(f"{stem}: {done.done} of {done.all} cells, {until.left() / 60:.1f} minutes left", flush=True)
+    if until.stopped:
+        print(f"stopped: {until.stopped}", flush=True)
+    if wrong:
+        print(f"cells that failed, or hold a failed check: {wrong}; the tables say which", flush=True)
     if not complete:
         print("not all is measured: go on with --resume", flush=True)
-    return 0 if complete else 1
+    return 0 if complete and not wrong else 1
 
 
 def _compile(board: Board, parts: Mapping[str, tuple[Any, dict[str, Any]]]) -> None:
@@ -76,10 +87,6 @@ def _compile(board: Board, parts: Mapping[str, tuple[Any, dict[str, Any]]]) -> N
     programs = warm.needed(wanted, board.machine.hardware)
     board.compile(programs)
     print(f"{len(programs)} programs compiled in {monotonic() - started:.0f} s", flush=True)
-
-
-def _left(until: float) -> float:
-    return until - monotonic()
 
 
 def _experiment(stem: str) -> Any:

@@ -4,20 +4,18 @@ A graph's replay leaves out what it costs to launch from Python, and a framework
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from layernorm_backward import peers_on_gpu
+from layernorm_backward import kernels, peers_on_gpu
 from layernorm_backward.gpu import variants
 from layernorm_backward.gpu.board import Board, Call, unsigned
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.kernels import version
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
-
-Direction = Literal["forward", "backward"]
+from layernorm_backward.peers_on_gpu.contender import BOTH, Direction, Directions, told
 
 
 class Contender(NamedTuple):
@@ -37,10 +35,20 @@ def missing(name: str) -> str:
     return peers_on_gpu.missing(name) if name in peers_on_gpu.PEERS else ""
 
 
-def prepare(board: Board, name: str, given: Arrays, eps: float) -> Contender:
-    """A kernel of ours or a peer, both passes run once. ValueError where it does not take this."""
+def version(name: str) -> str:
+    """The installed versions of the packages of a kernel or peer; "" for what has none, as a stream."""
     if name in peers_on_gpu.PEERS:
-        return _peer(board, name, given, eps)
+        return peers_on_gpu.version(name)
+    return kernels.version(variants.kernel_of(name)) if variants.ours(name) else ""
+
+
+def prepare(board: Board, name: str, given: Arrays, eps: float, directions: Directions = BOTH) -> Contender:
+    """A kernel of ours, or a peer with the passes of `directions`; they have run once.
+
+    ValueError where it does not take this.
+    """
+    if name in peers_on_gpu.PEERS:
+        return _peer(name, given, eps, directions)
     return _ours(board, name, given, eps)
 
 
@@ -52,10 +60,7 @@ def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
     try:
         return Timed(contender.capture(timed.call), timed.wait), "graph"
     except Exception as error:  # whatever a framework raises, its pass can still be timed as it is
-        return (
-            timed,
-            f"not captured: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-        )
+        return timed, f"not captured: {told(error)}"
 
 
 def _ours(board: Board, name: str, given: Arrays, eps: float) -> Contender:
@@ -75,27 +80,18 @@ def _ours(board: Board, name: str, given: Arrays, eps: float) -> Contender:
         passes,
         lambda: Results(y, dx, dgamma, dbeta),
         board.captured,
-        version(kernel),
+        version(name),
         "",
         saved_bytes(saved),
         saved_extra_bytes(saved),
     )
 
 
-def _peer(board: Board, name: str, given: Arrays, eps: float) -> Contender:
-    found = peers_on_gpu.prepare(name, *given, eps)
-    passes = {"forward": Timed(found.forward, found.synchronize)}
-    found.forward()
-    if found.backward:
-        passes["backward"] = Timed(found.backward, found.synchronize)
-        found.backward()
-
-    def results() -> Results:
-        return Results(
-            *(None if one is None else board.array(np.ascontiguousarray(one)) for one in found.results())
-        )
-
-    return Contender(passes, results, found.captured, peers_on_gpu.version(name), found.note)
+def _peer(name: str, given: Arrays, eps: float, directions: Directions) -> Contender:
+    found = peers_on_gpu.prepare(name, *given, eps, directions)
+    calls = {"forward": found.forward, "backward": found.backward}
+    passes = {which: Timed(call, found.synchronize) for which, call in calls.items() if call}
+    return Contender(passes, lambda: Results(*found.results()), found.captured, version(name), found.note)
 
 
 def _poisoned(array: Any) -> Any:

@@ -1,7 +1,8 @@
 """What a campaign has measured, cell by cell, each in a file of its own: nothing is lost by a later failure.
 
-A cell's file is named by all that its numbers depend on: the table, the cell, its kernels, the configuration
-and the code. So a campaign that goes on takes just what is still right.
+A cell's file is named by all that its numbers depend on: the table, the cell, its kernels and the versions of
+their packages, the configuration, the code, the GPU and its driver. So a campaign that goes on takes just
+what is still right.
 """
 
 import hashlib
@@ -11,30 +12,42 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layernorm_backward.files import whole
+from layernorm_backward.gpu.reasons import Passing
 
 
 class Entry(NamedTuple):
-    """The rows of one cell, and its samples."""
+    """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason."""
 
     rows: list[dict[str, Any]]
     samples: list[dict[str, Any]]
+    failed: bool = False
+
+    @property
+    def passing(self) -> bool:
+        """Whether a reason in it can go away, so that it is worth measuring again."""
+        return any(isinstance(row.get("reason"), Passing) for row in self.rows)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it failed, or holds a check that was not passed."""
+        return self.failed or any(row.get("passed") is False for row in self.rows)
 
 
 class Ledger:
-    """The cells of one table below a folder."""
+    """The cells of one table below a folder; `basis` is what the numbers of all of them depend on."""
 
-    def __init__(self, folder: Path, stem: str, config: Mapping[str, Any], code_hash: str) -> None:
+    def __init__(self, folder: Path, stem: str, basis: Mapping[str, Any]) -> None:
         self._folder = folder / stem
-        self._common = json.dumps([stem, config, code_hash], sort_keys=True)
+        self._common = json.dumps([stem, basis], sort_keys=True)
 
-    def find(self, cell: tuple, names: list[str]) -> Entry | None:
-        """What was measured of a cell, if it was."""
-        path = self._path(cell, names)
+    def find(self, cell: tuple, versions: Mapping[str, str]) -> Entry | None:
+        """What was measured of a cell, if it was, with its kernels in these versions."""
+        path = self._path(cell, versions)
         return Entry(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
-    def keep(self, cell: tuple, names: list[str], entry: Entry) -> None:
+    def keep(self, cell: tuple, versions: Mapping[str, str], entry: Entry) -> None:
         """Write down a cell."""
-        with whole(self._path(cell, names)) as temporary:
+        with whole(self._path(cell, versions)) as temporary:
             temporary.write_text(json.dumps(entry._asdict(), default=_plain), encoding="utf-8")
 
     def clear(self) -> None:
@@ -42,8 +55,8 @@ class Ledger:
         for path in self._folder.glob("*.json"):
             path.unlink()
 
-    def _path(self, cell: tuple, names: list[str]) -> Path:
-        text = json.dumps([self._common, cell, names])
+    def _path(self, cell: tuple, versions: Mapping[str, str]) -> Path:
+        text = json.dumps([self._common, cell, dict(versions)])
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 

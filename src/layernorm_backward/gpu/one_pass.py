@@ -1,7 +1,7 @@
 """One pass of a kernel or peer on this GPU, for tools that look at a process from outside.
 
 python -m layernorm_backward.gpu.one_pass KERNEL DIRECTION DTYPE ROWS HIDDEN: the profiler's range is that
-pass.
+pass. It prints DONE at its end.
 """
 
 import sys
@@ -11,18 +11,20 @@ from layernorm_backward.gpu.board import Gpu
 from layernorm_backward.gpu.rows import Pool
 
 EPS, SEED = 1e-5, 1
+DONE = "the pass is done"
 
 
 def main(name: str, direction: str, dtype: str, rows: str, hidden: str) -> None:
     """Both passes once, then the one that was asked for, inside of the range."""
     board = Gpu()
     given = Pool(board, SEED).arrays(int(rows), int(hidden), dtype, dtype)
-    timed = contenders.prepare(board, name, given, EPS).passes[direction]
+    timed = contenders.prepare(board, name, given, EPS, [direction]).passes[direction]
     board.synchronize()
     board.xp.cuda.profiler.start()
     timed.call()
     board.synchronize()
     board.xp.cuda.profiler.stop()
+    print(DONE, flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from layernorm_backward.peers_on_gpu import liger, quack, torch_compile, torch_eager, triton_tutorial
-from layernorm_backward.peers_on_gpu.contender import Contender
+from layernorm_backward.peers_on_gpu.contender import BOTH, Contender, Directions
 
 
 class _Peer(NamedTuple):
@@ -58,14 +58,17 @@ def version(name: str) -> str:
     return ", ".join(f"{one} {found}" for one in _peer(name).requires.values() if (found := _installed(one)))
 
 
-def prepare(name: str, x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
+def prepare(
+    name: str, x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions = BOTH
+) -> Contender:
     """A peer on x, dy (N, D) and gamma, beta (D,), CuPy arrays, or NumPy's for a peer that runs on a CPU.
 
-    ValueError where it takes no such dtype or shape, with the reason.
+    Passes that are not among `directions` are not compiled, so they cannot fail. ValueError where the peer
+    takes no such dtype or shape, with the reason.
     """
     peer = _peer(name)
     _check(x, gamma, beta, dy)
-    return peer.prepare(x, gamma, beta, dy, float(eps))
+    return peer.prepare(x, gamma, beta, dy, float(eps), directions)
 
 
 def release() -> None:

@@ -1,13 +1,12 @@
-"""Arrays as PyTorch's tensors over the same memory, and whatever a peer returns as NumPy arrays on the host.
+"""Arrays as PyTorch's tensors over the same memory, and what a peer returns as arrays where the inputs are.
 
-bfloat16 crosses as the integers of its bits, since neither DLPack nor `__cuda_array_interface__` has it from
-NumPy's side.
+On a GPU nothing is copied: results are CuPy arrays over the peer's memory, by DLPack, bfloat16 among them.
+Elsewhere bfloat16 crosses as the integers of its bits: NumPy and `__cuda_array_interface__` do not have it.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import dtype_of
 
@@ -35,20 +34,20 @@ def address(array: Any) -> int:
     return array.ctypes.data if on_host(array) else array.data.ptr
 
 
-def from_tensor(tensor: Any) -> NDArray:
-    """A copy of a tensor, on the host."""
+def from_tensor(tensor: Any) -> Any:
+    """A CuPy array that shares the memory of a tensor on a GPU; a NumPy copy of one on the host."""
+    there = tensor.detach()
+    if there.is_cuda:
+        return on_device(there)
     import torch
 
-    there = tensor.detach()
     if there.dtype == torch.bfloat16:
-        return there.view(torch.int16).cpu().numpy().copy().view(_BFLOAT16)
-    return there.cpu().numpy().copy()
+        return there.view(torch.int16).numpy().copy().view(_BFLOAT16)
+    return there.numpy().copy()
 
 
-def to_host(array: Any) -> NDArray:
-    """The array itself if it is NumPy's, else a copy on the host."""
-    if on_host(array):
-        return array
-    if array.dtype == _BFLOAT16:
-        return array.view(np.int16).get().view(_BFLOAT16)
-    return array.get()
+def on_device(array: Any) -> Any:
+    """A CuPy array that shares the memory of any package's array on a GPU, and keeps it."""
+    import cupy
+
+    return cupy.from_dlpack(array)

@@ -9,50 +9,46 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layernorm_backward.peers_on_gpu.bridge import from_tensor
-from layernorm_backward.peers_on_gpu.contender import Call, Contender
+from layernorm_backward.peers_on_gpu.contender import Call, Contender, Directions
 
 Pass = Callable[[], tuple[Any, ...]]
 Record = Callable[[], object]
 WARM = 3  # runs on the stream of the capture before it
+_FAILED: list[Any] = []  # graphs that could not be captured, to which PyTorch's allocator still refers
 
 
 class _Passes:
-    """Two passes that keep the tensors that they last returned: (y,) and (dx, dgamma, dbeta)."""
+    """Passes that keep the tensors that they last returned: (y,) and (dx, dgamma, dbeta)."""
 
-    def __init__(self, forward: Pass, backward: Pass | None, record: Record | None, sums: np.dtype) -> None:
-        self._passes = {"forward": forward, "backward": backward}
+    def __init__(self, passes: dict[str, Pass], record: Record | None, sums: np.dtype) -> None:
+        self._passes = passes
         self._kept: dict[str, tuple[Any, ...]] = {}
         self._record, self._sums = record, sums
+        self.calls: dict[str, Call] = {which: self._caller(which) for which in passes}
 
-    def forward(self) -> None:
-        self._run("forward")
-
-    def backward(self) -> None:
-        self._run("backward")
-
-    def results(self) -> tuple[NDArray | None, ...]:
+    def results(self) -> tuple[Any, ...]:
         """y, dx, and dgamma, dbeta in the dtype of gamma."""
-        found = (*self._kept["forward"], *self._kept.get("backward", (None, None, None)))
-        y, dx, *sums = (None if one is None else from_tensor(one) for one in found)
-        return y, dx, *(None if one is None else one.astype(self._sums, copy=False) for one in sums)
-
-    def captured(self, call: Call) -> Call:
-        """A replay of a graph of `forward` or `backward`; results are those of the replay then."""
         import torch
 
-        which = {self.forward: "forward", self.backward: "backward"}[call]
-        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        y, dx, *sums = (*self._kept.get("forward", [None]), *self._kept.get("backward", [None] * 3))
+        sums = [one if one is None else one.to(getattr(torch, self._sums.name)) for one in sums]
+        return tuple(one if one is None else from_tensor(one) for one in (y, dx, *sums))
+
+    def captured(self, call: Call) -> Call:
+        """A replay of a graph of one of `calls`; results are those of the replay then."""
+        import torch
+
+        which = next(name for name, one in self.calls.items() if one is call)
+        stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             recorded = self._record() if self._record else None
             for _ in range(WARM):
                 call()
         torch.cuda.current_stream().wait_stream(stream)
-        with torch.cuda.graph(graph, stream=stream):
-            call()
+        graph = _graph(call, stream)
         used = recorded, self._kept[which]  # memory that the graph reads and writes
 
         def replay() -> None:
@@ -61,32 +57,52 @@ class _Passes:
 
         return replay
 
-    def _run(self, which: str) -> None:
-        self._kept.pop(which, None)  # its memory is taken again
-        self._kept[which] = self._passes[which]()
+    def _caller(self, which: str) -> Call:
+        def call() -> None:
+            self._kept.pop(which, None)  # its memory is taken again
+            self._kept[which] = self._passes[which]()
+
+        return call
+
+
+def _graph(call: Call, stream: Any) -> Any:
+    """A graph of what a call puts on a stream; where that fails, the stream from before is current again."""
+    import torch
+
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # JAX has threads
+            call()
+    except BaseException:
+        _FAILED.append(graph)
+        torch.cuda.set_stream(before)  # torch.cuda.graph does so only where the capture ends well
+        raise
+    return graph
 
 
 def contender(
-    forward: Pass,
+    forward: Pass | None,
     backward: Pass | None,
     note: str,
     gamma: Any,
+    directions: Directions,
     *,
     record: Record | None = None,
     cuda: bool,
 ) -> Contender:
-    """A contender of passes that return (y,) and (dx, dgamma, dbeta); both are run once.
+    """A contender of passes that return (y,) and (dx, dgamma, dbeta); those of `directions` are run once.
 
     dgamma and dbeta are given in gamma's dtype. `record` is run before a capture, on its stream; it returns
     what must live as long as the graph.
     """
-    passes = _Passes(forward, backward, record, gamma.dtype)
-    passes.forward()
-    if backward:
-        passes.backward()
+    wanted = {"forward": forward, "backward": backward}
+    wanted = {which: one for which, one in wanted.items() if one and which in directions}
+    passes = _Passes(wanted, record, gamma.dtype)
+    for call in passes.calls.values():
+        call()
     return Contender(
-        passes.forward,
-        passes.backward if backward else None,
+        passes.calls.get("forward"),
+        passes.calls.get("backward"),
         passes.results,
         passes.captured if cuda else None,
         note if cuda else f"{note}; on a CPU there is no CUDA graph",

@@ -1,42 +1,104 @@
-"""QuACK's layer norm for Hopper and later, in the CuTe DSL: layernorm_fwd and, since 0.6.2, layernorm_bwd.
+"""QuACK's layer norm for Hopper and later, in the CuTe DSL; its backward pass is there since 0.6.2.
 
 The forward pass takes gamma and beta in float32 only, so they are widened before anything is timed; dgamma
 and dbeta come in float32 and are rounded when they are looked at. The backward pass writes partial sums of
-these, one a block, which PyTorch adds up. Launch parameters are those of QuACK's own rules for the device.
+these, one a block, which PyTorch adds up.
+
+Launch parameters are tuned on the device, by rmsnorm_fwd_tuned and rmsnorm_bwd_tuned with is_layernorm, on
+preallocated results. Where a version has no such function, or tuning fails, layernorm_fwd and layernorm_bwd
+take QuACK's own rules for the device.
 """
 
+from importlib import import_module
 from typing import Any
 
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender, refuse_float64
-from layernorm_backward.peers_on_gpu.passes import contender
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions, refuse_float64, told
+from layernorm_backward.peers_on_gpu.passes import Pass, contender
+from layernorm_backward.peers_on_gpu.quack_tuning import tuned
 
 LONGEST = {2: 1 << 18, 4: 1 << 17}  # elements of a row that fit on the chip, by bytes of an element
 SMALLEST_COPY = 4  # bytes; with fewer its kernels do not compile (0.6.5)
-_NOTE = "quack.rmsnorm: layernorm_fwd and layernorm_bwd, gamma and beta in float32, its own launch parameters"
-_HALF = "quack.rmsnorm: layernorm_fwd; this version has no backward pass of layer normalization"
+_NOTE = "quack.rmsnorm, gamma and beta in float32"
+_HALF = "this version has no backward pass of layer normalization"
 
 
-def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
+def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
     """ValueError on a CPU, and for what QuACK does not compile: float64, and some lengths of rows."""
     _refuse(x)
-    from importlib import import_module
-
     home = import_module("quack.rmsnorm")  # the package has a function of the same name
     given = (x, gamma, beta, dy)
     x, gamma, beta, dy = map(tensor, given)
     gamma, beta = gamma.float(), beta.float()
     _, rstd, mean = home.layernorm_fwd(x, gamma, beta, eps, return_rstd=True, return_mean=True)
+    passes: dict[str, Pass | None] = {"forward": None, "backward": None}
+    notes = [_NOTE]
+    if "forward" in directions:
+        passes["forward"], note = _forward(home, x, gamma, beta, eps)
+        notes.append(note)
+    if "backward" in directions:
+        passes["backward"], note = _backward(home, x, gamma, dy, rstd, mean)
+        notes.append(note)
+    return contender(*passes.values(), "; ".join(notes), given[1], directions, cuda=True)
 
-    def forward() -> tuple[Any, ...]:
+
+def _forward(home: Any, x: Any, gamma: Any, beta: Any, eps: float) -> tuple[Pass, str]:
+    def by_rule() -> tuple[Any, ...]:
         return home.layernorm_fwd(x, gamma, beta, eps, return_rstd=True, return_mean=True)[:1]
 
-    def backward() -> tuple[Any, ...]:
+    try:
+        return _forward_tuned(home, x, gamma, beta, eps)
+    except Exception as error:  # whatever QuACK, its compiler or a launch raises
+        return by_rule, f"layernorm_fwd by its rule, not tuned ({told(error)})"
+
+
+def _forward_tuned(home: Any, x: Any, gamma: Any, beta: Any, eps: float) -> tuple[Pass, str]:
+    import torch
+
+    y = torch.empty_like(x)
+    rstd, mean = (torch.empty(len(x), dtype=torch.float32, device=x.device) for _ in range(2))
+    arguments = {"x": x, "weight": gamma, "out": y, "bias": beta, "rstd": rstd, "mean": mean, "eps": eps}
+    rule = home.RmsNormFwdConfig.from_analytical_heuristic(x.shape[1], 8 * x.itemsize, is_layernorm=True)
+    how = {"is_layernorm": True, "per_head": False}
+    run, note = tuned(home.rmsnorm_fwd_tuned, rule, arguments | how)
+
+    def forward() -> tuple[Any, ...]:
+        run()
+        return (y,)
+
+    return forward, note
+
+
+def _backward(home: Any, x: Any, gamma: Any, dy: Any, rstd: Any, mean: Any) -> tuple[Pass | None, str]:
+    if not hasattr(home, "layernorm_bwd"):
+        return None, _HALF
+
+    def by_rule() -> tuple[Any, ...]:
         return home.layernorm_bwd(x, gamma, dy, rstd, mean, has_bias=True)
 
-    has_backward = hasattr(home, "layernorm_bwd")
-    note = _NOTE if has_backward else _HALF
-    return contender(forward, backward if has_backward else None, note, given[1], cuda=True)
+    try:
+        return _backward_tuned(home, x, gamma, dy, rstd, mean)
+    except Exception as error:
+        return by_rule, f"layernorm_bwd by its rule, not tuned ({told(error)})"
+
+
+def _backward_tuned(home: Any, x: Any, gamma: Any, dy: Any, rstd: Any, mean: Any) -> tuple[Pass, str]:
+    import torch
+
+    (rows, hidden), bits = x.shape, 8 * x.itemsize
+    dx, blocks = torch.empty_like(x), home.get_sm_count(hidden, x.device)
+    sums = [torch.empty((blocks, hidden), dtype=torch.float32, device=x.device) for _ in range(2)]
+    rule = home.RmsNormBwdConfig.from_analytical_heuristic(hidden, bits, bits, T_hint=rows, num_acc=len(sums))
+    arguments = {"x": x, "weight": gamma, "dout": dy, "rstd": rstd, "mean": mean, "dx": dx}
+    arguments |= dict(zip(("dw_partial", "db_partial"), sums, strict=True))
+    how = {"has_dw_partial": True, "has_db_partial": True, "is_layernorm": True, "per_head": False}
+    run, note = tuned(home.rmsnorm_bwd_tuned, rule, arguments | how)
+
+    def backward() -> tuple[Any, ...]:
+        run()
+        return dx, *(one.sum(dim=0) for one in sums)
+
+    return backward, note
 
 
 def _refuse(x: Any) -> None:

@@ -1,19 +1,24 @@
 """What torch.compile makes of F.layer_norm: the forward pass and the backward pass that AOTAutograd derives.
 
-Compiled for the given shape alone, in the mode that tries the most launch parameters on the device. A
-backward pass of its own is reached through autograd only; captured as a CUDA graph it is kernels alone.
+Compiled for the given shape alone. Launch parameters are tuned on the device one by one, beginning with
+PyTorch's own choice (coordinate descent); its modes "max-autotune..." begin with the best of several choices,
+and take minutes. Where tuning fails, PyTorch's own choice is taken as it is.
 
+A backward pass of its own is reached through autograd only; captured as a CUDA graph it is kernels alone.
 Where gamma is wider than x, x is widened first, as F.layer_norm of a GPU needs it; the compiler fuses that.
 """
 
 from typing import Any
 
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions, told
 from layernorm_backward.peers_on_gpu.passes import contender
 
-MODE = "max-autotune-no-cudagraphs"
-_NOTE = f"torch.compile(F.layer_norm, mode={MODE!r}, dynamic=False); backward by torch.autograd.grad"
+TUNED = {"coordinate_descent_tuning": True}
+_NOTE = (
+    "torch.compile(F.layer_norm, {how}, dynamic=False), forward with what it keeps for its backward pass, "
+    "backward by torch.autograd.grad"
+)
 
 
 class _Recorded:
@@ -30,15 +35,24 @@ class _Recorded:
         return self.y
 
 
-def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
-    """Compiles both passes, which takes seconds."""
+def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
+    """Compiles the passes of `directions`, which takes seconds; without tuning where that fails."""
+    given = (x, gamma, beta, dy)
+    try:
+        return _compiled(given, eps, directions, TUNED, f"options={TUNED}")
+    except Exception as error:  # whatever the compiler or one of the kernels that it tries raises
+        return _compiled(given, eps, directions, {}, f"not tuned ({told(error)})")
+
+
+def _compiled(
+    given: tuple[Any, ...], eps: float, directions: Directions, options: dict[str, Any], how: str
+) -> Contender:
     import torch
     from torch._dynamo import config as dynamo
     from torch._functorch import config as functorch
 
-    cuda, given = not on_host(x), (x, gamma, beta, dy)
     *inputs, dy = map(tensor, given)
-    function = torch.compile(_layer_norm(eps), mode=MODE, dynamic=False, fullgraph=True)
+    function = torch.compile(_layer_norm(eps), options=options, dynamic=False, fullgraph=True)
     many = {"recompile_limit": 1 << 16, "accumulated_recompile_limit": 1 << 16}  # one a shape
     with dynamo.patch(**many), functorch.patch(donated_buffer=False):  # a pass may run again
         recorded = _Recorded(function, tuple(inputs))
@@ -49,7 +63,8 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
         def backward() -> tuple[Any, ...]:
             return torch.autograd.grad(recorded.y, recorded.leaves, dy, retain_graph=True)
 
-        return contender(forward, backward, _NOTE, given[1], record=recorded, cuda=cuda)
+        note, cuda = _NOTE.format(how=how), not on_host(given[0])
+        return contender(forward, backward, note, given[1], directions, record=recorded, cuda=cuda)
 
 
 def _layer_norm(eps: float) -> Any:

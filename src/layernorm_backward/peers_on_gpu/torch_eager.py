@@ -10,14 +10,15 @@ otherwise), and keep mean and rstd in float32; on a CPU gamma may be float32 bes
 from typing import Any
 
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 from layernorm_backward.peers_on_gpu.passes import contender
 
 _ALL = [True, True, True]
+_MIXED = "scalar type"  # what PyTorch says of dtypes that do not go together, on a GPU and on a CPU
 _NOTE = "aten::native_layer_norm and native_layer_norm_backward, results in new tensors"
 
 
-def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
+def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
     """ValueError where gamma has another dtype than x and the operators do not take that."""
     import torch
 
@@ -27,7 +28,7 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
     try:
         _, mean, rstd = torch.ops.aten.native_layer_norm.default(x, sides, gamma, beta, eps)
     except RuntimeError as error:
-        if gamma.dtype == x.dtype:
+        if gamma.dtype == x.dtype or _MIXED not in str(error):
             raise
         raise ValueError(f"PyTorch takes no {gamma.dtype} gamma beside {x.dtype} x: {error}") from error
 
@@ -38,4 +39,4 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
         backward_of = torch.ops.aten.native_layer_norm_backward.default
         return backward_of(dy, x, sides, mean, rstd, gamma, beta, _ALL)
 
-    return contender(forward, backward, _NOTE, given[1], cuda=cuda)
+    return contender(forward, backward, _NOTE, given[1], directions, cuda=cuda)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender, refuse_float64
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions, refuse_float64
 from layernorm_backward.peers_on_gpu.passes import contender
 
 ROW_BYTES = 1 << 16
@@ -33,13 +33,14 @@ def launch(hidden: int, itemsize: int) -> Launch:
     return Launch(block, min(max(block // 256, 1), 8), groups)
 
 
-def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float) -> Contender:
+def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
     """On the host it needs Triton's interpreter (TRITON_INTERPRET=1)."""
     refuse_float64(x.dtype, "the tutorial")
     cuda, given = not on_host(x), (x, gamma, beta, dy)
     how = launch(x.shape[1], x.dtype.itemsize)
     forward, backward = _passes(*map(tensor, given), eps, how)
-    return contender(forward, backward, _NOTE.format(**how._asdict()), given[1], cuda=cuda)
+    note = _NOTE.format(**how._asdict())
+    return contender(forward, backward, note, given[1], directions, cuda=cuda)
 
 
 def _passes(

@@ -1,0 +1,88 @@
+"""NVIDIA's tools that look at a process from outside, run over one pass of a kernel or peer."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from layernorm_backward.gpu.one_pass import DONE
+from layernorm_backward.gpu.reasons import Passing
+
+ROOT = Path("/")
+PLACES = {
+    "ncu": ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu"),
+    "compute-sanitizer": (
+        "usr/local/cuda*/compute-sanitizer/compute-sanitizer",
+        "usr/local/cuda*/bin/compute-sanitizer",
+    ),
+}
+LIMIT_S = 120.0
+
+
+class Pass(NamedTuple):
+    """A kernel or peer, and what it runs on; `one_pass` takes these words."""
+
+    name: str
+    direction: str
+    dtype: str
+    rows: int
+    hidden: int
+
+
+class Done(NamedTuple):
+    """What a tool and the process under it have printed, and whether that came to the end of the pass."""
+
+    output: str
+    fault: str
+
+    @classmethod
+    def of(cls, status: int, output: str, errors: str) -> "Done":
+        """`fault` is empty where the pass went well, else the last line that is the process's own."""
+        text = f"{output}\n{errors}"
+        if status == 0 and DONE in text.splitlines():
+            return cls(text, "")
+        own = [line.strip() for line in (*output.splitlines(), *errors.splitlines()) if line.strip(" =")]
+        own = [line for line in own if not line.startswith("==") and line != DONE] or own or ["no output"]
+        return cls(text, f"the pass failed (exit status {status}): {own[-1][:200]}")
+
+
+def path(tool: str) -> str | None:
+    """Where a tool is: on PATH, else where NVIDIA installs it, the newest version first; None for nowhere."""
+    found = [one for place in PLACES[tool] for one in ROOT.glob(place) if os.access(one, os.X_OK)]
+    return shutil.which(tool) or max(map(str, found), key=_version, default=None)
+
+
+def over(tool: str, options: Sequence[str], what: Pass, time_left: float) -> Done | Passing:
+    """Run a tool over a pass; the reason where it is not installed, or takes too long."""
+    there = path(tool)
+    if there is None:
+        return Passing(f"{tool} is not installed")
+    passing = [sys.executable, "-m", "layernorm_backward.gpu.one_pass", *map(str, what)]
+    limit = max(min(LIMIT_S, time_left), 0.0)
+    try:
+        return Done.of(*_run([there, *options, *passing], limit))
+    except subprocess.TimeoutExpired:
+        return Passing(f"{tool} took more than {limit:.0f} s")
+
+
+def _run(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+    """Exit status and what was printed; when that is not waited for, all that was started is killed."""
+    started = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, errors="replace", start_new_session=True, **started) as process:
+        try:
+            output, errors = process.communicate(timeout=limit_s)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, output, errors
+
+
+def _version(path: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path)]

@@ -1,0 +1,140 @@
+"""The command that runs a campaign on a GPU: its arguments, and the few packages that it needs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from emulated import needs_compiler
+from gpu_study import CONFIG, written
+from layernorm_backward.__main__ import main
+from layernorm_backward.experiments import timing_gpu
+from layernorm_backward.gpu import command, until
+from workspace import ROOT
+
+NO_DEVICE = "no CUDA device here"
+
+
+def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
+    assert main(["gpu", "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err == f"error: {NO_DEVICE}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--out"),
+        (["--out", "x", "--minutes", "0"], "allowed: a number above 0"),
+        (["--out", "x", "--only", "timing_cpu"], "invalid choice"),
+    ],
+)
+def test_bad_arguments_are_told(words, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["gpu", *words])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"kernels": ["cuda_fussed"]},
+            r"b: kernels: \['cuda_fussed'\]; allowed: cuda_fused, cuda_uncentred, torch_eager",
+        ),
+        ({"directions": ["sideways"]}, "allowed: forward, backward"),
+        ({"dtypes": ["int8"]}, "allowed: float64, float32, float16, bfloat16"),
+        ({"rows": [0]}, "allowed: whole numbers, at least 1"),
+        ({"array_bytes": 5}, "and rows or array_bytes"),
+        ({"colour": 5}, "sets: b: has"),
+    ],
+)
+def test_a_bad_set_is_told(change, message):
+    config = json.loads(json.dumps(CONFIG["timing_gpu"]))
+    config["sets"]["b"] |= change
+    with pytest.raises(ValueError, match=message):
+        timing_gpu.cells(**config)
+
+
+def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):
+    ends = []
+    monkeypatch.setattr(command, "device_missing", lambda: None)
+    monkeypatch.setattr(command, "Gpu", lambda: None)
+    monkeypatch.setattr(until, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(command, "run", lambda *given: ends.append(given[4].left()) or 0)
+    assert command.main(["--out", str(tmp_path), "--minutes", "2"], spent_s=5.0) == 0
+    assert main(["gpu", "--out", str(tmp_path), "--minutes", "2"]) == 0
+    assert ends[0] == 115.0
+    assert 100 < ends[1] < 120
+
+
+MAY = ("numpy", "pandas", "PyYAML", "ml_dtypes", "cupy-cuda13x")
+
+
+def with_requirements(names):
+    """Those of the distributions that are installed, and what they need."""
+    found = {}
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        needed = (one for one in metadata.requires(name) or () if "extra ==" not in one)
+        todo += [one for one in (re.match(r"[\w.-]+", text)[0] for text in needed) if one not in found]
+    return found.values()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Runs Python with our package and the few that the command may import, and no other."""
+    folder = tmp_path_factory.mktemp("packages")
+    for distribution in with_requirements(MAY):
+        for top in {file.parts[0] for file in distribution.files if file.parts[0] not in ("..", "nvidia")}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(distribution.locate_file(top))
+    paths = os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests", folder)))
+
+    def run(*words):
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            [sys.executable, "-S", *words], capture_output=True, text=True, check=False, env=environment
+        )
+
+    assert "No module named 'pydantic'" in run("-c", "import pydantic").stderr
+    return run
+
+
+def test_the_command_starts_with_few_packages(bare):
+    done = bare("-m", "layernorm_backward", "gpu", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--resume" in done.stdout
+
+
+def test_what_the_command_runs_imports_few_packages(bare):
+    stems = ", ".join(f"layernorm_backward.experiments.{stem}" for stem in command.STEMS)
+    done = bare("-c", f"import layernorm_backward.gpu.command, layernorm_backward.gpu.one_pass, {stems}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+CAMPAIGN = """
+import sys
+from host_board import HostBoard
+from layernorm_backward.gpu import command
+command.Gpu, command.device_missing = HostBoard, lambda: None
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+@needs_compiler
+def test_a_campaign_runs_with_few_packages(bare, tmp_path):
+    study = written(tmp_path / "tiny")
+    done = bare("-c", CAMPAIGN, "--out", str(tmp_path / "out"), "--config", str(study))
+    assert done.returncode == 0, done.stderr
+    assert {path.stem for path in (tmp_path / "out" / "tables").glob("*.csv")} == set(command.STEMS)

@@ -1,0 +1,290 @@
+"""A campaign on a GPU where something fails: a cell, a kernel, the device, or it is interrupted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from emulated import needs_compiler
+from gpu_study import CONFIG, run, table, without_peers, written
+from host_board import HostBoard
+from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu
+from layernorm_backward.gpu import exact, reasons
+from layernorm_backward.gpu.ledger import Ledger
+from layernorm_backward.gpu.reasons import Lost, Passing
+from layernorm_backward.gpu.until import INTERRUPTED, Until
+from workspace import ROOT
+
+pytestmark = needs_compiler
+no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
+ILLEGAL = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A study of all GPU experiments, tiny."""
+    return written(tmp_path_factory.mktemp("study") / "tiny")
+
+
+def failing_at_41(monkeypatch, fail):
+    """`fail` is called instead of timing rows of 41."""
+    honest = timing_gpu.measure
+
+    def measure(board, pool, cell, *given, **how):
+        return fail() if cell.hidden == 41 else honest(board, pool, cell, *given, **how)
+
+    monkeypatch.setattr(timing_gpu, "measure", measure)
+
+
+def raising(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
+def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, monkeypatch, capsys):
+    failing_at_41(monkeypatch, raising(MemoryError("out of memory allocating 5 bytes")))
+    out = tmp_path / "out"
+    assert run(study, out, ["timing_gpu"]) == 1
+    assert "cells that failed, or hold a failed check: 2" in capsys.readouterr().out
+    times = table(out, "timing_gpu")
+    lost = times[times["hidden"] == 41]
+    assert set(lost["reason"]) == {"MemoryError: out of memory allocating 5 bytes"}
+    assert (times.loc[(times["hidden"] == 40) & (times["kernel"] == "cuda_fused"), "reason"] == "").all()
+    monkeypatch.undo()
+    assert run(study, out, ["timing_gpu"], resume=True) == 0
+    assert (table(out, "timing_gpu").query("hidden == 41")["reason"] == "").all()
+
+
+def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: timing_gpu.exact.Errors(99.0, 99.0, 0.0, 0.0))
+    run(study, tmp_path / "out", ["timing_gpu"])
+    ours = table(tmp_path / "out", "timing_gpu").query("kernel == 'cuda_fused'")
+    assert set(ours["reason"]) == {"wrong: error of dx is 99 u", "wrong: error of y is 99 u"}
+    assert ours["median_s"].isna().all()
+
+
+def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
+    board = HostBoard()
+    pool = checks_gpu.Pool(board, 1)
+    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+    honest = checks_gpu.contenders.prepare
+
+    def drifting(*given):
+        one = honest(*given)
+        results = one.results()
+
+        def backward():
+            results.dx[0, 0] += 1
+
+        return one._replace(passes={"backward": checks_gpu.contenders.Timed(backward)})
+
+    monkeypatch.setattr(checks_gpu.contenders, "prepare", drifting)
+    cell = checks_gpu.Cell("repeats", "float32", "float32", 9, 40)
+    (row,), _ = checks_gpu.measure(board, pool, cell, ["cuda_fused"], **how)
+    assert (row["passed"], row["value"]) == (False, 2.0)
+
+    def poisoned(*given):
+        one = honest(*given)
+        one.results().dx[3, 3] = np.nan
+        return one
+
+    monkeypatch.setattr(checks_gpu.contenders, "prepare", poisoned)
+    (row,), _ = checks_gpu.measure(board, pool, cell._replace(check="results"), ["cuda_fused"], **how)
+    assert row["passed"] is False
+    assert np.isnan(row["value"])
+
+
+def test_outputs_are_poisoned_before_a_kernel_is_checked():
+    board = HostBoard()
+    given = checks_gpu.Pool(board, 1).arrays(4, 8, "bfloat16", "float32")
+    array = checks_gpu.contenders._poisoned(np.zeros_like(given.x))
+    assert np.isnan(array.astype(np.float32)).all()
+
+
+def test_a_kernel_that_raises_an_error_fails_its_own_check_only(study, tmp_path, monkeypatch):
+    honest = checks_gpu.contenders.prepare
+
+    def prepare(board, name, *given, **how):
+        if name == "cuda_separate":
+            raise RuntimeError("invalid configuration")
+        return honest(board, name, *given, **how)
+
+    monkeypatch.setattr(checks_gpu.contenders, "prepare", prepare)
+    cell = checks_gpu.Cell("results", "float32", "float32", 9, 40)
+    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+    board, names = HostBoard(), ["cuda_separate", "cuda_fused"]
+    rows, _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, names, **how)
+    assert [(row["passed"], row["reason"]) for row in rows] == [
+        (False, "RuntimeError: invalid configuration"),
+        (True, ""),
+    ]
+
+
+def test_sums_in_float32_are_held_to_its_limit(monkeypatch):
+    board, cell = HostBoard(), checks_gpu.Cell("results", "bfloat16", "float32", 9, 40)
+    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+    judged = []
+    for off in (exact.Errors(1.0, 1.0, 5.0, 0.0), exact.Errors(2.0, 1.0, 5.0, 0.0)):
+        monkeypatch.setattr(exact, "errors", lambda *_, off=off: off)
+        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+        judged.append((row["passed"], row["value"], row["limit"]))
+    assert judged == [(True, 1.0, 1.5), (False, 2.0, 1.5)]
+
+
+def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(checks_gpu.exact, "errors", lambda *_: checks_gpu.exact.Errors(0.0, 99.0, 0.0, 0.0))
+    assert run(study, tmp_path / "out", ["checks_gpu"]) == 1
+    assert run(study, tmp_path / "out", ["checks_gpu"], resume=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (MemoryError("out of memory"), True),
+        (RuntimeError("RESOURCE_EXHAUSTED: XLA wants 5 GiB"), True),
+        (ValueError("liger computes in float32"), False),
+    ],
+)
+def test_only_a_reason_that_can_go_away_is_a_passing_one(error, passing):
+    told = reasons.of(HostBoard(), "liger", error)
+    assert told == f"{type(error).__name__}: {error}"
+    assert isinstance(told, Passing) == passing
+
+
+def test_where_the_device_is_lost_the_campaign_stops_and_gets_past_it(study, tmp_path, monkeypatch, capsys):
+    board, out = HostBoard(), tmp_path / "out"
+
+    def fail():
+        board.fault = ILLEGAL
+        raise RuntimeError(ILLEGAL)
+
+    failing_at_41(monkeypatch, fail)
+    monkeypatch.setattr(HostBoard, "release", lambda self: self.fault and raising(RuntimeError(ILLEGAL))())
+    stems = ["ceiling_gpu", "timing_gpu", "backward_error_gpu"]
+    assert run(study, out, stems, board=board) == 1
+    told = capsys.readouterr().out
+    cell = "timing_gpu, backward bfloat16 bfloat16 3 41"
+    assert f"stopped: the device was lost in {cell}: RuntimeError: {ILLEGAL}" in told
+    assert "go on with --resume" in told
+    times = table(out, "timing_gpu")
+    guilty = (times["hidden"] == 41) & (times["gamma_dtype"] == "bfloat16")
+    assert set(times.loc[guilty, "reason"]) == {f"RuntimeError: {ILLEGAL}"}
+    after = times.index > times.index[guilty].max()
+    assert times.loc[after, "reason"].str.startswith("not measured: the device was lost").all()
+    assert set(times.loc[~guilty & ~after, "reason"]) == {"", "not installed: torch_eager"}
+    errors = table(out, "backward_error_gpu")
+    assert errors["reason"].str.startswith("not measured: the device was lost").all()
+
+    monkeypatch.undo()
+    assert run(study, out, stems, resume=True) == 1  # a cell has failed
+    again = table(out, "timing_gpu")
+    assert set(again.loc[guilty, "reason"]) == {f"RuntimeError: {ILLEGAL}"}
+    assert (again.loc[after, "reason"] == "").all()
+    assert (table(out, "backward_error_gpu")["reason"] == "").any()
+
+
+def test_a_device_that_is_lost_without_an_error_is_noticed_after_the_cell(study, tmp_path):
+    board, out = HostBoard(), tmp_path / "out"
+    board.fault = ILLEGAL
+    assert run(study, out, ["ceiling_gpu"], board=board) == 1
+    assert set(table(out, "ceiling_gpu")["reason"]) == {f"Lost: {ILLEGAL}"}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "cell"),
+    [
+        (checks_gpu, checks_gpu.Cell("results", "float32", "float32", 9, 40)),
+        (timing_gpu, timing_gpu.Cell("backward", "float32", "float32", 9, 40)),
+        (backward_error_gpu, backward_error_gpu.Cell("float32", 10.0, "shifted", 40)),
+    ],
+)
+def test_no_kernel_is_measured_on_a_device_that_another_has_cost(experiment, cell, monkeypatch):
+    board, tried = HostBoard(), []
+
+    def prepare(_, name, *__, **___):
+        tried.append(name)
+        board.fault = ILLEGAL
+        raise RuntimeError("whatever it says")
+
+    monkeypatch.setattr(experiment.contenders, "prepare", prepare)
+    how = CONFIG[experiment.STEM] | {"time_left": lambda: 60.0}
+    with pytest.raises(Lost, match=f"cuda_separate: {ILLEGAL}"):
+        experiment.measure(board, experiment.Pool(board, 1), cell, ["cuda_separate", "cuda_fused"], **how)
+    assert tried == ["cuda_separate"]
+
+
+def test_an_error_of_the_program_itself_loses_no_table(study, tmp_path, monkeypatch):
+    honest, kept = Ledger.keep, []
+
+    def keep(*given):
+        if kept:
+            raise OSError("no space left on device")
+        kept.append(honest(*given))
+
+    monkeypatch.setattr(Ledger, "keep", keep)
+    with pytest.raises(OSError, match="no space left"):
+        run(study, tmp_path / "out", ["timing_gpu"])
+    told = table(tmp_path / "out", "timing_gpu")["reason"]
+    assert (told == "").any()
+    assert (told == "not measured: OSError: no space left on device").any()
+
+
+SLOW = """
+import sys, time
+from host_board import HostBoard
+from layernorm_backward.experiments import ceiling_gpu
+from layernorm_backward.gpu import command
+honest, cells = ceiling_gpu.measure, []
+
+def measure(board, pool, cell, *given, **how):
+    cells.append(cell)
+    if len(cells) == 2:
+        print("waiting", flush=True)
+        time.sleep(60)
+    return honest(board, pool, cell, *given, **how)
+
+ceiling_gpu.measure, command.Gpu, command.device_missing = measure, HostBoard, lambda: None
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_campaign_writes_whole_tables_and_goes_on(tmp_path, number):
+    config, out = tmp_path / "tiny", tmp_path / "out"
+    config.mkdir()
+    values = CONFIG["ceiling_gpu"] | {"sizes": [8192, 16384]}
+    (config / "ceiling_gpu.yaml").write_text(json.dumps(values), encoding="utf-8")
+    words = ["--out", str(out), "--config", str(config), "--only", "ceiling_gpu"]
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *words], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        lines = iter(process.stdout.readline, "")
+        assert "waiting\n" in lines
+        process.send_signal(number)
+        told = "".join(lines)
+    assert process.returncode == 1
+    assert f"stopped: {INTERRUPTED}" in told
+    assert "go on with --resume" in told
+    reasons_told = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list)
+    assert reasons_told.to_dict() == {8192: [""], 16384: [f"not measured: {INTERRUPTED}"]}
+    assert [path for path in out.rglob("*") if path.name.startswith(".")] == []
+    assert run(config, out, ["ceiling_gpu"], resume=True) == 0
+
+
+def test_signals_are_handled_as_before_once_a_campaign_has_ended():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    ends = Until(60)
+    with pytest.raises(KeyboardInterrupt), ends.interruptible():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    assert ends.left() == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
