@@ -77,27 +77,9 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
             if (!span.empty() && has(r)) xs[r][c] = load_chunk<M>(x, row, span);
         }
     }
-    sample.mean(elements, centres);
-#pragma unroll
-    for (int r = 0; r < M::rows; ++r) {
-        sums[2 * r] = sums[2 * r + 1] = 0;
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (span.empty() || !has(r)) continue;
-            centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
-            add_powers(zs[r][c], sums + 2 * r);
-        }
-    }
-    meeting.add(sums);
-    bool far = false;
-#pragma unroll
-    for (int r = 0; r < M::rows; ++r) far |= has(r) && Statistics<A>(sums + 2 * r, part).far();
-    if (any_of_warp(far)) {
+    const auto add_rows = [&] {
 #pragma unroll
         for (int r = 0; r < M::rows; ++r) {
-            const Statistics<A> row(sums + 2 * r, part);
-            if (row.far()) centres[r] += row.delta;
             sums[2 * r] = sums[2 * r + 1] = 0;
 #pragma unroll
             for (int c = 0; c < M::chunks; ++c) {
@@ -108,6 +90,19 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
             }
         }
         meeting.add(sums);
+    };
+    sample.mean(elements, centres);
+    add_rows();
+    bool far = false;
+#pragma unroll
+    for (int r = 0; r < M::rows; ++r) far |= has(r) && Statistics<A>(sums + 2 * r, part).far();
+    if (any_of_warp(far)) {
+#pragma unroll
+        for (int r = 0; r < M::rows; ++r) {
+            const Statistics<A> row(sums + 2 * r, part);
+            if (row.far()) centres[r] += row.delta;
+        }
+        add_rows();
     }
     share.compute_anew();
 #pragma unroll
