@@ -1,5 +1,6 @@
 """What the CUDA kernels say where they cannot run: no CuPy, no device, an old one, no memory, bad arrays."""
 
+import ctypes
 import sys
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
@@ -137,3 +138,15 @@ def test_an_array_on_another_device_is_refused(monkeypatch, name):
     elsewhere.device = "cuda:1"
     with pytest.raises(TypeError, match=r"allowed: cupy\.ndarray on the current device, cuda:0"):
         KERNELS[name].forward(elsewhere, ONES, ONES, 1e-5)
+
+
+def test_a_launch_is_described_to_the_driver_as_in_cuda_h():
+    """CUlaunchConfig: seven unsigned numbers, a stream, attributes and their count, on 64 bits."""
+    config = device._Config
+    assert [getattr(config, name).offset for name in ("grid_x", "block_x", "dynamic_bytes")] == [0, 12, 24]
+    assert [getattr(config, name).offset for name in ("stream", "attributes", "attribute_count")] == [
+        32,
+        40,
+        48,
+    ]
+    assert ctypes.sizeof(config) == 56

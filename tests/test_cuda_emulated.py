@@ -175,3 +175,34 @@ def test_what_is_not_centred_again_is_wrong_at_a_large_mean(problem):
         dx, *sums = cuda_fused.backward(moved.dy, off, machine=machine, recentre=recentre)
         found = errors(np, right, Results(None, dx, *sums), EPS)
         assert (found.dx <= LIMIT_U["float32"]) is good
+
+
+class Crowded(Emulation):
+    """A device that has room for so many clusters; remembers what it ran, with the blocks."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.room, self.ran = room, []
+
+    def clusters(self, program, how):
+        return self.room
+
+    def launch(self, program, how, arguments):
+        self.ran.append((program.kernel, how.blocks))
+        super().launch(program, how, arguments)
+
+
+@pytest.mark.parametrize(
+    ("room", "ran"),
+    [
+        (0, ["forward_wide", "project_wide", "differentiate_wide", "add_partials"]),
+        (1, ["forward", "backward", "add_partials"]),
+    ],
+)
+def test_clusters_that_do_not_fit_a_device_are_not_launched(problem, room, ran):
+    machine = Crowded(room)
+    data = drawn(problem, 9, 61, "float32", "float32")
+    assert worst_u(data, run(machine, data, 0, CLUSTER)) <= LIMIT_U["float32"]
+    assert [kernel for kernel, _ in machine.ran] == ran
+    blocks = dict(machine.ran)
+    assert not room or blocks["forward"] == blocks["backward"] == 4 * CLUSTER.cluster  # four rows begin apart

@@ -134,3 +134,18 @@ def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
             assert one.team & (one.team - 1) == 0
             assert not one.ring or (one.team == one.threads and one.rows == 1)
             assert one.cluster == 1 or one.ring
+
+
+def test_no_more_clusters_are_launched_than_run_at_once():
+    how = plan.choose("backward", 1 << 20, 65536, 4, ALIKE, H200)
+    assert (how.map.cluster, how.partials) == (8, 16)
+    assert plan.resident(how, 15) == how._replace(blocks=15 * 8)
+    assert plan.resident(how, 99) == how
+    assert plan.resident(how, 0) is None
+
+
+def test_clusters_come_in_multiples_of_the_rows_period_even_if_some_wait():
+    how = plan.choose("backward", 1 << 20, 65535, 4, RAGGED, H200)
+    assert how.period == 4
+    assert plan.resident(how, 7).partials == 4
+    assert plan.resident(how, 3).partials == 4
