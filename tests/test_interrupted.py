@@ -16,6 +16,7 @@ from layernorm_backward import tables
 from layernorm_backward.lock import LOCKS, release_stale
 from workspace import Workspace
 
+INCOMPLETE = ".snakemake/incomplete"
 TABLE = "results/smoke/tables/timing_cpu.csv"
 
 
@@ -27,13 +28,14 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def measuring(run: subprocess.Popen[bytes]) -> bool:
-    """Whether a run has come so far that it measures."""
+def measuring(run: subprocess.Popen[bytes], root: Path) -> bool:
+    """Whether a run in this folder has come so far that it measures, and has written down what is incomplete."""
     try:
         children = psutil.Process(run.pid).children(recursive=True)
-        return any("layernorm_backward" in child.cmdline() for child in children)
+        at_work = any("layernorm_backward" in child.cmdline() for child in children)
     except psutil.NoSuchProcess:
         return False
+    return at_work and any((root / INCOMPLETE).glob("*"))
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_a_killed_run_resumes(smoke, tmp_path):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for(lambda: measuring(run))
+    wait_for(lambda: measuring(run, workspace.root))
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     assert list((workspace.root / LOCKS).glob("*")), "the killed run left no lock: it was not killed at work"
