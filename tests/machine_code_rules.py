@@ -30,10 +30,18 @@ HIDDEN = sorted({2**power + more for power in range(2, 17) for more in (-1, 0, 1
 HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
 ROWS = 65536
 
-# Full rows of 4 elements in float64, and of 64 in float16, one register or two of whose 128 lie on the stack.
-SHORT = Map(256, 2, 1, 2, 1, 4, ring=False, lie=plan.FULL)
-SPILLED_BYTES = {(arch, "forward", "float64", SHORT): 8 for arch in DEVICES}
-SPILLED_BYTES["sm_90", "backward", "float16", SHORT._replace(team=8)] = 8
+# Some maps want up to four registers more than a thread may have.
+_LAST = Map(512, 1, 16, 512, 5, 1, ring=True, lie=plan.FULL)
+_PAIR = Map(512, 1, 2, 512, 4, 1, ring=True, lie=plan.APART)
+_LANE = Map(128, 5, 1, 1, 1, 4, ring=False, lie=plan.FULL)
+SPILLED_BYTES = {
+    ("sm_90", "backward", "float64", _LAST): 8,
+    ("sm_80", "forward", "bfloat16", _LANE): 8,
+} | {
+    ("sm_90", "forward", dtype, _PAIR._replace(cluster=cluster)): 16
+    for dtype in ("bfloat16", "float16")
+    for cluster in (2, 4, 8)
+}
 
 
 class Batch(NamedTuple):

@@ -158,7 +158,7 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
     found = modelled.columns("cuda_fused", *cell, H200)
     assert found["accesses_per_element"] == 3
-    assert 1 < found["modelled_bytes"] / least < 1.02
+    assert 1 < found["modelled_bytes"] / least < 1.03
     long = traffic_gpu.Cell("backward", "float32", 16, 1 << 20)
     assert modelled.columns("cuda_fused", *long, H200)["accesses_per_element"] == 5
     separate = modelled.columns("cuda_separate", *cell, H200)

@@ -29,7 +29,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def measuring(run: subprocess.Popen[bytes], root: Path) -> bool:
-    """Whether a run in this folder has come so far that it measures, and has written down what is incomplete."""
+    """Whether a run in this folder has come so far that it measures, and has told what is incomplete."""
     try:
         children = psutil.Process(run.pid).children(recursive=True)
         at_work = any("layernorm_backward" in child.cmdline() for child in children)

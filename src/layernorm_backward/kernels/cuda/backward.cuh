@@ -11,7 +11,7 @@ struct Columns {
     A gamma[M::chunks][LANES<T>], dgamma[M::chunks][LANES<T>], dbeta[M::chunks][LANES<T>];
 
     template <class G>
-    DEVICE Columns(const Share<T, M>& share, const G* vector) {
+    DEVICE void begin(const Share<T, M>& share, const G* vector) {
 #pragma unroll
         for (int c = 0; c < M::chunks; ++c) {
             load_vector<T>(vector, share.span(c), gamma[c]);
@@ -146,10 +146,11 @@ DEVICE void differentiate_round(const Rounds<M>& round, Share<T, M>& share, Colu
 }
 
 // Rows in registers: a team loads M::rows rows, then works on them.
-template <bool CENTRED, class T, class M>
-DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
-                                    const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
+template <bool CENTRED, class T, class M, class G>
+DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, const G* gamma, const Array<T>& dy,
+                                    const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
     MEETING(sum_t<T>, M, meeting);
+    columns.begin(share, gamma);
     Rounds<M> round(rows, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
         differentiate_round<CENTRED, true>(round, share, columns, meeting, dy, x, mean, rstd, dx);
@@ -161,19 +162,21 @@ DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, c
 
 // Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
 // of a row, it works on the row before.
-template <bool CENTRED, class T, class M>
-DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const Array<T>& dy, const Array<T>& x,
-                               const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows, int stages, int slot) {
+template <bool CENTRED, class T, class M, class G>
+DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const G* gamma, const Array<T>& dy,
+                               const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows,
+                               int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
-    const A part = A(1) / share.hidden;
     const int64 stride = team_count<M>(), first = team_index<M>();
     const Slices<T, M> slices[2] = {{x, share, first}, {dy, share, first}};
     Ring<T, M, 2> ring(slices, stages, slot);
     if (thread_index() == 0) {
         for (int s = 0; s < stages && first + s * stride < rows; ++s) ring.fill(s, first + s * stride);
     }
+    columns.begin(share, gamma);
+    const A part = A(1) / share.hidden;
     struct Row {
         const T *x, *dy;
         A mean, rstd;
@@ -187,7 +190,6 @@ DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const 
         share.compute_anew();
         if (more) {
             row = next;
-            if (i + stride < rows) next.mean = mean[i + stride], next.rstd = rstd[i + stride];
             ring.wait();
             row.x = ring.local(0);
             row.dy = ring.local(1);
@@ -200,9 +202,10 @@ DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const 
             }
             meeting.give(sums);
         }
+        if (before.x) meeting.take(sums);
+        if (i + stride < rows) next.mean = mean[i + stride], next.rstd = rstd[i + stride];
         if (before.x) {
             share.compute_anew();
-            meeting.take(sums);
             const Coefficients<A> its(before.mean, before.rstd, sums, part);
 #pragma unroll
             for (int c = 0; c < M::chunks; ++c) {
@@ -228,12 +231,12 @@ template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
                    sum_t<T>* partials, int64 rows, int hidden, int stages, int slot) {
     const Share<T, M> share(hidden, phase_of(dx + static_cast<int64>(team_index<M>()) * hidden));
-    Columns<T, M> columns(share, gamma);
+    Columns<T, M> columns;
     const Array<T> dys(dy, rows, hidden), xs(x, rows, hidden);
     if constexpr (M::ring) {
-        differentiate_ring<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows, stages, slot);
+        differentiate_ring<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, rows, stages, slot);
     } else {
-        differentiate_registers<CENTRED>(share, columns, dys, xs, mean, rstd, dx, rows);
+        differentiate_registers<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, rows);
     }
     sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
     store_sums<T, M>(share, columns.dgamma, to);

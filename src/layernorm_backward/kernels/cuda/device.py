@@ -14,6 +14,7 @@ from layernorm_backward.kernels.cuda.plan import Hardware
 HOPPER = 90  # compute capability times ten
 _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED in cuda.h (CUDA 13.0)
 PORTABLE_CLUSTER = 8
+_INVALID_CLUSTER_SIZE = 912  # CUDA_ERROR_INVALID_CLUSTER_SIZE
 
 
 class Device:
@@ -23,7 +24,6 @@ class Device:
         import cupy
 
         self._device = cupy.cuda.Device()
-        self._allowed: dict[Program, int] = {}  # bytes of dynamic shared memory
         facts = cupy.cuda.runtime.getDeviceProperties(self._device.id)
         self.hardware = Hardware(
             multiprocessors=facts["multiProcessorCount"],
@@ -54,12 +54,10 @@ class Device:
 
     def _function(self, program: Program, how: Launch) -> Any:
         """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
-        function = _loaded(self._device.id, program)
-        if how.dynamic_bytes > self._allowed.get(program, 0):
+        function, allowed = _loaded(self._device.id, program, how.cluster)
+        if how.dynamic_bytes > allowed["dynamic_bytes"]:
             _allow_shared_memory(function.ptr, how.dynamic_bytes)
-            self._allowed[program] = how.dynamic_bytes
-        if how.cluster > PORTABLE_CLUSTER:
-            _set(function.ptr, _NON_PORTABLE_CLUSTER, 1)
+            allowed["dynamic_bytes"] = how.dynamic_bytes
         return function
 
 
@@ -80,14 +78,17 @@ def _known(number: int) -> Device:
 
 
 @cache
-def _loaded(device: int, program: Program) -> Any:
-    """The compiled kernel."""
+def _loaded(device: int, program: Program, cluster: int) -> tuple[Any, dict[str, int]]:
+    """The compiled kernel, allowed its cluster, and how much shared memory it has been allowed so far."""
     import cupy
 
     code = compiled([program], f"sm_{cupy.cuda.Device(device).compute_capability}")
     module = cupy.cuda.function.Module()
     module.load(code.cubin)
-    return module.get_function(code.names[program.text])
+    function = module.get_function(code.names[program.text])
+    if cluster > PORTABLE_CLUSTER:
+        _set(function.ptr, _NON_PORTABLE_CLUSTER, 1)
+    return function, {"dynamic_bytes": 0}
 
 
 def _allow_shared_memory(function: int, dynamic_bytes: int) -> None:
@@ -122,6 +123,8 @@ def _clusters(function: int, how: Launch) -> int:
     found = ctypes.c_int()
     ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
     status = ask(ctypes.byref(found), ctypes.c_void_p(function), ctypes.byref(config))
+    if status == _INVALID_CLUSTER_SIZE:
+        return 0
     if status:
         raise RuntimeError(f"cuOccupancyMaxActiveClusters: CUDA error {status}")
     return found.value

@@ -70,7 +70,7 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
         const T* row = x.begin + (round.at + r * round.step);
-        if (has(r)) elements[r] = sample.element(row);
+        elements[r] = has(r) ? sample.element(row) : T();
 #pragma unroll
         for (int c = 0; c < M::chunks; ++c) {
             const Span<T> span = share.span(c);
@@ -124,10 +124,11 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
 }
 
 // Rows in registers: a team loads M::rows rows, then works on them.
-template <class T, class M>
-DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, const Array<T>& x, sum_t<T> eps, T* y,
-                                sum_t<T>* mean, sum_t<T>* rstd, int64 rows) {
+template <class T, class M, class G>
+DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps,
+                                T* y, sum_t<T>* mean, sum_t<T>* rstd, int64 rows) {
     MEETING(sum_t<T>, M, meeting);
+    const Affine<T, M> affine(share, gamma, beta);
     const Sample<T, M> sample(share.hidden);
     Rounds<M> round(rows, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
@@ -140,21 +141,22 @@ DEVICE void normalize_registers(Share<T, M> share, const Affine<T, M>& affine, c
 
 // Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
 // of a row, it works on the row before.
-template <class T, class M>
-DEVICE void normalize_ring(Share<T, M> share, const Affine<T, M>& affine, const Array<T>& x, sum_t<T> eps, T* y,
+template <class T, class M, class G>
+DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps, T* y,
                            sum_t<T>* mean, sum_t<T>* rstd, int64 rows, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
     MEETING(A, M, second);
-    const A part = A(1) / share.hidden;
-    const Sample<T, M> sample(share.hidden);
     const int64 stride = team_count<M>(), begin = team_index<M>();
     const Slices<T, M> slices(x, share, begin);
     Ring<T, M, 1> ring(&slices, stages, slot);
     if (thread_index() == 0) {
         for (int s = 0; s < stages && begin + s * stride < rows; ++s) ring.fill(s, begin + s * stride);
     }
+    const Sample<T, M> sample(share.hidden);
+    const Affine<T, M> affine(share, gamma, beta);
+    const A part = A(1) / share.hidden;
     const auto add_row = [&](const T* xs, A centre, A* sums) {
         sums[0] = sums[1] = 0;
 #pragma unroll
@@ -179,14 +181,14 @@ DEVICE void normalize_ring(Share<T, M> share, const Affine<T, M>& affine, const 
         A sums[2], its_centre[1] = {0};
         if (more) {
             sample.mean(next, its_centre);
-            source += step;
-            if (i + stride < rows) next[0] = sample.element(source);
             ring.wait();
             add_row(ring.local(0), its_centre[0], sums);
             meeting.give(sums);
         }
+        if (before) meeting.take(sums);
+        source += step;
+        if (i + stride < rows) next[0] = sample.element(source);
         if (before) {
-            meeting.take(sums);
             if (Statistics<A>(sums, part).far()) {
                 centre += Statistics<A>(sums, part).delta;
                 add_row(before, centre, sums);
@@ -224,12 +226,11 @@ template <class T, class G, class M>
 KERNEL(M) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
                   int64 rows, int hidden, int stages, int slot) {
     const Share<T, M> share(hidden, phase_of(y + static_cast<int64>(team_index<M>()) * hidden));
-    const Affine<T, M> affine(share, gamma, beta);
     const Array<T> xs(x, rows, hidden);
     if constexpr (M::ring) {
-        normalize_ring(share, affine, xs, eps, y, mean, rstd, rows, stages, slot);
+        normalize_ring(share, gamma, beta, xs, eps, y, mean, rstd, rows, stages, slot);
     } else {
-        normalize_registers(share, affine, xs, eps, y, mean, rstd, rows);
+        normalize_registers(share, gamma, beta, xs, eps, y, mean, rstd, rows);
     }
     if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
 }

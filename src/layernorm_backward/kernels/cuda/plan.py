@@ -52,64 +52,50 @@ class Map(NamedTuple):
         return f"Map<{', '.join(str(int(value)) for value in self)}>"
 
 
-def _warp(chunks: int, team: int = 32) -> Map:
-    return Map(256, 2, 1, team, chunks, rows=4 // chunks, ring=False)
+def _warps(threads: int, blocks: int) -> tuple[Map, ...]:
+    """Of a chunk a thread, and two: several rows at a time."""
+    laid = (*((team, 1) for team in (1, 2, 4, 8, 16, 32)), (32, 2))
+    return tuple(Map(threads, blocks, 1, team, chunks, 4 // chunks, ring=False) for team, chunks in laid)
+
+
+def _warp(chunks: int) -> Map:
+    return Map(256, 2, 1, 32, chunks, rows=1, ring=False)
 
 
 def _block(threads: int, chunks: int, blocks: int, cluster: int = 1) -> Map:
     return Map(threads, blocks, cluster, team=threads, chunks=chunks, rows=1, ring=True)
 
 
-_NARROW = tuple(_warp(1, team) for team in (1, 2, 4, 8, 16, 32))
+def _blocks_of(*chunks: int) -> tuple[Map, ...]:
+    """Blocks of 64 to 512 threads, then clusters of two to eight, of which each thread has so many chunks."""
+    small = [_block(threads, one, 512 // threads) for threads in (64, 128, 256) for one in chunks]
+    return (*small, *(_block(512, one, 1, cluster) for cluster in (1, 2, 4, 8) for one in chunks))
+
 
 # By bytes of an element, from the shortest rows on. In the backward pass a thread keeps gamma and two sums of
-# each of its elements in registers: at most 16 elements, 8 of float64. The last of each takes rows of 65536
-# that are ragged.
-_BACKWARD: dict[int, tuple[Map, ...]] = {
-    2: (
-        *_NARROW,
-        _warp(2)._replace(rows=1),
-        _block(64, 2, 8),
-        _block(64, 3, 8),
-        _block(128, 2, 4),
-        _block(128, 3, 4),
-        _block(256, 2, 2),
-        _block(256, 3, 2),
-        *(_block(512, 2, 1, cluster) for cluster in (1, 2, 4, 8, 16)),
-    ),
-    4: (
-        *_NARROW,
-        _warp(2),
-        _warp(4),
-        _block(128, 2, 6),
-        _block(256, 2, 3),
-        _block(256, 4, 2),
-        *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8)),
-        _block(512, 3, 1, 16),
-    ),
-    8: (
-        *_NARROW,
-        _warp(2),
-        _warp(4),
-        _block(128, 2, 4),
-        _block(256, 2, 2),
-        _block(256, 4, 2),
-        *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8, 16)),
-        _block(512, 5, 1, 16),
-    ),
-}
-# The forward pass keeps gamma and beta only. Of 16 bits a thread has twice as many elements: what it does
-# once for a row would else take longer than memory does.
-_FORWARD_OF_16_BITS = (
-    *_NARROW,
-    _warp(2),
+# each of its elements in registers: at most 24 elements of 16 bits, 16 of 32, 10 of 64. Of 64 bits the last
+# takes rows of 65536 that are ragged.
+_OF_64_BITS = (
+    *_warps(256, 2),
     _warp(4),
-    _block(64, 4, 8),
-    _block(128, 4, 4),
-    _block(256, 4, 2),
-    *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8)),
+    *(_block(*how) for how in ((128, 2, 4), (256, 2, 2), (256, 4, 2))),
+    *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8, 16)),
+    _block(512, 5, 1, 16),
 )
-MAPS = {"forward": _BACKWARD | {2: _FORWARD_OF_16_BITS}, "backward": _BACKWARD}
+MAPS = {
+    "backward": {
+        2: (*_warps(256, 2)[:-1], _warp(2), *_blocks_of(2, 3)),
+        4: (*_warps(256, 2), _warp(4), *_blocks_of(3, 4), _block(512, 3, 1, 16)),
+        8: _OF_64_BITS,
+    },
+    # It keeps gamma and beta only. Of 16 bits a thread has more elements: what it does once for a row would
+    # else take longer than memory does.
+    "forward": {
+        2: (*_warps(128, 5), _warp(4), *_blocks_of(3, 4)),
+        4: (*_warps(128, 5), _warp(4), *_blocks_of(3, 4), _block(512, 3, 1, 16)),
+        8: _OF_64_BITS,
+    },
+}
 READ = {"forward": 1, "backward": 2}  # arrays
 Direction = Literal["forward", "backward"]
 

@@ -134,15 +134,13 @@ DEVICE int cluster_rank() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// Orders shared memory only: a fence of all memory would wait for the stores of results, too.
+// Orders what this block wrote to its shared memory only: a fence of all memory would wait for the stores of results,
+// too. What was read of another block's has been used before, or it would not have been read.
 DEVICE void cluster_arrive() {
     asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-DEVICE void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
-}
+DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 // The 16 bytes that block `rank` of the cluster holds where this block holds `at`.
 DEVICE Quad cluster_load(const Quad* at, int rank) {
     unsigned there;
