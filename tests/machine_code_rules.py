@@ -26,7 +26,7 @@ COMPILED = {
     "sm_80": (PAIRS[:3], (plan.FULL, plan.APART)),
 }
 SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once more where the mean is far
-HIDDEN = sorted({2**power + more for power in range(2, 17) for more in (-1, 0, 1)})
+HIDDEN = sorted({base * 2**power + more for base in (2, 3) for power in range(1, 16) for more in (-1, 0, 1)})
 HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
 ROWS = 65536
 
@@ -37,6 +37,7 @@ _LANE = Map(128, 5, 1, 1, 1, 4, ring=False, lie=plan.FULL)
 SPILLED_BYTES = {
     ("sm_90", "backward", "float64", _LAST): 8,
     ("sm_80", "forward", "bfloat16", _LANE): 8,
+    ("sm_90", "backward", "float16", Map(256, 2, 1, 8, 1, 4, ring=False, lie=plan.FULL)): 8,
 } | {
     ("sm_90", "forward", dtype, _PAIR._replace(cluster=cluster)): 16
     for dtype in ("bfloat16", "float16")

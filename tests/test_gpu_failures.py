@@ -288,3 +288,12 @@ def test_signals_are_handled_as_before_once_a_campaign_has_ended():
         time.sleep(1)
     assert ends.left() == 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_second_signal_leaves_the_tables_to_be_written():
+    until = Until(60)
+    with until.interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    assert until.reason == f"not measured: {INTERRUPTED}"

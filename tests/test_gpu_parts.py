@@ -207,13 +207,13 @@ def test_the_commit_of_a_copy_is_the_one_that_is_told(monkeypatch, tmp_path):
 @pytest.mark.parametrize("study", ["paper", "full"])
 def test_a_sanitizer_sees_each_ring_filled_again(study):
     values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    lies = set()
+    maps = set()
     for dtype, rows, hidden in values["sanitized"]:
         size = dtype_of(dtype).itemsize
         for direction in ("forward", "backward"):
             how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), H200)
-            assert how.map.ring
-            assert rows >= (how.stages + 2) * how.partials
-            lies.add(how.map.lie)
-    assert plan.RAGGED in lies
-    assert len(lies) > 1
+            assert rows >= (how.stages + 2) * how.partials * how.map.teams
+            maps.add(how.map)
+    assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True}
+    assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
+    assert len({one.lie for one in maps}) > 1

@@ -31,9 +31,14 @@ class Until:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM raise KeyboardInterrupt inside, and stop the campaign even if that is caught."""
+        """Ctrl-C and SIGTERM raise KeyboardInterrupt inside, and stop the campaign even if that is caught.
+
+        Once it is stopped they do nothing, so that the tables are written.
+        """
 
         def interrupt(*_: object) -> None:
+            if self.stopped:
+                return
             self.stop(INTERRUPTED)
             raise KeyboardInterrupt
 
