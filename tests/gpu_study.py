@@ -107,3 +107,8 @@ def run(study, out, stems=command.STEMS, *, board=None, until=None, resume=False
 
 def table(out, stem):
     return tables.read(out / "tables" / f"{stem}.csv")
+
+
+def tiny_study(tmp_path_factory):
+    """The folder of a study of CONFIG, for a fixture."""
+    return written(tmp_path_factory.mktemp("study") / "tiny")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulated import needs_compiler
-from gpu_study import CONFIG, run, table, without_peers, written
+from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward import archive, peers_on_gpu, tables
 from layernorm_backward.experiments import ceiling_gpu, timing_gpu, traffic_gpu
@@ -20,13 +20,8 @@ from layernorm_backward.promote import promote
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
+study = pytest.fixture(scope="module")(tiny_study)
 LATE = "not measured: time was up"
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    """A study of all GPU experiments, tiny."""
-    return written(tmp_path_factory.mktemp("study") / "tiny")
 
 
 @pytest.fixture(scope="module")

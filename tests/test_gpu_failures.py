@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from emulated import needs_compiler
-from gpu_study import CONFIG, run, table, without_peers, written
+from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu
 from layernorm_backward.gpu import exact, reasons
@@ -22,13 +22,8 @@ from workspace import ROOT
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
+study = pytest.fixture(scope="module")(tiny_study)
 ILLEGAL = "cudaErrorIllegalAddress: an illegal memory access was encountered"
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    """A study of all GPU experiments, tiny."""
-    return written(tmp_path_factory.mktemp("study") / "tiny")
 
 
 def failing_at_41(monkeypatch, fail):
