@@ -65,7 +65,7 @@ def _triad(a, b, c, s):
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
-        store(_scaled_sum(b, c, scale, i, lanes), a, i, 0, lanes)
+        store(_scaled_sum(b, c, scale, i, None), a, i, 0, None)
     if whole < a.size:
         store(_scaled_sum(b, c, scale, whole, a.size - whole), a, whole, 0, a.size - whole)
 
@@ -78,7 +78,7 @@ def _triad_nt(a, b, c, s):
     for i in range(0, whole, lanes):
         prefetch(b, i + TRIAD_AHEAD * lanes, 0, scale)
         prefetch(c, i + TRIAD_AHEAD * lanes, 0, scale)
-        stream(_scaled_sum(b, c, scale, i, lanes), a, i, 0)
+        stream(_scaled_sum(b, c, scale, i, None), a, i, 0)
     _triad(a[whole:], b[whole:], c[whole:], s)
     fence()
 

@@ -3,7 +3,8 @@
 Lanes of float32 and float64 are kept as they are stored. 16-bit storage is given as integers, int16 for
 float16 and uint16 for bfloat16, and is widened to float32 in registers; storing rounds to nearest even.
 Indices count elements; a line may begin anywhere, but `stream` wants a multiple of LINE bytes. `count` lanes
-of a line are read or written, those behind them read as 0.
+of a line are read or written, those behind them read as 0; None is all of them, known when it is compiled:
+where a processor has no masks for 16 bits, LLVM would go through the lanes one by one.
 """
 
 import platform
@@ -62,12 +63,13 @@ def load(typingctx, x, start, stride, count, like):
     """Lines at start, start + stride, ... of flat x, one for each row of `like`."""
 
     def emit(context, builder, signature, arguments):
+        counted = None if count is types.none else arguments[3]
         places = _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows)
         lines = [
             half.widen(
                 context,
                 builder,
-                _load(builder, place, x.dtype, like.width, arguments[3]),
+                _load(builder, place, x.dtype, like.width, counted),
                 x.dtype,
                 like.parity,
             )
@@ -83,11 +85,12 @@ def store(typingctx, values, x, start, stride, count):
     """Write lines at start, start + stride, ... of flat x, rounded to its dtype."""
 
     def emit(context, builder, signature, arguments):
+        counted = None if count is types.none else arguments[4]
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
         for place, line in zip(
             places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
         ):
-            _store(builder, line, place, x.dtype, arguments[4])
+            _store(builder, line, place, x.dtype, counted)
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride, count), emit
@@ -260,7 +263,10 @@ def _past_the_caches(builder, written):
 
 def _load(builder, place, dtype, width, count):
     line = ir.VectorType(_STORED[dtype], width)
-    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, range(width))
+    pointer = builder.bitcast(place, line.as_pointer())
+    if count is None:
+        return _aligned(builder.load(pointer), dtype)
+    mask = first_lanes(builder, count, range(width))
     kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
     name = f"llvm.masked.load.v{width}{_NAMES[line.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -270,8 +276,11 @@ def _load(builder, place, dtype, width, count):
 
 def _store(builder, line, place, dtype, count):
     kind = line.type
-    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, range(kind.count))
+    pointer = builder.bitcast(place, kind.as_pointer())
+    if count is None:
+        return _aligned(builder.store(line, pointer), dtype)
+    mask = first_lanes(builder, count, range(kind.count))
     signature = ir.FunctionType(ir.VoidType(), [kind, pointer.type, _INT32, mask.type])
     name = f"llvm.masked.store.v{kind.count}{_NAMES[kind.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, signature, name)
-    builder.call(function, [line, pointer, ir.Constant(_INT32, dtype.bitwidth // 8), mask])
+    return builder.call(function, [line, pointer, ir.Constant(_INT32, dtype.bitwidth // 8), mask])

@@ -130,9 +130,11 @@ def across(typingctx, numbers, like):
 
 @intrinsic
 def keep(typingctx, lanes, count):
-    """The first `count` elements of each row, 0 in the lanes of those behind them."""
+    """The first `count` elements of each row, 0 in the lanes of those behind them; None: all."""
 
     def emit(context, builder, signature, arguments):
+        if count is types.none:
+            return arguments[0]
         kept = first_lanes(builder, arguments[1], lanes.order)
         zero = context.get_constant_null(lanes)
         return builder.select(join(builder, [kept] * lanes.rows), arguments[0], zero)

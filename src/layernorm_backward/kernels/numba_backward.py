@@ -73,7 +73,7 @@ def backward_sums(rows, i, hidden, recentre, like):
         block = (like, like, like)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
-            block = _project(x, dy, gamma, at, j, hidden, lanes, centre, recentre, block)
+            block = _project(x, dy, gamma, at, j, hidden, None, centre, recentre, block)
         if end % lanes:
             block = _project(
                 x, dy, gamma, at, end - end % lanes, hidden, end % lanes, centre, recentre, block
@@ -116,12 +116,12 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, ragged, rece
             ask = then + early + j + (skip if j >= turn else 0)
             prefetch(x, ask, hidden, like)
             prefetch(dy, ask, hidden, like)
-            block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
-            _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, lanes, row, streamed)
+            block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
+            _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
         if ragged is not None:
             if max(start, written) < whole:
                 j = whole - lanes
-                block = _project(x, dy, gamma, then, j, hidden, lanes, centre, recentre, block)
+                block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
             if whole < end:
                 j, count = whole, end - whole
                 block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)

@@ -56,8 +56,9 @@ def _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed):
 @njit(**INLINE)
 def first_shift(x, i, hidden, like):
     """The mean of the first line of each row of the group at row i; its first element where D is shorter."""
-    count = width(like) if hidden >= width(like) else 1
-    return totals(load(x, i * hidden, hidden, count, like) * spread(1 / count, like))
+    if hidden >= width(like):
+        return totals(load(x, i * hidden, hidden, None, like) * spread(1 / width(like), like))
+    return totals(load(x, i * hidden, hidden, 1, like))
 
 
 @njit(**PLAIN)
@@ -70,7 +71,7 @@ def forward_sums(rows, i, hidden, shift, like):
         block = (like, like)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
-            block = _moment(x, at, j, hidden, lanes, centre, block)
+            block = _moment(x, at, j, hidden, None, centre, block)
         if end % lanes:
             block = _moment(x, at, end - end % lanes, hidden, end % lanes, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
@@ -113,11 +114,11 @@ def _both_sweeps(rows, at, then, row, centre, walk, streamed, ragged, like):
         whole = end if ragged is None else end - end % lanes
         for j in range(start, end if ragged is None else min(whole, written), lanes):
             prefetch(x, then + early + j + (skip if j >= turn else 0), hidden, like)
-            block = _moment(x, then, j, hidden, lanes, centre, block)
-            _normalize(x, gamma, beta, y, at, head + j, hidden, lanes, row, streamed)
+            block = _moment(x, then, j, hidden, None, centre, block)
+            _normalize(x, gamma, beta, y, at, head + j, hidden, None, row, streamed)
         if ragged is not None:
             if max(start, written) < whole:
-                block = _moment(x, then, whole - lanes, hidden, lanes, centre, block)
+                block = _moment(x, then, whole - lanes, hidden, None, centre, block)
             if whole < end:
                 block = _moment(x, then, whole, hidden, end - whole, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
