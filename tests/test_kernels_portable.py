@@ -1,6 +1,7 @@
 """numba_fused on other processors: the same bits with the smallest vectors of x86-64; code for AArch64."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -36,6 +37,7 @@ for hidden in (5, 64, 129):
 print(digest.hexdigest())
 """
 SSE2 = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_OPT": "1"}  # 1: to compile sooner
+ZEN = SSE2 | {"NUMBA_CPU_NAME": "znver1", "NUMBA_CPU_FEATURES": "-sse4a"}  # which no other maker has
 
 
 def digest(dtype: str, one: bool, **environment: str) -> str:
@@ -46,10 +48,12 @@ def digest(dtype: str, one: bool, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="processors of x86-64")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_smallest_vectors_give_the_same_bits(dtype, tmp_path):
+@pytest.mark.parametrize("processor", [SSE2, ZEN], ids=["the smallest vectors", "a Zen"])
+def test_another_processor_gives_the_same_bits(processor, dtype, tmp_path):
     """16 bits, since a processor without AVX-512 or AVX2 may lack their conversions as well."""
-    elsewhere = digest(dtype, one=True, NUMBA_CACHE_DIR=str(tmp_path), **SSE2)
+    elsewhere = digest(dtype, one=True, NUMBA_CACHE_DIR=str(tmp_path), **processor)
     assert len(elsewhere) == 64
     assert elsewhere == digest(dtype, one=False)
 

@@ -16,7 +16,7 @@ from numba import intp, njit, prange, typeof
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.kernels import half
+from layernorm_backward.kernels import half, processor
 from layernorm_backward.kernels.lane_memory import (
     as_stored,
     fence,
@@ -32,6 +32,7 @@ from layernorm_backward.kernels.lane_memory import (
     take,
 )
 from layernorm_backward.kernels.lanes import (
+    LINE,
     across,
     add_products,
     by_parity,
@@ -56,39 +57,55 @@ class Converters(NamedTuple):
     narrowed: Callable[..., NDArray]
 
 
-def converters() -> Converters:
-    """Compiled anew at their first call."""
+def converters(masked):
+    """Compiled anew at their first call: lines of which some lanes are wanted, or whole ones by parity."""
 
     @njit
-    def convert(x, out, like):
+    def in_part(x, out, like):
         lanes = width(like)
         for j in range(0, x.size, lanes):
             count = min(lanes, x.size - j)
             store(load(x, j, 0, count, like), out, j, 0, count)
 
-    widen = njit(lambda x, out: convert(x, out, zeros1(x)))
-    narrow = njit(lambda x, out: convert(x, out, zeros1(out)))
+    @njit
+    def whole(x, out, like):
+        for j in range(0, x.size, width(like)):
+            store(load(x, j, 0, None, like), out, j, 0, None)
+
+    if masked:
+        widen = njit(lambda x, out: in_part(x, out, zeros1(x)))
+        narrow = njit(lambda x, out: in_part(x, out, zeros1(out)))
+    else:
+        widen = njit(lambda x, out: whole(x, out, by_parity(zeros1(x), x)))
+        narrow = njit(lambda x, out: whole(x, out, by_parity(zeros1(out), out)))
 
     def widened(stored):
         out = np.full(stored.size, 7, np.float32)
         widen(as_stored(stored), out)
-        return out
+        return out if masked else in_columns(out, stored.dtype, LINE // 2)
 
     def narrowed(values, dtype, out=None):
-        out = np.full(values.size, 7, dtype) if out is None else out
-        narrow(values, as_stored(out))
-        return out
+        padded = values if masked else np.resize(values, -(-values.size // 32) * 32)
+        out = np.full(padded.size, 7, dtype) if out is None else out
+        narrow(padded if masked else in_lanes(padded, np.dtype(dtype), LINE // 2).copy(), as_stored(out))
+        return out[: values.size]
 
     return Converters(widened, narrowed)
 
 
+@pytest.fixture(scope="module", params=[True, False], ids=["in part", "whole lines"])
+def masked(request):
+    return request.param
+
+
 @pytest.fixture(scope="module", params=["as this processor does", "in integers"])
-def convert(request):
+def convert(request, masked):
     """Conversions by the processor's instructions, where it has them, and as on one that has none."""
     with pytest.MonkeyPatch.context() as changed:
         if request.param == "in integers":
             changed.setattr(half, "instructions", lambda context: ())
-        yield converters()
+            changed.setattr(processor, "features", lambda context: set())
+        yield converters(masked)
 
 
 PATTERNS = np.arange(1 << 16, dtype=np.uint16)
@@ -132,6 +149,23 @@ def test_float32_is_rounded_to_nearest_even(name, kind, convert):
     found, nan = convert.narrowed(values, SHORT[name]).view(np.uint16), np.isnan(values)
     assert np.array_equal(found[~nan], expected[~nan])
     assert nan.any() and np.array_equal(found[nan], NAN[name](bits[nan]))
+
+
+def moved(x, out, count):
+    """The first elements of a line of x, written to out."""
+    njit(lambda x, out: store(load(x, 0, 0, count, zeros1(x)), out, 0, 0, count))(x, out)
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 17, 30, 31, 32])
+@pytest.mark.parametrize("masks", ["its own", "none for 16 bits"])
+def test_of_a_part_of_a_line_nothing_else_is_read_or_written(name, count, masks, monkeypatch):
+    if masks != "its own":
+        monkeypatch.setattr(processor, "features", lambda context: set())
+    x, out = (np.full(40, value, SHORT[name]) for value in (np.nan, 7))
+    x[:count] = np.arange(1, count + 1)
+    moved(as_stored(x), as_stored(out), count)
+    assert np.array_equal(out, [*range(1, count + 1), *[7] * (40 - count)])
 
 
 @njit
@@ -308,6 +342,7 @@ def page():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect is called as on Linux")
+@pytest.mark.parametrize("masked", [True], indirect=True)
 @pytest.mark.parametrize("name", SHORT)
 def test_a_partial_line_at_the_end_of_a_page_touches_nothing_behind_it(name, page, convert):
     for count in (1, 5, 31):

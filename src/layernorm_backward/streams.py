@@ -11,6 +11,7 @@ from functools import cache
 
 from numba import njit, prange
 
+from layernorm_backward.kernels import processor
 from layernorm_backward.kernels.lane_memory import (
     fence,
     load,
@@ -25,6 +26,7 @@ from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.work_sharing import UNITS
 
 COPY_AHEAD, TRIAD_AHEAD = 32, 48  # lines asked for early beyond the cache, what was fastest
+EARLY = not processor.asks_far()  # such a processor is faster by itself
 
 
 @cache
@@ -48,7 +50,8 @@ def _copy_nt(a, b):
     lanes = width(like)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
-        prefetch(b, i + COPY_AHEAD * lanes, 0, like)
+        if EARLY:
+            prefetch(b, i + COPY_AHEAD * lanes, 0, like)
         stream_as_stored(b, a, i)
     _copy(a[whole:], b[whole:])
     fence()
@@ -76,8 +79,9 @@ def _triad_nt(a, b, c, s):
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
-        prefetch(b, i + TRIAD_AHEAD * lanes, 0, scale)
-        prefetch(c, i + TRIAD_AHEAD * lanes, 0, scale)
+        if EARLY:
+            prefetch(b, i + TRIAD_AHEAD * lanes, 0, scale)
+            prefetch(c, i + TRIAD_AHEAD * lanes, 0, scale)
         stream(_scaled_sum(b, c, scale, i, None), a, i, 0)
     _triad(a[whole:], b[whole:], c[whole:], s)
     fence()

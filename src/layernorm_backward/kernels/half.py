@@ -10,11 +10,13 @@ The instruction that rounds to bfloat16 (AVX512-BF16) takes subnormal numbers fo
 NaN: lanes with either are rounded in integers.
 """
 
-from functools import partial
+from functools import partial, reduce
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+
+from layernorm_backward.kernels import processor
 
 _INT16, _INT32, _FLOAT, _HALF = ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.HalfType()
 _BIAS = 112 << 23  # the exponent of float32 less that of float16, in place
@@ -42,10 +44,10 @@ class _Bfloat(ir.Type):
 
 def instructions(context) -> tuple[str, ...]:
     """The sets by which the processor that is compiled for converts 16 bits itself, the best first."""
-    triple, _, features = context.codegen().magic_tuple()
-    if triple.startswith(("aarch64", "arm64")):
+    if context.codegen().magic_tuple()[0].startswith(("aarch64", "arm64")):
         return ("aarch64",)
-    return tuple(name for name in ("avx512bf16", "avx512f", "f16c") if f"+{name}" in features.split(","))
+    known = processor.features(context)
+    return tuple(name for name in ("avx512bf16", "avx512f", "f16c") if name in known)
 
 
 def widen(context, builder, stored, dtype, parity=False):
@@ -70,7 +72,10 @@ def narrow(context, builder, values, dtype, parity=False):
     if dtype not in _NARROW:
         return values
     known, lanes = _NARROW[dtype], values.type.count
-    rounded = known[next((name for name in instructions(context) if name in known), "")](builder, values)
+    name = next((name for name in instructions(context) if name in known), "")
+    if parity and not name:
+        return _to_words(builder, values)
+    rounded = known[name](builder, values)
     in_order = [lane // 2 + lane % 2 * (lanes // 2) for lane in range(lanes)]
     return _pick(builder, rounded, rounded, in_order) if parity else rounded
 
@@ -151,14 +156,48 @@ def _to_float16_f16c(builder, values):
 
 
 def _to_bfloat16(builder, values):
-    """By adding half of the last place; what counts are then the upper halves of little-endian words."""
-    bits = builder.bitcast(values, _lanes(_INT32, values))
-    odd = builder.and_(builder.lshr(bits, _all(bits, 16)), _all(bits, 1))
-    up = builder.add(builder.add(bits, odd), _all(bits, 0x7FFF))
-    quiet = builder.or_(builder.and_(bits, _all(bits, 0x80000000)), _all(bits, 0x7FC00000))
-    rounded = builder.select(builder.fcmp_unordered("uno", values, values), quiet, up)
+    """What counts are the upper halves of little-endian words."""
+    rounded = _upper_halves(builder, values)
     halves = builder.bitcast(rounded, ir.VectorType(_INT16, 2 * values.type.count))
     return _pick(builder, halves, halves, range(1, 2 * values.type.count, 2))
+
+
+def _to_words(builder, values):
+    """bfloat16 by parity: words of 32 bits whose lower halves are the even lanes, the upper the odd ones.
+
+    NaNs are looked for first, in all lanes at once.
+    """
+    lanes = values.type.count
+    parts = [_pick(builder, values, values, range(at, at + 8)) for at in range(0, lanes, 8)]
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    unordered = [builder.fcmp_unordered("uno", one, two) for one, two in pairs]
+    special = builder.bitcast(reduce(builder.or_, unordered), ir.IntType(8))
+    some = builder.icmp_unsigned("!=", special, ir.Constant(special.type, 0))
+    with builder.if_else(some, likely=False) as (rare, usual):
+        with rare:
+            quieted, from_rare = _upper_halves(builder, values), builder.block
+        with usual:
+            rounded, from_usual = _rounded_up(builder, values), builder.block
+    bits = builder.phi(rounded.type)
+    bits.add_incoming(quieted, from_rare)
+    bits.add_incoming(rounded, from_usual)
+    even, odd = (_pick(builder, bits, bits, range(at, at + lanes // 2)) for at in (0, lanes // 2))
+    words = builder.or_(builder.lshr(even, _all(even, 16)), builder.and_(odd, _all(odd, -1 << 16)))
+    return builder.bitcast(words, _lanes(_INT16, values))
+
+
+def _rounded_up(builder, values):
+    """Bits whose upper halves are rounded to nearest even, by adding half of the last place; no NaN."""
+    bits = builder.bitcast(values, _lanes(_INT32, values))
+    odd = builder.and_(builder.lshr(bits, _all(bits, 16)), _all(bits, 1))
+    return builder.add(builder.add(bits, odd), _all(bits, 0x7FFF))
+
+
+def _upper_halves(builder, values):
+    """`_rounded_up`, and the quiet one of its sign for a NaN."""
+    bits = builder.bitcast(values, _lanes(_INT32, values))
+    quiet = builder.or_(builder.and_(bits, _all(bits, 0x80000000)), _all(bits, 0x7FC00000))
+    return builder.select(builder.fcmp_unordered("uno", values, values), quiet, _rounded_up(builder, values))
 
 
 def _to_bfloat16_avx512(builder, values):

@@ -3,8 +3,8 @@
 Lanes of float32 and float64 are kept as they are stored. 16-bit storage is given as integers, int16 for
 float16 and uint16 for bfloat16, and is widened to float32 in registers; storing rounds to nearest even.
 Indices count elements; a line may begin anywhere, but `stream` wants a multiple of LINE bytes. `count` lanes
-of a line are read or written, those behind them read as 0; None is all of them, known when it is compiled:
-where a processor has no masks for 16 bits, LLVM would go through the lanes one by one.
+of a line, one or more, are read or written, those behind them read as 0; None is all of them, known when it
+is compiled. Where a processor has no masks for lanes of 16 bits, LLVM would go through them one by one.
 """
 
 import platform
@@ -16,13 +16,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from layernorm_backward.kernels import half
-from layernorm_backward.kernels.lanes import LINE, Lanes, first_lanes, join, split, vector
+from layernorm_backward.kernels import half, processor
+from layernorm_backward.kernels.lanes import LINE, Lanes, first_lanes, join, splat, split, vector
 
 _BYTE, _INT16, _INT32 = (ir.IntType(bits) for bits in (8, 16, 32))
 _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 _STORED = {types.float64: _DOUBLE, types.float32: _FLOAT, types.int16: _INT16, types.uint16: _INT16}
-_NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16"}
+_NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16", _INT32: "i32"}
 
 
 def as_stored(array: NDArray) -> NDArray:
@@ -69,7 +69,7 @@ def load(typingctx, x, start, stride, count, like):
             half.widen(
                 context,
                 builder,
-                _load(builder, place, x.dtype, like.width, counted),
+                _load(context, builder, place, x.dtype, like.width, counted),
                 x.dtype,
                 like.parity,
             )
@@ -90,7 +90,7 @@ def store(typingctx, values, x, start, stride, count):
         for place, line in zip(
             places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
         ):
-            _store(builder, line, place, x.dtype, counted)
+            _store(context, builder, line, place, x.dtype, counted)
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride, count), emit
@@ -132,7 +132,7 @@ def stream_as_stored(typingctx, source, target, start):
     return types.void(source, target, start), emit
 
 
-def _prefetch(for_writing):
+def _prefetch(for_writing, nearness):
     arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
 
     @intrinsic
@@ -143,7 +143,7 @@ def _prefetch(for_writing):
             ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
             for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
                 line = builder.bitcast(place, _BYTE.as_pointer())
-                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (for_writing, 3, 1))])
+                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (for_writing, nearness, 1))])
             return context.get_dummy_value()
 
         return types.void(x, start, stride, like), emit
@@ -151,7 +151,8 @@ def _prefetch(for_writing):
     return prefetch
 
 
-prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)
+prefetch, prefetch_to_write = _prefetch(0, 3), _prefetch(1, 3)
+prefetch_far = _prefetch(0, 2)  # into the second-level cache only
 
 
 @intrinsic
@@ -261,26 +262,76 @@ def _past_the_caches(builder, written):
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))
 
 
-def _load(builder, place, dtype, width, count):
+def _load(context, builder, place, dtype, width, count):
     line = ir.VectorType(_STORED[dtype], width)
     pointer = builder.bitcast(place, line.as_pointer())
     if count is None:
         return _aligned(builder.load(pointer), dtype)
-    mask = first_lanes(builder, count, range(width))
-    kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
-    name = f"llvm.masked.load.v{width}{_NAMES[line.element]}.p0"
-    function = cgutils.get_or_insert_function(builder.module, kind, name)
-    align = ir.Constant(_INT32, dtype.bitwidth // 8)
-    return builder.call(function, [pointer, align, mask, ir.Constant(line, None)])
+    if _without_masks(context, dtype):
+        return _load_words(builder, place, line, count)
+    return _masked_load(builder, place, line, count)
 
 
-def _store(builder, line, place, dtype, count):
-    kind = line.type
-    pointer = builder.bitcast(place, kind.as_pointer())
+def _store(context, builder, line, place, dtype, count):
     if count is None:
-        return _aligned(builder.store(line, pointer), dtype)
-    mask = first_lanes(builder, count, range(kind.count))
+        return _aligned(builder.store(line, builder.bitcast(place, line.type.as_pointer())), dtype)
+    if _without_masks(context, dtype):
+        return _store_words(builder, line, place, count)
+    return _masked_store(builder, line, place, count)
+
+
+def _without_masks(context, dtype):
+    """Whether lanes have 16 bits, and the processor no instruction that reads or writes some of them."""
+    return dtype.bitwidth == 16 and "avx512bw" not in processor.features(context)
+
+
+def _load_words(builder, place, line, count):
+    """16-bit lanes, one or more: two at a time, and an odd one by itself."""
+    pairs = ir.VectorType(_INT32, line.count // 2)
+    whole, odd = _halved(builder, count)
+    words = _masked_load(builder, place, pairs, whole)
+    last = builder.load(builder.gep(place, [builder.sub(count, ir.Constant(count.type, 1))]))
+    lane = splat(builder, builder.trunc(whole, _INT32), pairs.count)
+    there = builder.icmp_signed("==", lane, ir.Constant(pairs, list(range(pairs.count))))
+    wanted = builder.and_(there, splat(builder, odd, pairs.count))
+    words = builder.select(wanted, splat(builder, builder.zext(last, _INT32), pairs.count), words)
+    return builder.bitcast(words, line)
+
+
+def _store_words(builder, line, place, count):
+    """What `_load_words` reads."""
+    pairs = ir.VectorType(_INT32, line.type.count // 2)
+    whole, odd = _halved(builder, count)
+    _masked_store(builder, builder.bitcast(line, pairs), place, whole)
+    with builder.if_then(odd):
+        last = builder.sub(count, ir.Constant(count.type, 1))
+        builder.store(builder.extract_element(line, last), builder.gep(place, [last]))
+
+
+def _halved(builder, count):
+    """Pairs in a count, and whether it is odd."""
+    one = ir.Constant(count.type, 1)
+    return builder.lshr(count, one), builder.trunc(count, ir.IntType(1))
+
+
+def _masked_load(builder, place, line, count):
+    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, range(line.count))
+    kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
+    name = f"llvm.masked.load.v{line.count}{_NAMES[line.element]}.p0"
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, [pointer, _alignment(place), mask, ir.Constant(line, None)])
+
+
+def _masked_store(builder, line, place, count):
+    kind = line.type
+    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, range(kind.count))
     signature = ir.FunctionType(ir.VoidType(), [kind, pointer.type, _INT32, mask.type])
     name = f"llvm.masked.store.v{kind.count}{_NAMES[kind.element]}.p0"
     function = cgutils.get_or_insert_function(builder.module, signature, name)
-    return builder.call(function, [line, pointer, ir.Constant(_INT32, dtype.bitwidth // 8), mask])
+    builder.call(function, [line, pointer, _alignment(place), mask])
+
+
+def _alignment(place):
+    """Bytes, as an argument: of the element that a pointer points to."""
+    bits = {_DOUBLE: 64, _FLOAT: 32}.get(place.type.pointee) or place.type.pointee.width
+    return ir.Constant(_INT32, bits // 8)

@@ -18,7 +18,6 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     load,
     numbers,
-    prefetch,
     prefetch_to_write,
     put_line,
     store,
@@ -35,7 +34,7 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, apart, ask, whole_lines
 
 
 @njit(**INLINE)
@@ -112,12 +111,17 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, ragged, rece
         block = (like, like, like)
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
-        for j in range(start, end if ragged is None else min(whole, written), lanes):
-            ask = then + early + j + (skip if j >= turn else 0)
-            prefetch(x, ask, hidden, like)
-            prefetch(dy, ask, hidden, like)
+        stop = end if ragged is None else min(whole, written)
+        for j in range(start, stop, lanes):
+            wanted = then + early + j + (skip if j >= turn else 0)
+            ask(x, wanted, hidden, like)
+            ask(dy, wanted, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
-            _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
+            if not apart(like):
+                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
+        if apart(like):
+            for j in range(start, stop, lanes):
+                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
         if ragged is not None:
             if max(start, written) < whole:
                 j = whole - lanes

@@ -13,7 +13,6 @@ from numba import njit
 from layernorm_backward.kernels.lane_memory import (
     line,
     load,
-    prefetch,
     prefetch_to_write,
     put_numbers,
     store,
@@ -31,7 +30,7 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, ask, whole_lines
 
 
 @njit(**INLINE)
@@ -113,7 +112,7 @@ def _both_sweeps(rows, at, then, row, centre, walk, streamed, ragged, like):
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, end if ragged is None else min(whole, written), lanes):
-            prefetch(x, then + early + j + (skip if j >= turn else 0), hidden, like)
+            ask(x, then + early + j + (skip if j >= turn else 0), hidden, like)
             block = _moment(x, then, j, hidden, None, centre, block)
             _normalize(x, gamma, beta, y, at, head + j, hidden, None, row, streamed)
         if ragged is not None:

@@ -2,7 +2,7 @@
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
 alone. `group`, `ahead` and `stream` change no bit; they come from what was fastest at a row's bytes, and from
-the sizes of the caches.
+the processor and its caches.
 """
 
 from functools import cache
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from layernorm_backward import machine
+from layernorm_backward.kernels import processor
 
 BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks for all threads
 WIDE = 4096  # columns from which fewer rows are worth a chunk: else few rows would keep one thread busy only
@@ -19,6 +20,7 @@ GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
+FAR_AHEAD = 96  # lines, where the second-level cache is asked: 64 to 256 are as fast
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -56,6 +58,8 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     l2, last_level = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG[direction])
+    group = 1 if processor.few_registers() else group
+    ahead = FAR_AHEAD if processor.asks_far() else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows))
 

@@ -7,8 +7,13 @@ a row begins; the parts of lines at a row's ends are stored as usual. `first` is
 
 from numba import njit
 
+from layernorm_backward.kernels import processor
+from layernorm_backward.kernels.lane_memory import prefetch, prefetch_far
+from layernorm_backward.kernels.lanes import width
+
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
 EARLY = 4  # rows before one that begins within a line, this line is asked for: stores wait in turn
+FAR, FEW = processor.asks_far(), processor.few_registers()
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
 
@@ -30,3 +35,21 @@ def asked(hidden, rows, ahead):
     """
     groups, columns = ahead // hidden, ahead % hidden
     return groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden
+
+
+@njit(**INLINE)
+def ask(x, start, hidden, like):
+    """Ask for a line of each row of a group of x, in the cache where the processor wants it."""
+    if FAR:
+        prefetch_far(x, start, hidden, like)
+    else:
+        prefetch(x, start, hidden, like)
+
+
+@njit(**INLINE)
+def apart(like):
+    """Whether the sweeps of two groups have loops of their own, BLOCK lines at a time.
+
+    Lines of 16 bits have so many lanes that one sweep takes all registers, where there are few.
+    """
+    return FEW and width(like) > 16

@@ -7,7 +7,7 @@ the files of the functions in it. With this number in its closure a change of an
 import zlib
 from pathlib import Path
 
-_COMPILED = ("lane*.py", "half.py", "numba_*.py")
+_COMPILED = ("lane*.py", "half.py", "processor.py", "numba_*.py")
 
 
 def checksum(folder: Path = Path(__file__).parent) -> int:

@@ -1,0 +1,32 @@
+"""The processor that Numba compiles for, and what of numba_fused depends on its design: no bit of a result.
+
+Numba keeps compiled code by the processor's name and features, so what follows from these may be compiled in.
+"""
+
+from typing import Any
+
+from numba.core.registry import cpu_target
+
+
+def features(context: Any) -> set[str]:
+    """Names of the instruction sets that a Numba context compiles for, as LLVM has them."""
+    _, _, known = context.codegen().magic_tuple()
+    return {name[1:] for name in known.split(",") if name.startswith("+")}
+
+
+def asks_far() -> bool:
+    """Whether lines are asked for in the second-level cache instead of the first: on AMD's Zen.
+
+    On a Zen 4 lines that are still on their way to the first level keep others from it.
+    """
+    _, design, _ = _host().codegen().magic_tuple()
+    return design.startswith("znver")
+
+
+def few_registers() -> bool:
+    """Whether vector registers hold 512 bytes or less (AVX2, AArch64) instead of 2048 (AVX-512)."""
+    return "avx512f" not in features(_host())
+
+
+def _host():
+    return cpu_target.target_context

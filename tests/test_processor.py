@@ -1,0 +1,59 @@
+"""What numba_fused takes from the processor's design: where lines are asked for, rows side by side."""
+
+import platform
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numba import intp, njit, typeof
+
+from layernorm_backward.kernels import numba_plan, numba_walk, processor
+from layernorm_backward.kernels.lanes import zeros1
+
+
+def host(design, features):
+    codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64-unknown-linux-gnu", design, features))
+    return SimpleNamespace(codegen=lambda: codegen)
+
+
+@pytest.mark.parametrize(
+    ("design", "features", "far", "few"),
+    [
+        ("znver4", "+avx,+avx2,-avx512f", True, True),
+        ("znver4", "+avx2,+avx512f,+avx512bw", True, False),
+        ("sapphirerapids", "+avx2,+avx512f", False, False),
+        ("haswell", "+avx2,-avx512f", False, True),
+        ("generic", "", False, True),
+    ],
+)
+def test_a_design_decides_where_lines_are_asked_for_and_its_vectors_how_many_registers(
+    design, features, far, few, monkeypatch
+):
+    monkeypatch.setattr(processor, "_host", lambda: host(design, features))
+    assert (processor.asks_far(), processor.few_registers()) == (far, few)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("hidden", [64, 2048, 16384])
+def test_few_registers_hold_one_row_and_a_far_cache_is_asked_long_before(hidden, direction, monkeypatch):
+    dtype = np.dtype(np.float32)
+    monkeypatch.setattr(processor, "asks_far", lambda: False)
+    monkeypatch.setattr(processor, "few_registers", lambda: False)
+    usual = numba_plan.choose(1 << 20, hidden, dtype, direction)
+    monkeypatch.setattr(processor, "few_registers", lambda: True)
+    assert numba_plan.choose(1 << 20, hidden, dtype, direction) == usual._replace(group=1)
+    monkeypatch.setattr(processor, "asks_far", lambda: True)
+    far = usual._replace(group=1, ahead=numba_plan.FAR_AHEAD)
+    assert numba_plan.choose(1 << 20, hidden, dtype, direction) == far
+    assert usual.ahead < far.ahead
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")
+@pytest.mark.parametrize(("far", "asked"), [(True, "prefetcht1"), (False, "prefetcht0")])
+def test_the_cache_that_is_asked_is_compiled_in(far, asked, monkeypatch):
+    monkeypatch.setattr(numba_walk, "FAR", far)
+    ask = njit(forceinline=True)(numba_walk.ask.py_func)
+    asking = njit(lambda x, start: ask(x, start, 0, zeros1(x)))
+    asking.compile((typeof(np.zeros(1, np.float32)), intp))
+    (code,) = asking.inspect_asm().values()
+    assert {word for word in code.split() if word.startswith("prefetch")} == {asked}
