@@ -132,7 +132,7 @@ def elements(array: NDArray) -> NDArray:
     return array.reshape(-1)
 
 
-def load(x: NDArray, start: int, stride: int, count: int, like: Lanes) -> Lanes:
+def load(x: NDArray, start: int, stride: int, count: int | None, like: Lanes) -> Lanes:
     places = _places(start, stride, like, count)
     _tally.read(_addresses(x, places))
     found = np.zeros_like(like.numbers)
@@ -140,17 +140,20 @@ def load(x: NDArray, start: int, stride: int, count: int, like: Lanes) -> Lanes:
     return Lanes(found)
 
 
-def store(values: Lanes, x: NDArray, start: int, stride: int, count: int) -> None:
+def store(values: Lanes, x: NDArray, start: int, stride: int, count: int | None) -> None:
     _put(values, x, _places(start, stride, values, count), streamed=False)
 
 
 def stream(values: Lanes, x: NDArray, start: int, stride: int) -> None:
-    _put(values, x, _places(start, stride, values, values.width), streamed=True)
+    _put(values, x, _places(start, stride, values, None), streamed=True)
 
 
 def prefetch(x: NDArray, start: int, stride: int, like: Lanes) -> None:
-    places = _places(start, stride, like, like.width)
+    places = _places(start, stride, like, None)
     _tally.fetched(_addresses(x, places[(places >= 0) & (places < x.size)]))
+
+
+prefetch_far = prefetch
 
 
 def prefetch_to_write(x: NDArray, start: int, stride: int, like: Lanes) -> None:
@@ -185,7 +188,9 @@ def totals(lanes: Lanes) -> Lanes:
     return Lanes(sums)
 
 
-def keep(lanes: Lanes, count: int) -> Lanes:
+def keep(lanes: Lanes, count: int | None) -> Lanes:
+    if count is None:
+        return lanes
     return Lanes(np.where(np.arange(lanes.width) < count, lanes.numbers, 0).astype(lanes.numbers.dtype))
 
 
@@ -240,9 +245,9 @@ def take(counter: NDArray) -> int:
     return int(counter[0]) - 1
 
 
-def _places(start: int, stride: int, like: Lanes, count: int) -> NDArray:
-    """Indices (rows, count) of the elements of a line of each row."""
-    return start + stride * np.arange(like.rows)[:, None] + np.arange(count)
+def _places(start: int, stride: int, like: Lanes, count: int | None) -> NDArray:
+    """Indices (rows, count) of the elements of a line of each row; None is all of them."""
+    return start + stride * np.arange(like.rows)[:, None] + np.arange(like.width if count is None else count)
 
 
 def _put(values: Lanes, x: NDArray, places: NDArray, *, streamed: bool) -> None:
