@@ -1,0 +1,54 @@
+"""The sum of partial sums, run thread by thread on the CPU: every row and column once, in a fixed order."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from emulated import needs_compiler
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.kernels.cuda import columns
+from layernorm_backward.kernels.cuda.emulation import Emulation, Order
+
+pytestmark = needs_compiler
+
+BATCH = 16  # rows of partial sums that a thread asks for at once, AHEAD in columns.cuh
+SHORT, LONG = 37, columns.LONG + 37  # columns: of the two ways to share them among threads
+AROUND = {  # rows about the ends of batches, for one thread of a column and for DOWN of them
+    SHORT: (0, 1, 15, 16, 17, 255, 256, 257, 700),
+    LONG: (0, 1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5),
+}
+
+
+def added(partials, dtype, order="forward"):
+    sums = [np.full(partials.shape[2], np.nan, dtype) for _ in range(2)]
+    columns.add_partials(Emulation(order=order), partials, *sums)
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("hidden", "parts"), [(hidden, parts) for hidden in AROUND for parts in AROUND[hidden]]
+)
+def test_every_partial_sum_of_every_column_is_added_once(hidden, parts):
+    """Whole numbers, whose sums are exact: so a row left out or added twice shows."""
+    rows, column = np.arange(1, parts + 1)[:, None, None], np.arange(2 * hidden).reshape(1, 2, hidden)
+    partials = (rows * 8 + column % 7).astype(np.float32)
+    assert partials.sum(axis=0, dtype=np.float64).max(initial=0) < 2**24
+    for found, expected in zip(added(partials, np.float32), partials.sum(axis=0), strict=True):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("hidden", AROUND)
+def test_the_order_is_fixed_whatever_that_of_the_threads(hidden):
+    partials = np.random.default_rng(1).normal(size=(40, 2, hidden)).astype(np.float32)
+    first, *others = (np.concatenate(added(partials, np.float32, order)) for order in get_args(Order))
+    assert len(others) == 2
+    assert all(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_the_sums_are_rounded_once_to_the_dtype_of_gamma(dtype):
+    wide = np.float64 if dtype == "float64" else np.float32
+    partials = np.random.default_rng(2).integers(-500, 500, (300, 2, SHORT)).astype(wide)
+    for found, expected in zip(added(partials, dtype_of(dtype)), partials.sum(axis=0), strict=True):
+        assert np.array_equal(found, expected.astype(found.dtype))
