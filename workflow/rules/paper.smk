@@ -39,6 +39,7 @@ rule render:
         FIGURES,
         template="paper/paper.md.j2",
         attempts="paper/attempts.csv",
+        archived=ARCHIVED,
         numbers=rules.numbers.output.numbers,
     output:
         source=ensure(f"{RESULTS}/paper.pandoc.md", non_empty=True),

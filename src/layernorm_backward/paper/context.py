@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import figures, tables
-from layernorm_backward.paper import attempts, claim_rows, goals, grids
+from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 
 
@@ -60,6 +60,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "claim_rows": partial(claim_rows.claim_rows, claims),
         "goal_rows": partial(goals.goal_rows, claims),
         "attempts": partial(attempts.rows, folder / "attempts.csv"),
+        "machines": partial(machines.rows, tables_dir),
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),

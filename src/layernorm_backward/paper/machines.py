@@ -1,0 +1,62 @@
+"""How near numba_fused comes to the roof on the machines of the archive, beside this run: rows of a table."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from layernorm_backward import archive, tables
+from layernorm_backward.paper.goals import NONE
+
+STEM = "timing_cpu"
+_WIDE, _SHORT = ("float64", "float32"), ("float16", "bfloat16")
+_Cells = tuple[str, str, tuple[str, ...], tuple[int, int]]  # column, direction, dtypes, least and most D
+_SPANS: dict[str, _Cells] = {
+    "short": ("roof_fraction", "backward", _WIDE, (256, 1024)),
+    "long": ("roof_fraction", "backward", _WIDE, (4096, 16384)),
+    "forward": ("roof_fraction", "forward", _WIDE, (256, 16384)),
+    "half": ("roof_fraction", "backward", _SHORT, (256, 16384)),
+    "compact": ("compact_ratio", "backward", _WIDE, (256, 16384)),
+}
+
+
+def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str]]:
+    """This run, then the archived machines of the same study and columns, the latest first.
+
+    Each cell is the least and the most over rows of whole lines, on all threads and beyond the cache, or a
+    dash where nothing such was measured.
+    """
+    here = tables_dir / f"{STEM}.csv"
+    archived = (it / f"{STEM}.csv" for it in archive.folders(tables_dir.parent.name, folder))
+    alike = [table for table in archived if table.exists() and _columns(table) == _columns(here)]
+    return [_row("this run", here), *(_row(f"`{table.parent.name}`", table) for table in alike)]
+
+
+def _columns(table: Path) -> list[str]:
+    return list(pd.read_csv(table, nrows=0))
+
+
+def _row(name: str, path: Path) -> dict[str, str]:
+    found, machine = tables.read(path), tables.read_meta(path)["machine"]
+    found = found[(found.kernel == "numba_fused") & (found.residency == "memory") & (found.hidden % 64 == 0)]
+    measured = found[found.roof_fraction.notna()]
+    found = measured[measured.threads == measured.threads.max()]
+    spans = {key: _span(found, cells) for key, cells in _SPANS.items()}
+    return {"machine": name, "processor": _processor(machine)} | spans
+
+
+def _span(found: pd.DataFrame, cells: _Cells) -> str:
+    column, direction, dtypes, sizes = cells
+    wanted = found.hidden.between(*sizes) & found.dtype.isin(dtypes) & (found.direction == direction)
+    values = found.loc[wanted, column].dropna()
+    if values.empty:
+        return NONE
+    digits = 1 if column == "compact_ratio" else 2
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
+
+
+def _processor(machine: dict[str, Any]) -> str:
+    caches = (machine["l1d_bytes"] / 1e3, machine["l2_bytes"] / 1e6, machine["last_level_cache_bytes"] / 1e6)
+    return "{}, {} cores; {:.0f} kB, {:.1f} MB, {:.0f} MB".format(
+        machine["cpu"], machine["cores_usable"], *caches
+    )

@@ -1,0 +1,95 @@
+"""The table of machines: this run, then the archived runs of the same study, cell by cell what they measured."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from layernorm_backward import tables
+from layernorm_backward.paper import machines
+
+ARCHIVE = Path(__file__).parents[1] / "results/archive"
+SOURCE = "xeon6-2core"
+
+
+def changed(folder: Path, change, machine: str) -> Path:
+    """A copy of an archived table of timing in a folder, changed, as that of another machine."""
+    folder.mkdir(parents=True)
+    path = ARCHIVE / SOURCE / f"{machines.STEM}.csv"
+    table = change(tables.read(path))
+    record = tables.read_meta(path)
+    record["machine"] |= {"cpu": machine, "cores_usable": 3, "l1d_bytes": 32768, "l2_bytes": 1 << 20}
+    copy = folder / path.name
+    table.to_csv(copy, index=False)
+    copy.with_suffix(".meta.json").write_text(json.dumps(record | {"sha256": tables.sha256(copy)}))
+    return copy
+
+
+def promoted(folder: Path, study: str, date: str) -> None:
+    (folder / "provenance.json").write_text(json.dumps({"study": study, "promoted": date}))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run's tables, and an archive of two machines, a third of another study."""
+    changed(tmp_path / "paper/tables", lambda table: table, "Here")
+    for name, study, date in [
+        ("old", "paper", "2026-01"),
+        ("new", "paper", "2026-02"),
+        ("dense", "full", "2026-03"),
+    ]:
+        folder = tmp_path / "archive" / name
+        changed(folder, lambda table: table.assign(roof_fraction=table.roof_fraction / 2), name)
+        promoted(folder, study, date)
+    return tmp_path / "paper/tables", tmp_path / "archive"
+
+
+def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_first(run):
+    found = machines.rows(*run)
+    assert [row["machine"] for row in found] == ["this run", "`new`", "`old`"]
+    assert found[0]["processor"].startswith("Here, 3 cores; 33 kB, 1.0 MB, ")
+
+
+def test_a_cell_is_the_least_and_the_most_of_its_measurements(run):
+    table = tables.read(run[0] / f"{machines.STEM}.csv")
+    chosen = table[
+        (table.kernel == "numba_fused")
+        & (table.direction == "backward")
+        & table.dtype.isin(["float32", "float64"])
+        & table.hidden.isin([256, 1024])
+        & (table.threads == 2)
+        & (table.residency == "memory")
+    ].roof_fraction
+    assert len(chosen) >= 4 and chosen.min() < chosen.max()
+    here, new, _ = machines.rows(*run)
+    assert here["short"] == f"{chosen.min():.2f} to {chosen.max():.2f}"
+    assert new["short"] == f"{chosen.min() / 2:.2f} to {chosen.max() / 2:.2f}"
+    assert here["compact"] == new["compact"] and here["half"] != new["half"]
+
+
+def test_what_was_not_measured_is_a_dash(run):
+    path = run[0] / f"{machines.STEM}.csv"
+    record = tables.read_meta(path)
+    table = tables.read(path)
+    table[table.direction != "forward"].to_csv(path, index=False)
+    path.with_suffix(".meta.json").write_text(json.dumps(record | {"sha256": tables.sha256(path)}))
+    here, *_ = machines.rows(*run)
+    assert here["forward"] == "\N{EN DASH}" != here["short"]
+
+
+def test_threads_that_a_machine_has_not_are_not_all_threads(run):
+    path = run[0] / f"{machines.STEM}.csv"
+    record, table = tables.read_meta(path), tables.read(path)
+    values = [name for name in table.columns if table[name].dtype == float]
+    more = table.assign(threads=64, reason="64 threads, 2 cores", **dict.fromkeys(values, float("nan")))
+    pd.concat([table, more[table.threads == 2]]).to_csv(path, index=False)
+    path.with_suffix(".meta.json").write_text(json.dumps(record | {"sha256": tables.sha256(path)}))
+    here, new, _ = machines.rows(*run)
+    assert here["short"] != "\N{EN DASH}" and here["compact"] == new["compact"]
+
+
+def test_a_table_of_other_columns_is_left_out(run):
+    old = run[1] / "old" / f"{machines.STEM}.csv"
+    pd.read_csv(old).drop(columns="noise").to_csv(old, index=False)
+    assert [row["machine"] for row in machines.rows(*run)] == ["this run", "`new`"]
