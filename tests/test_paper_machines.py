@@ -1,4 +1,4 @@
-"""The table of machines: this run, then the archived runs of the same study, cell by cell what they measured."""
+"""The table of machines: this run, then the archived runs of its study, cell by cell what they measured."""
 
 import json
 from pathlib import Path
