@@ -37,7 +37,7 @@ def test_each_direction_is_held_against_its_roof_and_every_baseline(monkeypatch)
     ticks = []
     directions = ("forward", "backward", "both")
     setting = dataclasses.replace(SETTING, directions=directions)
-    found = bench(OWN, setting, Deadline(10.0), ticks.append)
+    found = bench(OWN, setting, Deadline(60.0), ticks.append)
     against = found.groupby("direction", sort=False)["against"].agg(list).to_dict()
     assert list(against) == list(directions)
     for direction, stream in zip(directions, ("copy", "triad", "copy_triad"), strict=True):
@@ -118,7 +118,7 @@ def test_a_kernel_without_out_is_timed_with_results_of_its_own():
     assert takes_out(OWN.backward) and not takes_out(backward)
     with_out, without = (needs(one, draw(SETTING).arrays).most for one in (OWN, kernel))
     assert without - with_out > 0.9 * 40 * 24 * 4
-    assert bench(kernel, SETTING, Deadline(0.4))["median_s"].notna().all()
+    assert bench(kernel, SETTING, Deadline(4.0))["median_s"].notna().all()
 
 
 def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(monkeypatch):
