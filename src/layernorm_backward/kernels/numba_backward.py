@@ -4,7 +4,9 @@ About the rounded mean m, equation (14): z = x - m, delta = mean(z), sum(g*(z - 
 delta*sum(g), so no error grows with mean/std, and re-centring takes no sweep of its own. A row needs two
 sweeps, one for its sums and one for its results. The second of one group runs in one loop with the first of
 the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
-its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes.
+its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes. Where the sums and
+the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
+own.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
