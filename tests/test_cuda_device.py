@@ -1,127 +1,152 @@
-"""What is asked of the CUDA driver, of a stand-in that notes the questions: no GPU and no CuPy are needed."""
+"""What the CUDA kernels say where they cannot run: no CuPy, no device, an old one, no memory, bad arrays."""
 
 import ctypes
 import sys
-from types import ModuleType, SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from layernorm_backward.kernels.cuda import device as cuda
-from layernorm_backward.kernels.cuda.machine import Launch, Program
+from emulated import needs_compiler
+from layernorm_backward.kernels import KERNELS, available, device_missing
+from layernorm_backward.kernels.cuda import device
+from layernorm_backward.kernels.cuda.emulation import Emulation
 
-PROGRAM = Program("backward", "backward", ("float",))
-POINTER = 0x1234
-
-
-class Driver(ModuleType):
-    """cupy.cuda.driver: names of attributes, and what was set."""
-
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
-
-    def __init__(self):
-        super().__init__("cupy.cuda.driver")
-        self.set = []
-
-    def funcSetAttribute(self, function, attribute, value):
-        self.set.append((function, attribute, value))
+CUDA = [name for name in KERNELS if KERNELS[name].device == "cuda"]
+ABSENT = "there is no CUDA device here, or no driver for it"
+ONES = np.ones(4)
 
 
-@pytest.fixture
-def driver(monkeypatch):
-    """The stand-in, for a device whose programs count as loaded."""
-    driver, toolkit = Driver(), ModuleType("cupy.cuda")
-    toolkit.driver = driver
-    for name, module in {
-        "cupy": ModuleType("cupy"),
-        "cupy.cuda": toolkit,
-        "cupy.cuda.driver": driver,
-    }.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    loaded = {}
+class CUDARuntimeError(RuntimeError):
+    """As CuPy's, which says the runtime's status."""
 
-    def load(device, program, cluster):
-        return loaded.setdefault(
-            (device, program, cluster), (SimpleNamespace(ptr=POINTER), {"dynamic_bytes": 0})
-        )
-
-    monkeypatch.setattr(cuda, "_loaded", load)
-    return driver
+    def __init__(self, status):
+        super().__init__(f"cudaError {status}")
+        self.status = status
 
 
-@pytest.fixture
-def device():
-    made = object.__new__(cuda.Device)
-    made._device = SimpleNamespace(id=0)
-    return made
+class DeviceArray:
+    """Stands for an array on a device."""
+
+    __module__, __qualname__ = "cupy", "ndarray"
 
 
-def allowed(driver):
-    return [value for _, attribute, value in driver.set if attribute == 8]
+def fake_cupy(monkeypatch, *, count=1, capability="90", status=None):
+    """A CuPy whose runtime finds so many devices, or raises an error of this status."""
+
+    def devices():
+        if status is not None:
+            raise CUDARuntimeError(status)
+        return count
+
+    facts = {"multiProcessorCount": 132, "sharedMemPerMultiprocessor": 228 << 10}
+    runtime = SimpleNamespace(
+        getDeviceCount=devices,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda number: facts,
+        CUDARuntimeError=CUDARuntimeError,
+    )
+    current = SimpleNamespace(id=0, compute_capability=capability)
+    cupy = SimpleNamespace(
+        cuda=SimpleNamespace(runtime=runtime, Device=lambda *_: current),
+        __spec__=ModuleSpec("cupy", None),
+        ndarray=DeviceArray,
+        empty=np.empty,
+        ascontiguousarray=np.ascontiguousarray,
+        may_share_memory=np.may_share_memory,
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    device._known.cache_clear()
+    return cupy
 
 
-def test_a_kernel_is_allowed_more_shared_memory_whenever_a_launch_needs_more(device, driver):
-    for dynamic_bytes in (0, 50_000, 40_000, 50_000, 200_000, 50_000):
-        device._function(PROGRAM, Launch(1, 32, dynamic_bytes=dynamic_bytes))
-    assert allowed(driver) == [50_000, 200_000]
-    assert {function for function, _, _ in driver.set} == {POINTER}
-    assert (POINTER, 9, 100) in driver.set
+@pytest.fixture(autouse=True)
+def forgotten():
+    """No device is remembered from one test to the next."""
+    yield
+    device._known.cache_clear()
 
 
-def test_each_cluster_size_has_a_function_of_its_own_to_allow(device, driver):
-    for cluster in (2, 4, 2):
-        device._function(PROGRAM, Launch(cluster, 32, cluster, 100_000))
-    assert allowed(driver) == [100_000, 100_000]
+def test_without_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert device_missing() == "CuPy is not installed"
 
 
-class Occupancy:
-    """libcuda, whose one function finds so many clusters or returns an error."""
-
-    def __init__(self, found, status):
-        self.found, self.status, self.asked = found, status, []
-
-    def cuOccupancyMaxActiveClusters(self, found, function, config):
-        given = ctypes.cast(config, ctypes.POINTER(cuda._Config)).contents
-        self.asked.append((function.value, {name: getattr(given, name) for name, _ in given._fields_}))
-        ctypes.cast(found, ctypes.POINTER(ctypes.c_int)).contents.value = self.found
-        return self.status
+@pytest.mark.parametrize("how", [{"count": 0}, {"status": 35}, {"status": 100}])
+def test_without_a_device_or_a_driver(monkeypatch, how):
+    fake_cupy(monkeypatch, **how)
+    assert device_missing() == ABSENT
 
 
-@pytest.fixture
-def library(monkeypatch):
-    def put(found, status):
-        library = Occupancy(found, status)
-        monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: library)
-        cuda._clusters.cache_clear()
-        return library
-
-    yield put
-    cuda._clusters.cache_clear()
+def test_a_device_that_fails_says_how(monkeypatch):
+    fake_cupy(monkeypatch, status=46)
+    assert device_missing() == "the CUDA device cannot be used: cudaError 46"
 
 
-def test_the_driver_is_asked_for_the_clusters_of_the_launch_as_it_will_be(device, driver, library):
-    cuda_library = library(7, 0)
-    how = Launch(blocks=132 * 16, threads=256, cluster=16, dynamic_bytes=120_000)
-    assert device.clusters(PROGRAM, how) == 7
-    assert device.clusters(PROGRAM, how._replace(blocks=16)) == 7
-    ((function, config),) = cuda_library.asked  # the grid changes nothing, so it is asked once
-    assert function == POINTER
-    wanted = {"grid_x": 16, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
-    assert config == wanted | {
-        "dynamic_bytes": 120_000,
-        "stream": None,
-        "attributes": None,
-        "attribute_count": 0,
-    }
-    assert allowed(driver) == [120_000]  # before it is asked: else no cluster would fit
+def test_a_device_that_is_too_old(monkeypatch):
+    fake_cupy(monkeypatch, capability="75")
+    assert device_missing() == "the CUDA device has compute capability 7.5; needed: 8.0 or newer"
 
 
-def test_a_cluster_that_no_part_of_the_device_holds_is_no_error(device, driver, library):
-    library(99, 912)
-    assert device.clusters(PROGRAM, Launch(16, 256, 16)) == 0
+@pytest.mark.parametrize("name", CUDA)
+def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
+    fake_cupy(monkeypatch, count=0)
+    assert available(KERNELS[name])
+    with pytest.raises(RuntimeError, match=ABSENT):
+        KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
 
 
-def test_another_error_of_the_driver_is_told(device, driver, library):
-    library(99, 700)
-    with pytest.raises(RuntimeError, match="cuOccupancyMaxActiveClusters: CUDA error 700"):
-        device.clusters(PROGRAM, Launch(16, 256, 16))
+@pytest.mark.parametrize(
+    ("capability", "hopper"), [("80", False), ("89", False), ("90", True), ("120", True)]
+)
+def test_what_a_device_can_is_read_from_it(monkeypatch, capability, hopper):
+    fake_cupy(monkeypatch, capability=capability)
+    assert device_missing() is None
+    assert device.current().hardware == (132, 228 << 10, hopper)
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_arrays_of_the_host_are_refused(monkeypatch, name):
+    fake_cupy(monkeypatch)
+    message = "x is a numpy.ndarray; allowed: cupy.ndarray on the current device, cuda:0"
+    with pytest.raises(TypeError, match=message):
+        KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
+def test_out_of_memory_leaves_the_results_as_they_were(name):
+    kernel, machine = KERNELS[name], Emulation()
+    x = np.ones((6, 4))
+    _, saved = kernel.forward(x, ONES, ONES, 1e-5, machine=machine)
+
+    def full(*_):
+        raise MemoryError("out of memory allocating 5 bytes")
+
+    machine.arrays = machine.arrays._replace(empty=full)
+    out = tuple(np.full(shape, 7.0) for shape in ((6, 4), 4, 4))
+    with pytest.raises(MemoryError, match="allocating 5 bytes"):
+        kernel.backward(x, saved, out, machine=machine)
+    assert all((array == 7).all() for array in out)
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_an_array_on_another_device_is_refused(monkeypatch, name):
+    fake_cupy(monkeypatch)
+    elsewhere = DeviceArray()
+    elsewhere.device = "cuda:1"
+    with pytest.raises(TypeError, match=r"allowed: cupy\.ndarray on the current device, cuda:0"):
+        KERNELS[name].forward(elsewhere, ONES, ONES, 1e-5)
+
+
+def test_a_launch_is_described_to_the_driver_as_in_cuda_h():
+    """CUlaunchConfig: seven unsigned numbers, a stream, attributes and their count, on 64 bits."""
+    config = device._Config
+    assert [getattr(config, name).offset for name in ("grid_x", "block_x", "dynamic_bytes")] == [0, 12, 24]
+    assert [getattr(config, name).offset for name in ("stream", "attributes", "attribute_count")] == [
+        32,
+        40,
+        48,
+    ]
+    assert ctypes.sizeof(config) == 56

@@ -4,7 +4,7 @@ Lanes of float32 and float64 are kept as they are stored. 16-bit storage is give
 float16 and uint16 for bfloat16, and is widened to float32 in registers; storing rounds to nearest even.
 Indices count elements; a line may begin anywhere, but `stream` wants a multiple of LINE bytes. `count` lanes
 of a line, one or more, are read or written, those behind them read as 0; None is all of them, known when it
-is compiled. Where a processor has no masks for lanes of 16 bits, LLVM would go through them one by one.
+is compiled.
 """
 
 import platform
@@ -16,13 +16,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from layernorm_backward.kernels import half, processor
-from layernorm_backward.kernels.lanes import LINE, Lanes, first_lanes, join, splat, split, vector
+from layernorm_backward.kernels import half
+from layernorm_backward.kernels.lane_access import STORED, aligned, read, write
+from layernorm_backward.kernels.lanes import LINE, Lanes, join, split, vector
 
-_BYTE, _INT16, _INT32 = (ir.IntType(bits) for bits in (8, 16, 32))
-_FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
-_STORED = {types.float64: _DOUBLE, types.float32: _FLOAT, types.int16: _INT16, types.uint16: _INT16}
-_NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16", _INT32: "i32"}
+_BYTE, _INT32 = ir.IntType(8), ir.IntType(32)
 
 
 def as_stored(array: NDArray) -> NDArray:
@@ -69,7 +67,7 @@ def load(typingctx, x, start, stride, count, like):
             half.widen(
                 context,
                 builder,
-                _load(context, builder, place, x.dtype, like.width, counted),
+                read(context, builder, place, x.dtype, like.width, counted),
                 x.dtype,
                 like.parity,
             )
@@ -90,7 +88,7 @@ def store(typingctx, values, x, start, stride, count):
         for place, line in zip(
             places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
         ):
-            _store(context, builder, line, place, x.dtype, counted)
+            write(context, builder, line, place, x.dtype, counted)
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride, count), emit
@@ -117,7 +115,7 @@ def stream_as_stored(typingctx, source, target, start):
     """Copy a line, target[start:] = source[start:], past the caches; to a multiple of LINE bytes."""
 
     def emit(context, builder, signature, arguments):
-        kind = ir.VectorType(_STORED[target.dtype], LINE * 8 // target.dtype.bitwidth)
+        kind = ir.VectorType(STORED[target.dtype], LINE * 8 // target.dtype.bitwidth)
         places = [
             builder.bitcast(
                 _places(context, builder, signature, arguments[k], k, arguments[2], None, 1)[0],
@@ -125,7 +123,7 @@ def stream_as_stored(typingctx, source, target, start):
             )
             for k in (0, 1)
         ]
-        values = _aligned(builder.load(places[0]), source.dtype)
+        values = aligned(builder.load(places[0]), source.dtype)
         _past_the_caches(builder, builder.store(values, places[1], align=LINE))
         return context.get_dummy_value()
 
@@ -236,7 +234,7 @@ def _reading(lanes):
 
     def emit(context, builder, signature, arguments):
         (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
-        return _aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
+        return aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
 
     return emit
 
@@ -247,91 +245,11 @@ def _writing(lanes):
     def emit(context, builder, signature, arguments):
         (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
         pointer = builder.bitcast(place, vector(lanes).as_pointer())
-        _aligned(builder.store(arguments[0], pointer), lanes.number)
+        aligned(builder.store(arguments[0], pointer), lanes.number)
         return context.get_dummy_value()
 
     return emit
 
 
-def _aligned(access, number):
-    access.align = number.bitwidth // 8
-    return access
-
-
 def _past_the_caches(builder, written):
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))
-
-
-def _load(context, builder, place, dtype, width, count):
-    line = ir.VectorType(_STORED[dtype], width)
-    pointer = builder.bitcast(place, line.as_pointer())
-    if count is None:
-        return _aligned(builder.load(pointer), dtype)
-    if _without_masks(context, dtype):
-        return _load_words(builder, place, line, count)
-    return _masked_load(builder, place, line, count)
-
-
-def _store(context, builder, line, place, dtype, count):
-    if count is None:
-        return _aligned(builder.store(line, builder.bitcast(place, line.type.as_pointer())), dtype)
-    if _without_masks(context, dtype):
-        return _store_words(builder, line, place, count)
-    return _masked_store(builder, line, place, count)
-
-
-def _without_masks(context, dtype):
-    """Whether lanes have 16 bits, and the processor no instruction that reads or writes some of them."""
-    return dtype.bitwidth == 16 and "avx512bw" not in processor.features(context)
-
-
-def _load_words(builder, place, line, count):
-    """16-bit lanes, one or more: two at a time, and an odd one by itself."""
-    pairs = ir.VectorType(_INT32, line.count // 2)
-    whole, odd = _halved(builder, count)
-    words = _masked_load(builder, place, pairs, whole)
-    last = builder.load(builder.gep(place, [builder.sub(count, ir.Constant(count.type, 1))]))
-    lane = splat(builder, builder.trunc(whole, _INT32), pairs.count)
-    there = builder.icmp_signed("==", lane, ir.Constant(pairs, list(range(pairs.count))))
-    wanted = builder.and_(there, splat(builder, odd, pairs.count))
-    words = builder.select(wanted, splat(builder, builder.zext(last, _INT32), pairs.count), words)
-    return builder.bitcast(words, line)
-
-
-def _store_words(builder, line, place, count):
-    """What `_load_words` reads."""
-    pairs = ir.VectorType(_INT32, line.type.count // 2)
-    whole, odd = _halved(builder, count)
-    _masked_store(builder, builder.bitcast(line, pairs), place, whole)
-    with builder.if_then(odd):
-        last = builder.sub(count, ir.Constant(count.type, 1))
-        builder.store(builder.extract_element(line, last), builder.gep(place, [last]))
-
-
-def _halved(builder, count):
-    """Pairs in a count, and whether it is odd."""
-    one = ir.Constant(count.type, 1)
-    return builder.lshr(count, one), builder.trunc(count, ir.IntType(1))
-
-
-def _masked_load(builder, place, line, count):
-    pointer, mask = builder.bitcast(place, line.as_pointer()), first_lanes(builder, count, range(line.count))
-    kind = ir.FunctionType(line, [pointer.type, _INT32, mask.type, line])
-    name = f"llvm.masked.load.v{line.count}{_NAMES[line.element]}.p0"
-    function = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(function, [pointer, _alignment(place), mask, ir.Constant(line, None)])
-
-
-def _masked_store(builder, line, place, count):
-    kind = line.type
-    pointer, mask = builder.bitcast(place, kind.as_pointer()), first_lanes(builder, count, range(kind.count))
-    signature = ir.FunctionType(ir.VoidType(), [kind, pointer.type, _INT32, mask.type])
-    name = f"llvm.masked.store.v{kind.count}{_NAMES[kind.element]}.p0"
-    function = cgutils.get_or_insert_function(builder.module, signature, name)
-    builder.call(function, [line, pointer, _alignment(place), mask])
-
-
-def _alignment(place):
-    """Bytes, as an argument: of the element that a pointer points to."""
-    bits = {_DOUBLE: 64, _FLOAT: 32}.get(place.type.pointee) or place.type.pointee.width
-    return ir.Constant(_INT32, bits // 8)

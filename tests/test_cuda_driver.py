@@ -1,0 +1,127 @@
+"""What is asked of the CUDA driver, of a stand-in that notes the questions: no GPU and no CuPy are needed."""
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from layernorm_backward.kernels.cuda import device as cuda
+from layernorm_backward.kernels.cuda.machine import Launch, Program
+
+PROGRAM = Program("backward", "backward", ("float",))
+POINTER = 0x1234
+
+
+class Driver(ModuleType):
+    """cupy.cuda.driver: names of attributes, and what was set."""
+
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+
+    def __init__(self):
+        super().__init__("cupy.cuda.driver")
+        self.set = []
+
+    def funcSetAttribute(self, function, attribute, value):
+        self.set.append((function, attribute, value))
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """The stand-in, for a device whose programs count as loaded."""
+    driver, toolkit = Driver(), ModuleType("cupy.cuda")
+    toolkit.driver = driver
+    for name, module in {
+        "cupy": ModuleType("cupy"),
+        "cupy.cuda": toolkit,
+        "cupy.cuda.driver": driver,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    loaded = {}
+
+    def load(device, program, cluster):
+        return loaded.setdefault(
+            (device, program, cluster), (SimpleNamespace(ptr=POINTER), {"dynamic_bytes": 0})
+        )
+
+    monkeypatch.setattr(cuda, "_loaded", load)
+    return driver
+
+
+@pytest.fixture
+def device():
+    made = object.__new__(cuda.Device)
+    made._device = SimpleNamespace(id=0)
+    return made
+
+
+def allowed(driver):
+    return [value for _, attribute, value in driver.set if attribute == 8]
+
+
+def test_a_kernel_is_allowed_more_shared_memory_whenever_a_launch_needs_more(device, driver):
+    for dynamic_bytes in (0, 50_000, 40_000, 50_000, 200_000, 50_000):
+        device._function(PROGRAM, Launch(1, 32, dynamic_bytes=dynamic_bytes))
+    assert allowed(driver) == [50_000, 200_000]
+    assert {function for function, _, _ in driver.set} == {POINTER}
+    assert (POINTER, 9, 100) in driver.set
+
+
+def test_each_cluster_size_has_a_function_of_its_own_to_allow(device, driver):
+    for cluster in (2, 4, 2):
+        device._function(PROGRAM, Launch(cluster, 32, cluster, 100_000))
+    assert allowed(driver) == [100_000, 100_000]
+
+
+class Occupancy:
+    """libcuda, whose one function finds so many clusters or returns an error."""
+
+    def __init__(self, found, status):
+        self.found, self.status, self.asked = found, status, []
+
+    def cuOccupancyMaxActiveClusters(self, found, function, config):
+        given = ctypes.cast(config, ctypes.POINTER(cuda._Config)).contents
+        self.asked.append((function.value, {name: getattr(given, name) for name, _ in given._fields_}))
+        ctypes.cast(found, ctypes.POINTER(ctypes.c_int)).contents.value = self.found
+        return self.status
+
+
+@pytest.fixture
+def library(monkeypatch):
+    def put(found, status):
+        library = Occupancy(found, status)
+        monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: library)
+        cuda._clusters.cache_clear()
+        return library
+
+    yield put
+    cuda._clusters.cache_clear()
+
+
+def test_the_driver_is_asked_for_the_clusters_of_the_launch_as_it_will_be(device, driver, library):
+    cuda_library = library(7, 0)
+    how = Launch(blocks=132 * 16, threads=256, cluster=16, dynamic_bytes=120_000)
+    assert device.clusters(PROGRAM, how) == 7
+    assert device.clusters(PROGRAM, how._replace(blocks=16)) == 7
+    ((function, config),) = cuda_library.asked  # the grid changes nothing, so it is asked once
+    assert function == POINTER
+    wanted = {"grid_x": 16, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
+    assert config == wanted | {
+        "dynamic_bytes": 120_000,
+        "stream": None,
+        "attributes": None,
+        "attribute_count": 0,
+    }
+    assert allowed(driver) == [120_000]  # before it is asked: else no cluster would fit
+
+
+def test_a_cluster_that_no_part_of_the_device_holds_is_no_error(device, driver, library):
+    library(99, 912)
+    assert device.clusters(PROGRAM, Launch(16, 256, 16)) == 0
+
+
+def test_another_error_of_the_driver_is_told(device, driver, library):
+    library(99, 700)
+    with pytest.raises(RuntimeError, match="cuOccupancyMaxActiveClusters: CUDA error 700"):
+        device.clusters(PROGRAM, Launch(16, 256, 16))
