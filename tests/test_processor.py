@@ -11,9 +11,25 @@ from layernorm_backward.kernels import numba_plan, numba_walk, processor
 from layernorm_backward.kernels.lanes import zeros1
 
 
-def host(design, features):
-    codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64-unknown-linux-gnu", design, features))
-    return SimpleNamespace(codegen=lambda: codegen)
+@pytest.fixture
+def asked(monkeypatch):
+    """Puts another processor in place of this one; returns how often it was asked what it is."""
+
+    def stand_in(design, features):
+        asked = []
+
+        def magic_tuple():
+            asked.append(design)
+            return "x86_64-unknown-linux-gnu", design, features
+
+        codegen = SimpleNamespace(magic_tuple=magic_tuple)
+        context = SimpleNamespace(codegen=lambda: codegen)
+        monkeypatch.setattr(processor, "cpu_target", SimpleNamespace(target_context=context))
+        processor._host.cache_clear()
+        return asked
+
+    yield stand_in
+    processor._host.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -27,10 +43,17 @@ def host(design, features):
     ],
 )
 def test_a_design_decides_where_lines_are_asked_for_and_its_vectors_how_many_registers(
-    design, features, far, few, monkeypatch
+    design, features, far, few, asked
 ):
-    monkeypatch.setattr(processor, "_host", lambda: host(design, features))
+    asked(design, features)
     assert (processor.asks_far(), processor.few_registers()) == (far, few)
+
+
+def test_calls_do_not_ask_again(asked):
+    questions = asked("znver4", "+avx2")
+    for _ in range(3):
+        numba_plan.choose(1, 64, np.dtype(np.float32))
+    assert len(questions) == 2  # its design, and its features
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

@@ -1,5 +1,6 @@
 """The four storage dtypes, their unit roundoff, and the dtype in which their sums are kept."""
 
+from functools import cache
 from typing import Literal, get_args
 
 import ml_dtypes
@@ -15,6 +16,12 @@ def dtype_of(name: str) -> np.dtype:
     if name not in DTYPE_NAMES:
         raise ValueError(f"unknown dtype {name!r}; allowed: {', '.join(DTYPE_NAMES)}")
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+@cache
+def name_of(dtype: np.dtype) -> str:
+    """The name of a dtype. NumPy puts it together anew at every look, which takes microseconds."""
+    return dtype.name
 
 
 def sum_dtype(dtype: DTypeLike) -> np.dtype:

@@ -16,16 +16,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import half
 from layernorm_backward.kernels.lane_access import STORED, aligned, read, write
 from layernorm_backward.kernels.lanes import LINE, Lanes, join, split, vector
 
+_BFLOAT16 = dtype_of("bfloat16")
+_INTEGERS = {np.dtype(np.float16): np.int16, _BFLOAT16: np.uint16}
 _BYTE, _INT32 = ir.IntType(8), ir.IntType(32)
 
 
 def as_stored(array: NDArray) -> NDArray:
     """The array as the functions here take it: 16-bit floating point as integers."""
-    return array.view({"float16": np.int16, "bfloat16": np.uint16}.get(array.dtype.name, array.dtype))
+    return array.view(_INTEGERS[array.dtype]) if array.dtype in _INTEGERS else array
 
 
 def in_lanes(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
@@ -39,7 +42,7 @@ def in_columns(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
 
 
 def _parity(dtype):
-    return dtype.name == "bfloat16"
+    return dtype == _BFLOAT16
 
 
 @intrinsic

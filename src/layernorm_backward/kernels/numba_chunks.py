@@ -238,7 +238,7 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     wide = stored if stored in (float32, float64) else float32
     flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
     result, row, count = _array(stored, 1), _array(wide, 1), types.intp
-    shared = _array(count, 1), _array(count, 1)
+    shared = _array(count, 1, readonly=True), _array(count, 1)
     forward = types.void(
         flat, vector, vector, wide, result, row, row, count, *shared, *[count] * 4, types.boolean
     )

@@ -12,7 +12,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.dtypes import name_of, sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes
 from layernorm_backward.kernels.lanes import LINE
@@ -63,7 +63,8 @@ def forward(
     how = _how(plan, result)
     vectors = (_padded(vector, x.dtype, wide, how) for vector in (gamma, beta))
     shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
-    passes(x.dtype.name).forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how)
+    compiled = passes(name_of(x.dtype))
+    compiled.forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how)
     if result is not y:
         y[...] = result
     per_row = (*x.shape[:-1], 1)
@@ -86,7 +87,8 @@ def backward(
     tasks, *shared = _shared(plan.chunks)
     sums, levels, parts = _scratch(plan, rows, tasks, vector.size, mean.dtype)
     statistics = mean.reshape(rows), rstd.reshape(rows)
-    passes(x.dtype.name, plan.recentre).backward(
+    compiled = passes(name_of(x.dtype), plan.recentre)
+    compiled.backward(
         _flat(dy),
         _flat(x),
         *statistics,
@@ -102,7 +104,7 @@ def backward(
     )
     if result is not dx:
         dx[...] = result
-    add_chunks(mean.dtype.name)(sums)
+    add_chunks(name_of(mean.dtype))(sums)
     for vector, total in zip((dgamma, dbeta), sums[0].reshape(2, -1), strict=True):
         vector[...] = (total if how.ragged else in_columns(total, x.dtype, LINE // x.itemsize))[:hidden]
     return dx, dgamma, dbeta
@@ -148,7 +150,8 @@ def _padded(vector: NDArray, dtype: np.dtype, wide: np.dtype, how: _How) -> NDAr
 
 def _flat(array: NDArray) -> NDArray:
     """All elements in one row, in C order, as `lanes` takes them."""
-    return as_stored(np.require(array, requirements="CA").reshape(-1))
+    plain = array if _plain(array) else np.require(array, requirements="CA")
+    return as_stored(plain.reshape(-1))
 
 
 def _plain(array: NDArray) -> bool:

@@ -3,7 +3,8 @@
 Numba keeps compiled code by the processor's name and features, so what follows from these may be compiled in.
 """
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from numba.core.registry import cpu_target
 
@@ -19,14 +20,22 @@ def asks_far() -> bool:
 
     On a Zen 4 lines that are still on their way to the first level keep others from it.
     """
-    _, design, _ = _host().codegen().magic_tuple()
-    return design.startswith("znver")
+    return _host().design.startswith("znver")
 
 
 def few_registers() -> bool:
     """Whether vector registers hold 512 bytes or less (AVX2, AArch64) instead of 2048 (AVX-512)."""
-    return "avx512f" not in features(_host())
+    return "avx512f" not in _host().features
 
 
-def _host():
-    return cpu_target.target_context
+class _Host(NamedTuple):
+    design: str
+    features: set[str]
+
+
+@cache
+def _host() -> _Host:
+    """Asked once: LLVM takes a tenth of a millisecond to tell."""
+    context = cpu_target.target_context
+    _, design, _ = context.codegen().magic_tuple()
+    return _Host(design, features(context))
