@@ -49,19 +49,48 @@ def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
 
 
 @njit(**INLINE)
-def _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, streamed):
-    """Write line j of a group's dx, and add its dgamma and dbeta to `part`."""
-    mean, rstd, offset, slope, shift = row
+def _centred(dy, x, at, j, hidden, count, row):
+    """Line j of a group's dy and x_hat."""
+    mean, rstd, offset, _, _ = row
     d = load(dy, at + j, hidden, count, mean)
-    x_hat = fma(load(x, at + j, hidden, count, mean) - mean, rstd, offset)
+    return d, fma(load(x, at + j, hidden, count, mean) - mean, rstd, offset)
+
+
+@njit(**INLINE)
+def _write(d, x_hat, gamma, dx, at, j, hidden, count, row, streamed):
+    """Write line j of a group's dx."""
+    mean, rstd, _, slope, shift = row
     g = repeat(line(gamma, j, mean), mean) * d  # rounded as in the sum that it is held against
     result = rstd * fma(x_hat, slope, g + shift)
     if streamed:
         stream(result, dx, at + j, hidden)
     else:
         store(result, dx, at + j, hidden, count)
-    put_line(add_products(line(part[0], j, mean), d, keep(x_hat, count)), part[0], j)
-    put_line(add_rows(line(part[1], j, mean), d), part[1], j)
+
+
+@njit(**INLINE)
+def _write_line(dy, x, gamma, dx, at, j, hidden, count, row, streamed):
+    """Read line j of a group, and write that of its dx."""
+    d, x_hat = _centred(dy, x, at, j, hidden, count, row)
+    _write(d, x_hat, gamma, dx, at, j, hidden, count, row, streamed)
+
+
+@njit(**INLINE)
+def _add(d, x_hat, part, j, count):
+    """Add line j of a group's dgamma and dbeta to `part`."""
+    put_line(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
+    put_line(add_rows(line(part[1], j, d), d), part[1], j)
+
+
+@njit(**INLINE)
+def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
+    """Add line j of a group to dgamma and dbeta, and write that of dx which lies `late` columns before it."""
+    d, x_hat = _centred(dy, x, at, j, hidden, None, row)
+    if late is None:
+        _write(d, x_hat, gamma, dx, at, j, hidden, None, row, streamed)
+    elif j > 0:
+        _write_line(dy, x, gamma, dx, at, j - late, hidden, None, row, streamed)
+    _add(d, x_hat, part, j, None)
 
 
 @njit(**PLAIN)
@@ -103,34 +132,31 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, part, at, then, row, centre, walk, streamed, ragged, recentre, like):
-    """Results of the group at element `at`, in whole lines, and the sums of that at element `then`."""
+def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged, recentre, like):
+    """Results of the group at element `at`, dx in whole lines only, and the sums of that at `then`."""
     dy, x, _, _, gamma, dx = rows
-    hidden, early, head, written = walk
+    hidden, early = walk
     early, turn, skip = early
     lanes, sums = width(like), (like, like, like)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like, like)
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
-        stop = end if ragged is None else min(whole, written)
-        for j in range(start, stop, lanes):
+        for j in range(start, whole, lanes):
             wanted = then + early + j + (skip if j >= turn else 0)
             ask(x, wanted, hidden, like)
             ask(dy, wanted, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
             if not apart(like):
-                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
+                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if apart(like):
-            for j in range(start, stop, lanes):
-                _differentiate(dy, x, gamma, dx, part, at, head + j, hidden, None, row, streamed)
-        if ragged is not None:
-            if max(start, written) < whole:
-                j = whole - lanes
-                block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
-            if whole < end:
-                j, count = whole, end - whole
-                block = _project(x, dy, gamma, then, j, hidden, count, centre, recentre, block)
+            for j in range(start, whole, lanes):
+                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+        if ragged is not None and whole < end:
+            count = end - whole
+            block = _project(x, dy, gamma, then, whole, hidden, count, centre, recentre, block)
+            d, x_hat = _centred(dy, x, at, whole, hidden, count, row)
+            _add(d, x_hat, part, whole, count)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
@@ -143,15 +169,19 @@ def backward_group(rows, part, i, following, sums, hidden, early, first, ragged,
     head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = across(numbers(mean, following, like), like)
-    walk, how = (hidden, early, head, tail - head), (ragged, recentre, like)
+    walk, how = (hidden, early), (ragged, recentre, like)
     if first < 0:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, False, *how)
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
+    elif ragged is None:
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
     else:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, True, *how)
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, width(like) - head, True, *how)
+        if hidden - tail + head < width(like) <= tail - head:
+            _write_line(dy, x, gamma, dx, at, tail - width(like), hidden, None, row, True)
     if ragged is not None:
         if head or tail < hidden:
             prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
         for j, count in ((0, head), (tail, hidden - tail)):
             if count:
-                _differentiate(dy, x, gamma, dx, part, at, j, hidden, count, row, False)
+                _write_line(dy, x, gamma, dx, at, j, hidden, count, row, False)
     return sums
