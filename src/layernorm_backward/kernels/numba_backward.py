@@ -36,7 +36,7 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, apart, ask, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, apart, ask, line_left, whole_lines
 
 
 @njit(**INLINE)
@@ -176,7 +176,7 @@ def backward_group(rows, part, i, following, sums, hidden, early, first, ragged,
         sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
     else:
         sums = _both_sweeps(rows, part, at, then, row, centre, walk, width(like) - head, True, *how)
-        if hidden - tail + head < width(like) <= tail - head:
+        if line_left(head, tail, hidden, width(like)):
             _write_line(dy, x, gamma, dx, at, tail - width(like), hidden, None, row, True)
     if ragged is not None:
         if head or tail < hidden:

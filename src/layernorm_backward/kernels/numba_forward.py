@@ -30,7 +30,7 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, ask, whole_lines
+from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, ask, line_left, whole_lines
 
 
 @njit(**INLINE)
@@ -101,25 +101,25 @@ def _statistics(rows, i, hidden, state, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, at, then, row, centre, walk, streamed, ragged, like):
+def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like):
     """y of the group at element `at`, in whole lines, and the sums of that at element `then`."""
     x, gamma, beta, _, y, _, _ = rows
-    hidden, early, head, written = walk
+    hidden, early = walk
     early, turn, skip = early
     lanes, sums = width(like), (like, like)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like)
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
-        for j in range(start, end if ragged is None else min(whole, written), lanes):
+        for j in range(start, whole, lanes):
             ask(x, then + early + j + (skip if j >= turn else 0), hidden, like)
             block = _moment(x, then, j, hidden, None, centre, block)
-            _normalize(x, gamma, beta, y, at, head + j, hidden, None, row, streamed)
-        if ragged is not None:
-            if max(start, written) < whole:
-                block = _moment(x, then, whole - lanes, hidden, None, centre, block)
-            if whole < end:
-                block = _moment(x, then, whole, hidden, end - whole, centre, block)
+            if late is None:
+                _normalize(x, gamma, beta, y, at, j, hidden, None, row, streamed)
+            elif j > 0:
+                _normalize(x, gamma, beta, y, at, j - late, hidden, None, row, streamed)
+        if ragged is not None and whole < end:
+            block = _moment(x, then, whole, hidden, end - whole, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
     return sums
 
@@ -135,11 +135,15 @@ def forward_group(rows, i, following, state, hidden, early, first, ragged, like)
     head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
     row = _statistics(rows, i, hidden, state, like)
     shift = first_shift(x, following, hidden, like)
-    walk, centre = (hidden, early, head, tail - head), across(shift, like)
+    walk, centre, lanes = (hidden, early), across(shift, like), width(like)
     if first < 0:
-        sums = _both_sweeps(rows, at, then, row, centre, walk, False, ragged, like)
+        sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
+    elif ragged is None:
+        sums = _both_sweeps(rows, at, then, row, centre, walk, None, True, ragged, like)
     else:
-        sums = _both_sweeps(rows, at, then, row, centre, walk, True, ragged, like)
+        sums = _both_sweeps(rows, at, then, row, centre, walk, lanes - head, True, ragged, like)
+        if line_left(head, tail, hidden, lanes):
+            _normalize(x, gamma, beta, y, at, tail - lanes, hidden, None, row, True)
     if ragged is not None:
         if head or tail < hidden:
             prefetch_to_write(y, at + EARLY * hidden, hidden, like)

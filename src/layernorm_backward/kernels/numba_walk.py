@@ -26,6 +26,17 @@ def whole_lines(first, at, hidden, lanes):
 
 
 @njit(**INLINE)
+def line_left(head, tail, hidden, lanes):
+    """Whether the last of these lines is still to be stored after a loop over the row's own whole lines.
+
+    In each turn but the first that loop stores the line that begins `lanes - head` columns before its own.
+    Stored `head` columns after its own, it would often lie at the place, modulo 4096, where the next turn
+    reads the next row: a load waits for such a store.
+    """
+    return lanes <= tail - head and tail - head == hidden - hidden % lanes
+
+
+@njit(**INLINE)
 def asked(hidden, rows, ahead):
     """start, turn and skip: what to ask for while a group of `rows` rows is read, `ahead` columns early.
 
