@@ -133,18 +133,18 @@ def stream_as_stored(typingctx, source, target, start):
     return types.void(source, target, start), emit
 
 
-def _prefetch(for_writing, nearness):
+def _prefetch(nearness):
     arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
 
     @intrinsic
     def prefetch(typingctx, x, start, stride, like):
-        """Ask for the lines of `load` or `store`; they may lie outside of x."""
+        """Ask for the lines of `load`; they may lie outside of x."""
 
         def emit(context, builder, signature, arguments):
             ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
             for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
                 line = builder.bitcast(place, _BYTE.as_pointer())
-                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (for_writing, nearness, 1))])
+                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (0, nearness, 1))])
             return context.get_dummy_value()
 
         return types.void(x, start, stride, like), emit
@@ -152,8 +152,7 @@ def _prefetch(for_writing, nearness):
     return prefetch
 
 
-prefetch, prefetch_to_write = _prefetch(0, 3), _prefetch(1, 3)
-prefetch_far = _prefetch(0, 2)  # into the second-level cache only
+prefetch, prefetch_far = _prefetch(3), _prefetch(2)  # into the first-level cache; into the second only
 
 
 @intrinsic
@@ -195,6 +194,19 @@ def line(typingctx, values, start, like):
 def put_line(typingctx, lanes, values, start):
     """Write one row of lanes to values[start:]."""
     return types.void(lanes, values, start), _writing(lanes)
+
+
+@intrinsic
+def two_lines(typingctx, like):
+    """A flat array of numbers for two lines of a row of `like`, of the function that calls this."""
+
+    def emit(context, builder, signature, arguments):
+        lines = cgutils.alloca_once(
+            builder, vector(Lanes(like.number, 2, like.width)), zfill=True, name="two_lines"
+        )
+        return builder.bitcast(lines, context.get_value_type(signature.return_type))
+
+    return types.CPointer(like.number)(like), emit
 
 
 @intrinsic

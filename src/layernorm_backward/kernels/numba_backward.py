@@ -20,7 +20,6 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     load,
     numbers,
-    prefetch_to_write,
     put_line,
     store,
     stream,
@@ -36,7 +35,17 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, apart, ask, line_left, whole_lines
+from layernorm_backward.kernels.numba_walk import (
+    BLOCK,
+    INLINE,
+    PLAIN,
+    apart,
+    ask,
+    line_left,
+    put_head,
+    put_tail,
+    whole_lines,
+)
 
 
 @njit(**INLINE)
@@ -57,22 +66,18 @@ def _centred(dy, x, at, j, hidden, count, row):
 
 
 @njit(**INLINE)
-def _write(d, x_hat, gamma, dx, at, j, hidden, count, row, streamed):
-    """Write line j of a group's dx."""
+def _result(d, x_hat, gamma, j, row):
+    """Line j of a group's dx."""
     mean, rstd, _, slope, shift = row
     g = repeat(line(gamma, j, mean), mean) * d  # rounded as in the sum that it is held against
-    result = rstd * fma(x_hat, slope, g + shift)
-    if streamed:
-        stream(result, dx, at + j, hidden)
-    else:
-        store(result, dx, at + j, hidden, count)
+    return rstd * fma(x_hat, slope, g + shift)
 
 
 @njit(**INLINE)
-def _write_line(dy, x, gamma, dx, at, j, hidden, count, row, streamed):
-    """Read line j of a group, and write that of its dx."""
+def _result_at(dy, x, gamma, at, j, hidden, count, row):
+    """`_result`, of what is read there."""
     d, x_hat = _centred(dy, x, at, j, hidden, count, row)
-    _write(d, x_hat, gamma, dx, at, j, hidden, count, row, streamed)
+    return _result(d, x_hat, gamma, j, row)
 
 
 @njit(**INLINE)
@@ -86,10 +91,13 @@ def _add(d, x_hat, part, j, count):
 def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
     """Add line j of a group to dgamma and dbeta, and write that of dx which lies `late` columns before it."""
     d, x_hat = _centred(dy, x, at, j, hidden, None, row)
-    if late is None:
-        _write(d, x_hat, gamma, dx, at, j, hidden, None, row, streamed)
-    elif j > 0:
-        _write_line(dy, x, gamma, dx, at, j - late, hidden, None, row, streamed)
+    if late is not None:
+        if j > 0:
+            stream(_result_at(dy, x, gamma, at, j - late, hidden, None, row), dx, at + j - late, hidden)
+    elif streamed:
+        stream(_result(d, x_hat, gamma, j, row), dx, at + j, hidden)
+    else:
+        store(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, None)
     _add(d, x_hat, part, j, None)
 
 
@@ -162,26 +170,35 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
 
 
 @njit(**INLINE)
-def backward_group(rows, part, i, following, sums, hidden, early, first, ragged, recentre, like):
-    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
+def backward_group(rows, part, i, following, sums, hidden, early, target, ragged, recentre, like):
+    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`.
+
+    target is `first`, `seam` and the row at which this pipeline began; see `numba_walk`.
+    """
     dy, x, mean, rstd, gamma, dx = rows
-    at, then = i * hidden, following * hidden
-    head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
+    first, seam, begin = target
+    at, then, lanes = i * hidden, following * hidden, width(like)
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = across(numbers(mean, following, like), like)
     walk, how = (hidden, early), (ragged, recentre, like)
+    if ragged is None:
+        if first < 0:
+            return _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
+        return _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
+    head, tail = whole_lines(first, at, hidden, lanes)
+    after_one, before_one = begin < i and hidden >= lanes, i < following and hidden >= lanes
+    if head:
+        put_head(_result_at(dy, x, gamma, at, 0, hidden, head, row), seam, dx, at, head, after_one)
     if first < 0:
         sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
-    elif ragged is None:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
     else:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, width(like) - head, True, *how)
-        if line_left(head, tail, hidden, width(like)):
-            _write_line(dy, x, gamma, dx, at, tail - width(like), hidden, None, row, True)
-    if ragged is not None:
-        if head or tail < hidden:
-            prefetch_to_write(dx, at + EARLY * hidden, hidden, like)
-        for j, count in ((0, head), (tail, hidden - tail)):
-            if count:
-                _write_line(dy, x, gamma, dx, at, j, hidden, count, row, False)
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, lanes - head, True, *how)
+        if line_left(head, tail, hidden, lanes):
+            j = tail - lanes
+            stream(_result_at(dy, x, gamma, at, j, hidden, None, row), dx, at + j, hidden)
+        if head and after_one:
+            stream(line(seam, 0, like), dx, at + head - lanes, hidden)
+    if tail < hidden:
+        result = _result_at(dy, x, gamma, at, tail, hidden, hidden - tail, row)
+        put_tail(result, seam, dx, at + tail, hidden - tail, before_one and first >= 0)
     return sums

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
-from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take
+from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take, two_lines
 from layernorm_backward.kernels.lanes import by_parity, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
@@ -66,7 +66,7 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
     count, whole, columns = shape
     early, early_alone = asked(hidden, height(like), ahead), asked(hidden, 1, ahead)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
-    known = (like, like, like)
+    known, target = (like, like, like), (first, two_lines(one), i)
     if i + group <= end:
         known = backward_sums(rows, i, hidden, recentre, like)
     for chunk in range(chunks[0], chunks[1]):
@@ -76,12 +76,14 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
                 known = backward_group(
-                    rows, running, i, following, known, hidden, early, first, ragged, recentre, like
+                    rows, running, i, following, known, hidden, early, target, ragged, recentre, like
                 )
                 i += group
             while i < until:
                 single = backward_sums(rows, i, hidden, recentre, one)
-                backward_group(rows, running, i, i, single, hidden, early_alone, first, ragged, recentre, one)
+                backward_group(
+                    rows, running, i, i, single, hidden, early_alone, target, ragged, recentre, one
+                )
                 i += 1
             if i < stop:
                 _carry(levels, running, number, columns, one)
@@ -162,12 +164,12 @@ def _add_chunks(sums):
 def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     hidden, group, ahead, first = how
-    early = asked(hidden, height(like), ahead)
+    early, target = asked(hidden, height(like), ahead), (first, two_lines(like), i)
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
             following = i + group if i + 2 * group <= end else i
-            state = forward_group(rows, i, following, state, hidden, early, first, ragged, like)
+            state = forward_group(rows, i, following, state, hidden, early, target, ragged, like)
             i += group
     return i
 

@@ -13,7 +13,6 @@ from numba import njit
 from layernorm_backward.kernels.lane_memory import (
     line,
     load,
-    prefetch_to_write,
     put_numbers,
     store,
     stream,
@@ -30,7 +29,16 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, EARLY, INLINE, PLAIN, ask, line_left, whole_lines
+from layernorm_backward.kernels.numba_walk import (
+    BLOCK,
+    INLINE,
+    PLAIN,
+    ask,
+    line_left,
+    put_head,
+    put_tail,
+    whole_lines,
+)
 
 
 @njit(**INLINE)
@@ -41,15 +49,11 @@ def _moment(x, at, j, hidden, count, shift, sums):
 
 
 @njit(**INLINE)
-def _normalize(x, gamma, beta, y, at, j, hidden, count, row, streamed):
-    """Write line j of a group's y."""
+def _normalized(x, gamma, beta, at, j, hidden, count, row):
+    """Line j of a group's y."""
     shift, delta, rstd = row
     x_hat = (load(x, at + j, hidden, count, shift) - shift - delta) * rstd
-    result = fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
-    if streamed:
-        stream(result, y, at + j, hidden)
-    else:
-        store(result, y, at + j, hidden, count)
+    return fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
 
 
 @njit(**INLINE)
@@ -114,10 +118,14 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
         for j in range(start, whole, lanes):
             ask(x, then + early + j + (skip if j >= turn else 0), hidden, like)
             block = _moment(x, then, j, hidden, None, centre, block)
-            if late is None:
-                _normalize(x, gamma, beta, y, at, j, hidden, None, row, streamed)
-            elif j > 0:
-                _normalize(x, gamma, beta, y, at, j - late, hidden, None, row, streamed)
+            if late is not None:
+                if j > 0:
+                    result = _normalized(x, gamma, beta, at, j - late, hidden, None, row)
+                    stream(result, y, at + j - late, hidden)
+            elif streamed:
+                stream(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden)
+            else:
+                store(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden, None)
         if ragged is not None and whole < end:
             block = _moment(x, then, whole, hidden, end - whole, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
@@ -125,29 +133,37 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
 
 
 @njit(**INLINE)
-def forward_group(rows, i, following, state, hidden, early, first, ragged, like):
+def forward_group(rows, i, following, state, hidden, early, target, ragged, like):
     """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
 
-    rows are x, gamma, beta, eps, y, mean, rstd.
+    rows are x, gamma, beta, eps, y, mean, rstd; target as in `numba_backward`.
     """
     x, gamma, beta, _, y, _, _ = rows
-    at, then = i * hidden, following * hidden
-    head, tail = (0, hidden) if ragged is None else whole_lines(first, at, hidden, width(like))
+    first, seam, begin = target
+    at, then, lanes = i * hidden, following * hidden, width(like)
     row = _statistics(rows, i, hidden, state, like)
     shift = first_shift(x, following, hidden, like)
-    walk, centre, lanes = (hidden, early), across(shift, like), width(like)
+    walk, centre = (hidden, early), across(shift, like)
+    if ragged is None:
+        if first < 0:
+            sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
+        else:
+            sums = _both_sweeps(rows, at, then, row, centre, walk, None, True, ragged, like)
+        return shift, sums[0], sums[1]
+    head, tail = whole_lines(first, at, hidden, lanes)
+    after_one, before_one = begin < i and hidden >= lanes, i < following and hidden >= lanes
+    if head:
+        put_head(_normalized(x, gamma, beta, at, 0, hidden, head, row), seam, y, at, head, after_one)
     if first < 0:
         sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
-    elif ragged is None:
-        sums = _both_sweeps(rows, at, then, row, centre, walk, None, True, ragged, like)
     else:
         sums = _both_sweeps(rows, at, then, row, centre, walk, lanes - head, True, ragged, like)
         if line_left(head, tail, hidden, lanes):
-            _normalize(x, gamma, beta, y, at, tail - lanes, hidden, None, row, True)
-    if ragged is not None:
-        if head or tail < hidden:
-            prefetch_to_write(y, at + EARLY * hidden, hidden, like)
-        for j, count in ((0, head), (tail, hidden - tail)):
-            if count:
-                _normalize(x, gamma, beta, y, at, j, hidden, count, row, False)
+            j = tail - lanes
+            stream(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden)
+        if head and after_one:
+            stream(line(seam, 0, like), y, at + head - lanes, hidden)
+    if tail < hidden:
+        result = _normalized(x, gamma, beta, at, tail, hidden, hidden - tail, row)
+        put_tail(result, seam, y, at + tail, hidden - tail, before_one and first >= 0)
     return shift, sums[0], sums[1]

@@ -2,17 +2,18 @@
 
 x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked on line by line. A result
 goes past the caches in whole lines at multiples of LINE bytes, from element `first` of the array on, wherever
-a row begins; the parts of lines at a row's ends are stored as usual. `first` is -1 where all are.
+a row begins. `first` is -1 where all lines are stored as usual. A line that a row shares with the next is
+kept in `seam` until both have written to it; where the other row is not of the same pipeline, or rows are
+shorter than a line, the parts of lines are stored as usual.
 """
 
 from numba import njit
 
 from layernorm_backward.kernels import processor
-from layernorm_backward.kernels.lane_memory import prefetch, prefetch_far
+from layernorm_backward.kernels.lane_memory import prefetch, prefetch_far, put_line, store
 from layernorm_backward.kernels.lanes import width
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
-EARLY = 4  # rows before one that begins within a line, this line is asked for: stores wait in turn
 FAR, FEW = processor.asks_far(), processor.few_registers()
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
@@ -34,6 +35,24 @@ def line_left(head, tail, hidden, lanes):
     reads the next row: a load waits for such a store.
     """
     return lanes <= tail - head and tail - head == hidden - hidden % lanes
+
+
+@njit(**INLINE)
+def put_head(values, seam, out, at, head, shared):
+    """Keep or store the first `head` elements of the row at element `at`."""
+    if shared:
+        put_line(values, seam, width(values) - head)
+    else:
+        store(values, out, at, 0, head)
+
+
+@njit(**INLINE)
+def put_tail(values, seam, out, at, count, shared):
+    """Keep or store the last `count` elements of a row, which begin at element `at`."""
+    if shared:
+        put_line(values, seam, 0)
+    else:
+        store(values, out, at, 0, count)
 
 
 @njit(**INLINE)
