@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numba import njit
 
-from layernorm_backward import inputs, oracle, streams, work_sharing
+from layernorm_backward import inputs, oracle, stopwatch, streams, work_sharing
 from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
+from layernorm_backward.kernels.lanes import LINE
 
 EPS = 1e-5
 
@@ -121,6 +123,37 @@ def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
     for results in found[1:]:
         for result, first in zip(results, found[0], strict=True):
             assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("begin", [0, 1, 8, 15, 31])
+@pytest.mark.parametrize("off", [-1, 0, 1, 7])
+@pytest.mark.parametrize("lines", [0, 1, 2, 17], ids=lambda lines: f"{lines} lines")
+def test_lines_that_rows_share_are_written_once_and_nothing_around_them(lines, off, begin, dtype, problem):
+    """Rows of all phases, in pipelines of several threads; the arrays around the results keep their bytes."""
+    lanes = LINE // dtype_of(dtype).itemsize
+    shape = (67, max(1, lines * lanes + off))
+    x, gamma, beta, dy = problem(shape, dtype)
+    plan = numba_plan.choose(*shape, x.dtype)._replace(group=1, chunks=4)
+    usual, streamed = plan._replace(stream=False), plan._replace(stream=True)
+    with stopwatch.threads(2):
+        y, saved = numba_fused.forward(x, gamma, beta, EPS, plan=usual)
+        right = y, *numba_fused.backward(dy, saved, plan=usual)
+        held = [aligned_empty(x.size + 3 * lanes, x.dtype) for _ in range(2)]
+        for array in held:
+            array.fill(7)
+        out, dx = (array[begin : begin + x.size].reshape(shape) for array in held)
+        numba_fused.forward(x, gamma, beta, EPS, out=out, plan=streamed)
+        found = (
+            out,
+            *numba_fused.backward(
+                dy, saved, out=(dx, np.empty_like(gamma), np.empty_like(gamma)), plan=streamed
+            ),
+        )
+    for result, wanted in zip(found, right, strict=True):
+        assert np.array_equal(result.view(np.uint8), wanted.view(np.uint8))
+    for array in held:
+        assert (array[:begin] == 7).all() and (array[begin + x.size :] == 7).all()
 
 
 def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():

@@ -89,7 +89,7 @@ def _add(d, x_hat, part, j, count):
 
 @njit(**INLINE)
 def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
-    """Add line j of a group to dgamma and dbeta, and write that of dx which lies `late` columns before it."""
+    """Add line j of a group to dgamma and dbeta, and write that of dx, or the line `late` columns before."""
     d, x_hat = _centred(dy, x, at, j, hidden, None, row)
     if late is not None:
         if j > 0:
