@@ -106,12 +106,11 @@ def promote(results: Path, machine: str) -> None:
 
 def compile_kernels() -> None:
     """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
-    from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
-    from layernorm_backward.kernels.numba_chunks import add_chunks, passes
+    from layernorm_backward.dtypes import DTYPE_NAMES
+    from layernorm_backward.kernels.numba_chunks import passes
 
     for name in DTYPE_NAMES:
         passes(name)
-        add_chunks(sum_dtype(dtype_of(name)).name)
     passes("float32", recentre=False)  # what kernel_costs compares with in every study
 
 

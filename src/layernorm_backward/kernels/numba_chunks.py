@@ -20,6 +20,7 @@ from layernorm_backward.kernels.numba_walk import PLAIN, asked
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns whose partial sums are added together
+_FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
 # what they read, and would take them from the thread that writes there
 
@@ -114,6 +115,18 @@ def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre):
         _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, whole, whole)
 
 
+@njit(**PLAIN)
+def _add_chunks(sums, left, right):
+    """Add columns of the sums of all chunks in pairs, into the first."""
+    count = sums.shape[0]
+    while count > 1:
+        half = (count + 1) // 2
+        for chunk in range(half, count):
+            for j in range(left, right):
+                sums[chunk - half, j] += sums[chunk, j]
+        count = half
+
+
 def _backward(sources):
     def backward(
         dy,
@@ -143,21 +156,14 @@ def _backward(sources):
                 chunks = pieces[piece], pieces[piece + 1]
                 _backward_task(rows, sums, chunks, levels[task], parts[task], how, ragged, recentre)
                 piece = take(counter)
+        columns = sums.shape[1]
+        if sums.size < _FEW:
+            _add_chunks(sums, 0, columns)
+        else:
+            for tile in prange((columns + _TILE - 1) // _TILE):
+                _add_chunks(sums, tile * _TILE, min((tile + 1) * _TILE, columns))
 
     return backward
-
-
-def _add_chunks(sums):
-    """Add the sums of all chunks in pairs, into the first."""
-    for tile in prange((sums.shape[1] + _TILE - 1) // _TILE):
-        left, right = tile * _TILE, min((tile + 1) * _TILE, sums.shape[1])
-        count = sums.shape[0]
-        while count > 1:
-            half = (count + 1) // 2
-            for chunk in range(half, count):
-                for j in range(left, right):
-                    sums[chunk - half, j] += sums[chunk, j]
-            count = half
 
 
 @njit(**PLAIN)
@@ -219,9 +225,10 @@ class Passes(NamedTuple):
         first, ragged, recentre)
 
     x, dy, dx, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
-    `numba_backward` pads them; sums (chunks, 2E) and levels (tasks, n, 2E) of dgamma first, then of dbeta,
-    and parts (tasks, 2E and more) with dgamma APART bytes behind its start and dbeta at its end, all in the
-    dtype of the sums. pieces and counter as in `work_sharing`. ragged: whether rows have parts of lines; they
+    `numba_backward` pads them. sums (chunks, 2E), whose first row takes the totals, and levels (tasks, n, 2E)
+    of dgamma first, then of dbeta; parts (tasks, 2E and more) with dgamma APART bytes behind its start and
+    dbeta at its end; all in the dtype of the sums. pieces and counter as in `work_sharing`. ragged: whether
+    rows have parts of lines; they
     are then worked on one by one, and lanes hold elements in their order. Where they do not, vectors are as
     `lane_memory.in_lanes` gives them. recentre is True or None.
     """
@@ -262,12 +269,6 @@ def passes(dtype: str, recentre: bool = True) -> Passes:
     backward = types.void(*given, types.boolean if recentre else types.none)
     sources = checksum()
     return Passes(_compile(forward)(_forward(sources)), _compile(backward)(_backward(sources)))
-
-
-@cache
-def add_chunks(dtype: str) -> Callable[..., None]:
-    """add_chunks(sums): adds the rows of sums (chunks, 2E), float32 or float64, in pairs into the first."""
-    return _compile(types.void(_array(_STORED[dtype], 2)))(_add_chunks)
 
 
 def _array(number, ndim, readonly=False):

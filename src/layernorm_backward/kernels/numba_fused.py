@@ -5,6 +5,8 @@ depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x i
 statistics and sums in float32, and gamma in its own dtype or in float32.
 """
 
+from itertools import accumulate
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from layernorm_backward.dtypes import name_of, sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import APART, add_chunks, passes
+from layernorm_backward.kernels.numba_chunks import APART, passes
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
@@ -104,7 +106,6 @@ def backward(
     )
     if result is not dx:
         dx[...] = result
-    add_chunks(name_of(mean.dtype))(sums)
     for vector, total in zip((dgamma, dbeta), sums[0].reshape(2, -1), strict=True):
         vector[...] = (total if how.ragged else in_columns(total, x.dtype, LINE // x.itemsize))[:hidden]
     return dx, dgamma, dbeta
@@ -133,7 +134,12 @@ def _scratch(
     pad = (PAGE // 2 - columns * dtype.itemsize) % PAGE
     part = 2 * columns + (APART + pad) // dtype.itemsize
     shapes = (plan.chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns), (tasks, part)
-    return tuple(aligned_empty(shape, dtype) for shape in shapes)
+    sizes = [prod(shape) for shape in shapes]
+    held = aligned_empty(sum(sizes), dtype)
+    ends = accumulate(sizes)
+    return tuple(
+        held[end - size : end].reshape(shape) for shape, size, end in zip(shapes, sizes, ends, strict=True)
+    )
 
 
 def _padded(vector: NDArray, dtype: np.dtype, wide: np.dtype, how: _How) -> NDArray:
