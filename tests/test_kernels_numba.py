@@ -125,6 +125,20 @@ def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
             assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
 
 
+@pytest.mark.parametrize("shape", [(1024, 2050), (1023, 40)], ids=["many sums", "few sums"])
+def test_each_column_has_the_sum_of_all_chunks(shape):
+    """Sums of small whole numbers have no rounding error; many of them are added by several threads."""
+    rng = inputs.generator(5)
+    x = rng.standard_normal(shape).astype(np.float32)
+    dy = rng.integers(-4, 5, shape).astype(np.float32)
+    gamma = np.ones(shape[1], np.float32)
+    _, saved = numba_fused.forward(x, gamma, gamma, EPS)
+    _, dgamma, dbeta = numba_fused.backward(dy, saved)
+    x_hat = (x.astype(np.float64) - saved.mean) * saved.rstd
+    assert np.array_equal(dbeta, dy.sum(axis=0))
+    assert np.abs(dgamma - (dy * x_hat).sum(axis=0)).max() < 1e-3
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("begin", [0, 1, 8, 15, 31])
 @pytest.mark.parametrize("off", [-1, 0, 1, 7])

@@ -41,8 +41,8 @@ from layernorm_backward.kernels.numba_walk import (
     PLAIN,
     apart,
     ask,
-    line_left,
     put_head,
+    put_rest,
     put_tail,
     whole_lines,
 )
@@ -74,8 +74,9 @@ def _result(d, x_hat, gamma, j, row):
 
 
 @njit(**INLINE)
-def _result_at(dy, x, gamma, at, j, hidden, count, row):
+def _result_at(given, at, j, hidden, count):
     """`_result`, of what is read there."""
+    dy, x, gamma, row = given
     d, x_hat = _centred(dy, x, at, j, hidden, count, row)
     return _result(d, x_hat, gamma, j, row)
 
@@ -93,7 +94,7 @@ def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
     d, x_hat = _centred(dy, x, at, j, hidden, None, row)
     if late is not None:
         if j > 0:
-            stream(_result_at(dy, x, gamma, at, j - late, hidden, None, row), dx, at + j - late, hidden)
+            stream(_result_at((dy, x, gamma, row), at, j - late, hidden, None), dx, at + j - late, hidden)
     elif streamed:
         stream(_result(d, x_hat, gamma, j, row), dx, at + j, hidden)
     else:
@@ -185,20 +186,13 @@ def backward_group(rows, part, i, following, sums, hidden, early, target, ragged
         if first < 0:
             return _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
         return _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
-    head, tail = whole_lines(first, at, hidden, lanes)
-    after_one, before_one = begin < i and hidden >= lanes, i < following and hidden >= lanes
-    if head:
-        put_head(_result_at(dy, x, gamma, at, 0, hidden, head, row), seam, dx, at, head, after_one)
+    given, ends = (dy, x, gamma, row), whole_lines(first, at, hidden, lanes)
     if first < 0:
         sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
+        put_tail(_result_at, given, dx, at, ends[1], hidden, seam, False)
     else:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, lanes - head, True, *how)
-        if line_left(head, tail, hidden, lanes):
-            j = tail - lanes
-            stream(_result_at(dy, x, gamma, at, j, hidden, None, row), dx, at + j, hidden)
-        if head and after_one:
-            stream(line(seam, 0, like), dx, at + head - lanes, hidden)
-    if tail < hidden:
-        result = _result_at(dy, x, gamma, at, tail, hidden, hidden - tail, row)
-        put_tail(result, seam, dx, at + tail, hidden - tail, before_one and first >= 0)
+        shared = begin < i and hidden >= lanes, i < following and hidden >= lanes
+        put_head(_result_at, given, dx, at, ends[0], hidden, seam, shared[0])
+        sums = _both_sweeps(rows, part, at, then, row, centre, walk, lanes - ends[0], True, *how)
+        put_rest(_result_at, given, dx, at, ends, hidden, seam, shared, like)
     return sums

@@ -34,8 +34,8 @@ from layernorm_backward.kernels.numba_walk import (
     INLINE,
     PLAIN,
     ask,
-    line_left,
     put_head,
+    put_rest,
     put_tail,
     whole_lines,
 )
@@ -49,8 +49,9 @@ def _moment(x, at, j, hidden, count, shift, sums):
 
 
 @njit(**INLINE)
-def _normalized(x, gamma, beta, at, j, hidden, count, row):
+def _normalized(given, at, j, hidden, count):
     """Line j of a group's y."""
+    x, gamma, beta, row = given
     shift, delta, rstd = row
     x_hat = (load(x, at + j, hidden, count, shift) - shift - delta) * rstd
     return fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
@@ -110,7 +111,7 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
     x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
     early, turn, skip = early
-    lanes, sums = width(like), (like, like)
+    lanes, sums, given = width(like), (like, like), (x, gamma, beta, row)
     for start in range(0, hidden, BLOCK * lanes):
         block = (like, like)
         end = min(hidden, start + BLOCK * lanes)
@@ -120,12 +121,12 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
             block = _moment(x, then, j, hidden, None, centre, block)
             if late is not None:
                 if j > 0:
-                    result = _normalized(x, gamma, beta, at, j - late, hidden, None, row)
+                    result = _normalized(given, at, j - late, hidden, None)
                     stream(result, y, at + j - late, hidden)
             elif streamed:
-                stream(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden)
+                stream(_normalized(given, at, j, hidden, None), y, at + j, hidden)
             else:
-                store(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden, None)
+                store(_normalized(given, at, j, hidden, None), y, at + j, hidden, None)
         if ragged is not None and whole < end:
             block = _moment(x, then, whole, hidden, end - whole, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
@@ -150,20 +151,13 @@ def forward_group(rows, i, following, state, hidden, early, target, ragged, like
         else:
             sums = _both_sweeps(rows, at, then, row, centre, walk, None, True, ragged, like)
         return shift, sums[0], sums[1]
-    head, tail = whole_lines(first, at, hidden, lanes)
-    after_one, before_one = begin < i and hidden >= lanes, i < following and hidden >= lanes
-    if head:
-        put_head(_normalized(x, gamma, beta, at, 0, hidden, head, row), seam, y, at, head, after_one)
+    given, ends = (x, gamma, beta, row), whole_lines(first, at, hidden, lanes)
     if first < 0:
         sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
+        put_tail(_normalized, given, y, at, ends[1], hidden, seam, False)
     else:
-        sums = _both_sweeps(rows, at, then, row, centre, walk, lanes - head, True, ragged, like)
-        if line_left(head, tail, hidden, lanes):
-            j = tail - lanes
-            stream(_normalized(x, gamma, beta, at, j, hidden, None, row), y, at + j, hidden)
-        if head and after_one:
-            stream(line(seam, 0, like), y, at + head - lanes, hidden)
-    if tail < hidden:
-        result = _normalized(x, gamma, beta, at, tail, hidden, hidden - tail, row)
-        put_tail(result, seam, y, at + tail, hidden - tail, before_one and first >= 0)
+        shared = begin < i and hidden >= lanes, i < following and hidden >= lanes
+        put_head(_normalized, given, y, at, ends[0], hidden, seam, shared[0])
+        sums = _both_sweeps(rows, at, then, row, centre, walk, lanes - ends[0], True, ragged, like)
+        put_rest(_normalized, given, y, at, ends, hidden, seam, shared, like)
     return shift, sums[0], sums[1]

@@ -10,7 +10,14 @@ shorter than a line, the parts of lines are stored as usual.
 from numba import njit
 
 from layernorm_backward.kernels import processor
-from layernorm_backward.kernels.lane_memory import prefetch, prefetch_far, put_line, store
+from layernorm_backward.kernels.lane_memory import (
+    line,
+    prefetch,
+    prefetch_far,
+    put_line,
+    store,
+    stream,
+)
 from layernorm_backward.kernels.lanes import width
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
@@ -27,32 +34,46 @@ def whole_lines(first, at, hidden, lanes):
 
 
 @njit(**INLINE)
-def line_left(head, tail, hidden, lanes):
-    """Whether the last of these lines is still to be stored after a loop over the row's own whole lines.
+def put_head(result_at, given, out, at, head, hidden, seam, shared):
+    """Write the part of a line at which the row at element `at` begins, or add it to the seam.
 
-    In each turn but the first that loop stores the line that begins `lanes - head` columns before its own.
-    Stored `head` columns after its own, it would often lie at the place, modulo 4096, where the next turn
-    reads the next row: a load waits for such a store.
+    result_at(given, at, j, hidden, count): a line of results from column j on.
     """
-    return lanes <= tail - head and tail - head == hidden - hidden % lanes
+    if head:
+        values = result_at(given, at, 0, hidden, head)
+        if shared:
+            put_line(values, seam, width(values) - head)
+        else:
+            store(values, out, at, 0, head)
 
 
 @njit(**INLINE)
-def put_head(values, seam, out, at, head, shared):
-    """Keep or store the first `head` elements of the row at element `at`."""
-    if shared:
-        put_line(values, seam, width(values) - head)
-    else:
-        store(values, out, at, 0, head)
+def put_rest(result_at, given, out, at, ends, hidden, seam, shared, like):
+    """Write the lines that are not in a loop over the row's own whole lines: its last, and those it shares.
+
+    In each turn but the first that loop streams the line that begins `lanes - head` columns before its own.
+    Stored `head` columns after its own, it would often lie at the place, modulo 4096, where the next turn
+    reads the next row: a load waits for such a store. `shared` tells whether the rows before and behind share
+    a seam with this one.
+    """
+    head, tail = ends
+    lanes, streamed = width(like), tail - head
+    if lanes <= streamed and streamed == hidden - hidden % lanes:
+        stream(result_at(given, at, tail - lanes, hidden, None), out, at + tail - lanes, hidden)
+    if head and shared[0]:
+        stream(line(seam, 0, like), out, at + head - lanes, hidden)
+    put_tail(result_at, given, out, at, tail, hidden, seam, shared[1])
 
 
 @njit(**INLINE)
-def put_tail(values, seam, out, at, count, shared):
-    """Keep or store the last `count` elements of a row, which begin at element `at`."""
-    if shared:
-        put_line(values, seam, 0)
-    else:
-        store(values, out, at, 0, count)
+def put_tail(result_at, given, out, at, tail, hidden, seam, shared):
+    """Write the part of a line with which a row ends, or begin the seam with it."""
+    if tail < hidden:
+        values = result_at(given, at, tail, hidden, hidden - tail)
+        if shared:
+            put_line(values, seam, 0)
+        else:
+            store(values, out, at + tail, 0, hidden - tail)
 
 
 @njit(**INLINE)
