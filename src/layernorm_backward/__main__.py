@@ -106,12 +106,9 @@ def promote(results: Path, machine: str) -> None:
 
 def compile_kernels() -> None:
     """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
-    from layernorm_backward.dtypes import DTYPE_NAMES
-    from layernorm_backward.kernels.numba_chunks import passes
+    from layernorm_backward import compilation
 
-    for name in DTYPE_NAMES:
-        passes(name)
-    passes("float32", recentre=False)  # what kernel_costs compares with in every study
+    compilation.compile_all()
 
 
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {

@@ -1,7 +1,8 @@
 """How long a kernel's first calls take in a process: `python -m layernorm_backward.first_call KERNEL DTYPE`.
 
 A compiled kernel is compiled then, or loaded from Numba's cache (NUMBA_CACHE_DIR). Prints the seconds of the
-first forward and of the first backward call on one short row as JSON; importing its module is not counted.
+first forward and of the first backward call on one row of COLUMNS elements as JSON; importing its module is
+not counted.
 """
 
 import json
@@ -13,11 +14,13 @@ import numpy as np
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
 
+COLUMNS = 64  # whole cache lines in each dtype, as most rows have
+
 
 def seconds(name: str, dtype: str) -> dict[str, float]:
     """Seconds of the first call, by direction."""
     kernel = KERNELS[name]
-    row, vector = np.ones((1, 4), dtype_of(dtype)), np.ones(4, dtype_of(dtype))
+    row, vector = np.ones((1, COLUMNS), dtype_of(dtype)), np.ones(COLUMNS, dtype_of(dtype))
     started = perf_counter()
     _, saved = kernel.forward(row, vector, vector, kernel.default_eps)
     between = perf_counter()

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, roofs
 from layernorm_backward.dtypes import dtype_of, round_to
@@ -128,7 +128,7 @@ def prepare(
 def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows: int) -> Prepared:
     x, dy, out, gamma, beta, dgamma, dbeta, y = arrays
     eps = kernel.default_eps
-    _compile(kernel, x.dtype, gamma.dtype)
+    _compile(kernel, x, gamma)
     started = perf_counter()
     _, saved = kernel.forward(x, gamma, beta, eps, out=y)
     kept = saved_bytes(saved), saved_extra_bytes(saved), *saved_items(saved)
@@ -154,10 +154,10 @@ def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows:
     return Prepared(call, first_s, *kept, error)
 
 
-def _compile(kernel: Kernel, dtype: DTypeLike, gamma_dtype: DTypeLike) -> None:
-    """Run a kernel on one small row: what a first call compiles or loads is no part of a first run's time."""
-    row, vector = np.ones((1, 4), dtype), np.ones(4, gamma_dtype)
-    _, saved = kernel.forward(row, vector, vector, kernel.default_eps)
+def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:
+    """Run a kernel on a row of x's size: what a first call compiles or loads is no part of a run's time."""
+    row = np.ones((1, x.shape[-1]), x.dtype)
+    _, saved = kernel.forward(row, gamma, gamma, kernel.default_eps)
     kernel.backward(row, saved)
 
 

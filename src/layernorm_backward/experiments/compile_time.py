@@ -1,9 +1,8 @@
 """How long compiled kernels take to compile, or to be loaded from Numba's cache: seconds of a first call.
 
-Each measurement is a process of its own (`first_call`), for one dtype, forward and then backward; a kernel
-that compiles both passes at once, as numba_fused does, has nearly all in the forward call. `compilations`
-processes start with an empty cache, `loads` with the one that the last of those has filled, or, without any,
-with the user's. No other table's times hold any of this.
+Each measurement is a process of its own (`first_call`), for one dtype, forward and then backward.
+`compilations` processes start with an empty cache, `loads` with the one that the last of those has filled,
+or, without any, with the user's. No other table's times hold any of this.
 """
 
 import json

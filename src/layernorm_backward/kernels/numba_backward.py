@@ -70,7 +70,7 @@ def _result(d, x_hat, gamma, j, row):
     """Line j of a group's dx."""
     mean, rstd, _, slope, shift = row
     g = repeat(line(gamma, j, mean), mean) * d  # rounded as in the sum that it is held against
-    return rstd * fma(x_hat, slope, g + shift)
+    return fma(x_hat, slope, fma(g, rstd, shift))
 
 
 @njit(**INLINE)
@@ -125,18 +125,21 @@ def backward_sums(rows, i, hidden, recentre, like):
 def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
     """What the results of the group at row i need, a number a row, in all of its lanes.
 
-    With these, x_hat = z*rstd + offset and dx = rstd*(gamma*dy + shift + slope*x_hat).
+    With these, x_hat = z*rstd + offset and dx = gamma*dy*rstd + shift + slope*x_hat. The next results wait
+    for them: so sums are multiplied by 1/D instead of divided by D. The order of the factors of slope keeps
+    it in range.
     """
-    centre, scale, sum_g = numbers(mean, i, like), numbers(rstd, i, like), totals(sums[1])
-    size = spread(hidden, centre)
-    delta = spread(0, centre) if recentre is None else totals(sums[0]) / size
-    slope = (delta * sum_g - totals(sums[2])) * scale / size
+    centre, scale = numbers(mean, i, like), numbers(rstd, i, like)
+    share = spread(1 / hidden, centre)
+    sum_g = totals(sums[1])
+    delta = spread(0, centre) if recentre is None else totals(sums[0]) * share
+    slope = fma(delta, sum_g, -totals(sums[2])) * (scale * share) * scale
     return (
         across(centre, like),
         across(scale, like),
         across(-delta * scale, like),
         across(slope, like),
-        across(-sum_g / size, like),
+        across(-sum_g * (scale * share), like),
     )
 
 
@@ -146,9 +149,10 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
     early, turn, skip = early
-    lanes, sums = width(like), (like, like, like)
+    lanes, zero = width(like), spread(0, like)
+    sums = (zero, zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
-        block = (like, like, like)
+        block = (zero, zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):

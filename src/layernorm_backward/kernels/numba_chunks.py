@@ -8,7 +8,6 @@ nor the rows in a group change a bit. A thread takes one piece of neighbouring c
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
@@ -63,9 +62,10 @@ def _collect(levels, running, carried, out, chunk, columns, like):
 @njit(**PLAIN)
 def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
-    block, hidden, group, ahead, first = how
+    block, hidden, ahead, first = how
     count, whole, columns = shape
-    early, early_alone = asked(hidden, height(like), ahead), asked(hidden, 1, ahead)
+    group = height(like)
+    early, early_alone = asked(hidden, group, ahead), asked(hidden, 1, ahead)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     known, target = (like, like, like), (first, two_lines(one), i)
     if i + group <= end:
@@ -94,25 +94,15 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre):
+def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre, like, one):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
     running = elements(part[APART // part.itemsize :]), elements(part[part.size - columns :])
     shape = mean.size, sums.shape[0], columns
-    sums, levels, one, group = elements(sums), elements(levels), zeros1(x), how[2]
-    whole = by_parity(one, x)
-    if ragged:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, True, recentre, one, one)
-    elif group == 4:
-        four = by_parity(zeros4(x), x)
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, four, whole)
-    elif group == 2:
-        two = by_parity(zeros2(x), x)
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, two, whole)
-    else:
-        _backward_chunks(held, sums, chunks, levels, running, shape, how, None, recentre, whole, whole)
+    sums, levels = elements(sums), elements(levels)
+    _backward_chunks(held, sums, chunks, levels, running, shape, how, ragged, recentre, like, one)
 
 
 @njit(**PLAIN)
@@ -127,7 +117,7 @@ def _add_chunks(sums, left, right):
         count = half
 
 
-def _backward(sources):
+def _backward(sources, group, ragged):
     def backward(
         dy,
         x,
@@ -142,19 +132,25 @@ def _backward(sources):
         counter,
         block,
         hidden,
-        group,
         ahead,
         first,
-        ragged,
         recentre,
     ):
         _ = sources
-        rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, group, ahead, first)
+        rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, ahead, first)
         for task in prange(parts.shape[0]):
-            piece = take(counter)
+            piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
-                chunks = pieces[piece], pieces[piece + 1]
-                _backward_task(rows, sums, chunks, levels[task], parts[task], how, ragged, recentre)
+                given = rows, sums, (pieces[piece], pieces[piece + 1]), levels[task], parts[task], how
+                whole = by_parity(one, x)
+                if ragged:
+                    _backward_task(*given, True, recentre, one, one)
+                elif group == 4:
+                    _backward_task(*given, None, recentre, by_parity(zeros4(x), x), whole)
+                elif group == 2:
+                    _backward_task(*given, None, recentre, by_parity(zeros2(x), x), whole)
+                else:
+                    _backward_task(*given, None, recentre, whole, whole)
                 piece = take(counter)
         columns = sums.shape[1]
         if sums.size < _FEW:
@@ -169,8 +165,9 @@ def _backward(sources):
 @njit(**PLAIN)
 def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
-    hidden, group, ahead, first = how
-    early, target = asked(hidden, height(like), ahead), (first, two_lines(like), i)
+    hidden, ahead, first = how
+    group = height(like)
+    early, target = asked(hidden, group, ahead), (first, two_lines(like), i)
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
@@ -181,33 +178,32 @@ def _forward_rows(rows, i, end, how, ragged, like):
 
 
 @njit(**PLAIN)
-def _forward_task(rows, i, end, how, ragged):
-    hidden, group, ahead, first = how
+def _forward_task(rows, i, end, how, ragged, like, one):
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
-    one, alone = zeros1(x), (hidden, 1, ahead, first)
-    if ragged:
-        _forward_rows(held, i, end, how, True, one)
-    else:
-        if group == 4:
-            i = _forward_rows(held, i, end, how, None, by_parity(zeros4(x), x))
-        elif group == 2:
-            i = _forward_rows(held, i, end, how, None, by_parity(zeros2(x), x))
-        _forward_rows(held, i, end, alone, None, by_parity(one, x))
+    i = _forward_rows(held, i, end, how, ragged, like)
+    if height(like) > 1:
+        _forward_rows(held, i, end, how, ragged, one)
     fence()
 
 
-def _forward(sources):
-    def forward(
-        x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first, ragged
-    ):
+def _forward(sources, group, ragged):
+    def forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, ahead, first):
         _ = sources
-        rows, units = (x, gamma, beta, eps, y, mean, rstd), pieces[-1]
+        rows, units, how = (x, gamma, beta, eps, y, mean, rstd), pieces[-1], (hidden, ahead, first)
         for _ in prange(tasks):
-            piece = take(counter)
+            piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
                 i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-                _forward_task(rows, i, end, (hidden, group, ahead, first), ragged)
+                whole = by_parity(one, x)
+                if ragged:
+                    _forward_task(rows, i, end, how, True, one, one)
+                elif group == 4:
+                    _forward_task(rows, i, end, how, None, by_parity(zeros4(x), x), whole)
+                elif group == 2:
+                    _forward_task(rows, i, end, how, None, by_parity(zeros2(x), x), whole)
+                else:
+                    _forward_task(rows, i, end, how, None, whole, whole)
                 piece = take(counter)
 
     return forward
@@ -216,64 +212,51 @@ def _forward(sources):
 _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
 
 
-class Passes(NamedTuple):
-    """The compiled passes of one storage dtype.
+@cache
+def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
+    """forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, ahead, first), compiled.
 
-    forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, group, ahead, first,
-        ragged)
-    backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, pieces, counter, block, hidden, group, ahead,
-        first, ragged, recentre)
+    The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
+    lines: those with are worked on one by one, and lanes hold elements in their order; for those without,
+    vectors are as `lane_memory.in_lanes` gives them. Later processes load it from Numba's cache. It lies
+    beside this file, or in the user's cache folder where that cannot be written.
 
-    x, dy, dx, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
-    `numba_backward` pads them. sums (chunks, 2E), whose first row takes the totals, and levels (tasks, n, 2E)
-    of dgamma first, then of dbeta; parts (tasks, 2E and more) with dgamma APART bytes behind its start and
-    dbeta at its end; all in the dtype of the sums. pieces and counter as in `work_sharing`. ragged: whether
-    rows have parts of lines; they
-    are then worked on one by one, and lanes hold elements in their order. Where they do not, vectors are as
-    `lane_memory.in_lanes` gives them. recentre is True or None.
+    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
+    `numba_backward` pads them, in the dtype of the sums. pieces and counter as in `work_sharing`.
     """
-
-    forward: Callable[..., None]
-    backward: Callable[..., None]
+    stored, wide, count = _STORED[dtype], _of_sums(dtype), types.intp
+    flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
+    given = flat, vector, vector, wide, _array(stored), row, row, count, *_SHARED, *[count] * 3
+    return _compile(types.void(*given), _forward(checksum(), group, ragged))
 
 
 @cache
-def passes(dtype: str, recentre: bool = True) -> Passes:
-    """Compiled at the first call for a dtype; later processes load them from Numba's cache.
+def backward_pass(dtype: str, group: int, ragged: bool, recentre: bool = True) -> Callable[..., None]:
+    """backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, pieces, counter, block, hidden, ahead,
+    first, recentre), compiled; see `forward_pass`.
 
-    It lies beside this file, or in the user's cache folder where that cannot be written.
+    dy, dx are as x and y there. sums (chunks, 2E), whose first row takes the totals, and levels (tasks, n,
+    2E) of dgamma first, then of dbeta; parts (tasks, 2E and more) with dgamma APART bytes behind its start
+    and dbeta at its end; all in the dtype of the sums. recentre is True or None.
     """
-    stored = _STORED[dtype]
-    wide = stored if stored in (float32, float64) else float32
-    flat, vector = _array(stored, 1, readonly=True), _array(wide, 1, readonly=True)
-    result, row, count = _array(stored, 1), _array(wide, 1), types.intp
-    shared = _array(count, 1, readonly=True), _array(count, 1)
-    forward = types.void(
-        flat, vector, vector, wide, result, row, row, count, *shared, *[count] * 4, types.boolean
-    )
-    sums, levels, parts = (_array(wide, ndim) for ndim in (2, 3, 2))
-    given = (
-        flat,
-        flat,
-        vector,
-        vector,
-        vector,
-        result,
-        sums,
-        levels,
-        parts,
-        *shared,
-        *[count] * 5,
-        types.boolean,
-    )
-    backward = types.void(*given, types.boolean if recentre else types.none)
-    sources = checksum()
-    return Passes(_compile(forward)(_forward(sources)), _compile(backward)(_backward(sources)))
+    stored, wide, count = _STORED[dtype], _of_sums(dtype), types.intp
+    flat, vector = _array(stored, readonly=True), _array(wide, readonly=True)
+    scratch = (_array(wide, ndim) for ndim in (2, 3, 2))
+    given = flat, flat, vector, vector, vector, _array(stored), *scratch, *_SHARED, *[count] * 4
+    kind = types.boolean if recentre else types.none
+    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged))
 
 
-def _array(number, ndim, readonly=False):
+def _of_sums(dtype):
+    return float64 if dtype == "float64" else float32
+
+
+def _array(number, ndim=1, readonly=False):
     return types.Array(number, ndim, "C", readonly=readonly)
 
 
-def _compile(signature):
-    return njit(signature, parallel=True, cache=True, **PLAIN)
+_SHARED = _array(types.intp, readonly=True), _array(types.intp)
+
+
+def _compile(signature, function):
+    return njit(signature, parallel=True, cache=True, **PLAIN)(function)

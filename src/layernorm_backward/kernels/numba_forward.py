@@ -52,8 +52,8 @@ def _moment(x, at, j, hidden, count, shift, sums):
 def _normalized(given, at, j, hidden, count):
     """Line j of a group's y."""
     x, gamma, beta, row = given
-    shift, delta, rstd = row
-    x_hat = (load(x, at + j, hidden, count, shift) - shift - delta) * rstd
+    shift, rstd, offset = row
+    x_hat = fma(load(x, at + j, hidden, count, shift) - shift, rstd, offset)
     return fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
 
 
@@ -83,9 +83,9 @@ def forward_sums(rows, i, hidden, shift, like):
 
 
 @njit(**INLINE)
-def _delta_and_variance(state, size):
-    delta = totals(state[1]) / size
-    return delta, totals(state[2]) / size - delta * delta
+def _delta_and_variance(state, share):
+    delta = totals(state[1]) * share
+    return delta, fma(totals(state[2]), share, -delta * delta)
 
 
 @njit(**INLINE)
@@ -93,16 +93,16 @@ def _statistics(rows, i, hidden, state, like):
     """shift, delta and rstd of the group at row i, in all lanes of a row; its mean and rstd are written."""
     eps, mean, rstd = rows[3], rows[5], rows[6]
     shift = state[0]
-    size, none = spread(hidden, shift), spread(0, shift)
-    delta, var = _delta_and_variance(state, size)
+    share, none = spread(1 / hidden, shift), spread(0, shift)
+    delta, var = _delta_and_variance(state, share)
     if exceeds(delta * delta, var):
         shift = choose(delta * delta, var, shift + delta, shift)
-        delta, var = _delta_and_variance(forward_sums(rows, i, hidden, shift, like), size)
+        delta, var = _delta_and_variance(forward_sums(rows, i, hidden, shift, like), share)
     var = choose(none - var, none, none, var)
     scale = spread(1.0, shift) / root(var + spread(eps, shift))
     put_numbers(shift + delta, mean, i)
     put_numbers(scale, rstd, i)
-    return across(shift, like), across(delta, like), across(scale, like)
+    return across(shift, like), across(scale, like), across(-delta * scale, like)
 
 
 @njit(**INLINE)
@@ -111,9 +111,10 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
     x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
     early, turn, skip = early
-    lanes, sums, given = width(like), (like, like), (x, gamma, beta, row)
+    lanes, zero, given = width(like), spread(0, like), (x, gamma, beta, row)
+    sums = (zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
-        block = (like, like)
+        block = (zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):

@@ -18,7 +18,7 @@ from layernorm_backward.dtypes import name_of, sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import APART, passes
+from layernorm_backward.kernels.numba_chunks import APART, backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
@@ -26,14 +26,18 @@ PAGE = 4096  # bytes
 
 
 class _How(NamedTuple):
-    """Of `passes`: D, rows in a group, elements to ask ahead, the element from which on whole lines are
-    streamed or -1, and whether rows have parts of lines: those are worked on one by one."""
+    """Which code of `numba_chunks` runs: rows in a group, and whether rows have parts of lines.
 
-    hidden: int
+    Its walk: D, elements to ask ahead, and the element from which on whole lines are streamed, or -1.
+    """
+
     group: int
-    ahead: int
-    first: int
     ragged: bool
+    walk: tuple[int, int, int]
+
+    @property
+    def streamed(self) -> bool:
+        return self.walk[-1] >= 0
 
 
 class Saved(NamedTuple):
@@ -65,8 +69,8 @@ def forward(
     how = _how(plan, result)
     vectors = (_padded(vector, x.dtype, wide, how) for vector in (gamma, beta))
     shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
-    compiled = passes(name_of(x.dtype))
-    compiled.forward(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how)
+    compiled = forward_pass(name_of(x.dtype), how.group, how.ragged)
+    compiled(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how.walk)
     if result is not y:
         y[...] = result
     per_row = (*x.shape[:-1], 1)
@@ -89,8 +93,8 @@ def backward(
     tasks, *shared = _shared(plan.chunks)
     sums, levels, parts = _scratch(plan, rows, tasks, vector.size, mean.dtype)
     statistics = mean.reshape(rows), rstd.reshape(rows)
-    compiled = passes(name_of(x.dtype), plan.recentre)
-    compiled.backward(
+    compiled = backward_pass(name_of(x.dtype), how.group, how.ragged, plan.recentre)
+    compiled(
         _flat(dy),
         _flat(x),
         *statistics,
@@ -101,7 +105,7 @@ def backward(
         parts,
         *shared,
         plan.block,
-        *how,
+        *how.walk,
         plan.recentre or None,
     )
     if result is not dx:
@@ -115,7 +119,7 @@ def _how(plan: Plan, result: NDArray) -> _How:
     hidden, lanes = result.shape[-1], LINE // result.itemsize
     first = -result.ctypes.data % LINE // result.itemsize if plan.stream else -1
     ragged = hidden % lanes > 0 or first > 0
-    return _How(hidden, 1 if ragged else plan.group, plan.ahead * lanes, first, ragged)
+    return _How(1 if ragged else plan.group, ragged, (hidden, plan.ahead * lanes, first))
 
 
 def _shared(units: int) -> tuple[int, NDArray, NDArray]:
@@ -145,7 +149,7 @@ def _scratch(
 def _padded(vector: NDArray, dtype: np.dtype, wide: np.dtype, how: _How) -> NDArray:
     """A vector (D,) in the dtype of the sums, as `numba_chunks` wants it for x of a dtype."""
     lanes = LINE // dtype.itemsize
-    more = lanes if how.ragged and how.first >= 0 else 0
+    more = lanes if how.ragged and how.streamed else 0
     padded = aligned_empty(-(-vector.size // lanes) * lanes + more, wide)
     if how.ragged:
         padded[: vector.size], padded[vector.size :] = vector, 0

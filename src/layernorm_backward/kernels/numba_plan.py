@@ -20,6 +20,7 @@ GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
+LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 FAR_AHEAD = 96  # lines, where the second-level cache is asked: 64 to 256 are as fast
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
@@ -62,6 +63,11 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     ahead = FAR_AHEAD if processor.asks_far() else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows))
+
+
+def groups(dtype: np.dtype, direction: str) -> list[int]:
+    """The numbers of rows at a time that are chosen for rows of some size."""
+    return sorted({choose(1, 1 << power, dtype, direction).group for power in range(LONGEST)})
 
 
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:

@@ -1,0 +1,52 @@
+"""Compiles what plans choose of numba_fused on this machine into Numba's cache, for all later processes.
+
+The passes are compiled side by side, but all code of one pass in one process: Numba keeps an index of a
+function's code, and of two processes that write it one may lose what the other has added.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+from layernorm_backward.kernels import numba_plan
+from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+
+PASSES = {"forward": forward_pass, "backward": backward_pass}
+
+
+class Code(NamedTuple):
+    """Arguments of `forward_pass` and `backward_pass`."""
+
+    dtype: str
+    group: int
+    ragged: bool
+
+
+def chosen(direction: str) -> Iterator[Code]:
+    """What rows of some size need, in each dtype."""
+    for name in DTYPE_NAMES:
+        yield Code(name, 1, True)
+        for group in numba_plan.groups(dtype_of(name), direction):
+            yield Code(name, group, False)
+
+
+def compile_all() -> None:
+    """Compile the code of both passes; an error in a process is raised here."""
+    with ExitStack() as pools:
+        jobs = []
+        for direction in PASSES:
+            pool = pools.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
+            jobs += [pool.submit(_compiled, direction, code) for code in chosen(direction)]
+        for job in tqdm(as_completed(jobs), desc="compile", total=len(jobs), mininterval=1):
+            job.result()
+
+
+def _compiled(direction: str, code: Code) -> None:
+    PASSES[direction](*code)
+    if direction == "backward" and code.dtype == "float32":
+        backward_pass(*code, recentre=False)  # what kernel_costs compares with in every study

@@ -1,0 +1,127 @@
+"""What the set-up compiles is what calls need, and all code of a pass comes from one process."""
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+from layernorm_backward import compilation
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+from layernorm_backward.kernels import numba_fused, numba_plan, processor
+
+EPS = 1e-5
+
+
+@pytest.fixture
+def needed(monkeypatch):
+    """The codes that calls of numba_fused asked for, by pass."""
+    found = {direction: set() for direction in compilation.PASSES}
+
+    def asking(direction):
+        compiled = getattr(numba_fused, f"{direction}_pass")
+
+        def asked(dtype, group, ragged, *recentre):
+            found[direction].add(compilation.Code(dtype, group, ragged))
+            return compiled(dtype, group, ragged, *recentre)
+
+        return asked
+
+    for direction in found:
+        monkeypatch.setattr(numba_fused, f"{direction}_pass", asking(direction))
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_calls_need_nothing_else(dtype, needed):
+    for hidden in (1, 5, 64, 129, 512, 1024, 2048, 4096, 16384, 65536):
+        x, vector = np.ones((3, hidden), dtype_of(dtype)), np.ones(hidden, dtype_of(dtype))
+        _, saved = numba_fused.forward(x, vector, vector, EPS)
+        numba_fused.backward(x, saved)
+    for direction, codes in needed.items():
+        chosen = {code for code in compilation.chosen(direction) if code.dtype == dtype}
+        assert codes <= chosen and {code.ragged for code in codes} == {False, True}
+
+
+@pytest.mark.parametrize(("few", "groups"), [(True, {1}), (False, {1, 2, 4})])
+def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
+    monkeypatch.setattr(processor, "few_registers", lambda: few)
+    codes = [*compilation.chosen("forward"), *compilation.chosen("backward")]
+    assert {code.group for code in codes} == groups
+    assert {code.group for code in codes if code.ragged} == {1}
+    for direction in compilation.PASSES:
+        assert {code.dtype for code in compilation.chosen(direction)} == set(DTYPE_NAMES)
+
+
+def test_groups_are_those_of_any_row():
+    for direction in compilation.PASSES:
+        for name in DTYPE_NAMES:
+            dtype = dtype_of(name)
+            sizes = (*range(1, 300), *range(300, 70000, 999))
+            some = {numba_plan.choose(10**6, hidden, dtype, direction).group for hidden in sizes}
+            assert some <= set(numba_plan.groups(dtype, direction))
+
+
+class Pool:
+    """A pool that does at once what it is given, and remembers it."""
+
+    def __init__(self, workers, context):
+        assert workers == 1 and context.get_start_method() == "spawn"
+        self.given = []
+        pools.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+    def submit(self, function, *arguments):
+        self.given.append(arguments)
+        future = Future()
+        try:
+            future.set_result(function(*arguments))
+        except ValueError as error:
+            future.set_exception(error)
+        return future
+
+
+pools: list[Pool] = []
+
+
+def test_a_pass_is_compiled_in_one_process(monkeypatch):
+    """Numba keeps an index for each pass, whatever the dtype."""
+    pools.clear()
+    monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(compilation, "_compiled", lambda direction, code: None)
+    compilation.compile_all()
+    assert [pool.given for pool in pools] == [
+        [(direction, code) for code in compilation.chosen(direction)] for direction in compilation.PASSES
+    ]
+
+
+def test_an_error_of_a_process_is_raised(monkeypatch):
+    def compiled(direction, code):
+        if (direction, code.dtype) == ("backward", "bfloat16"):
+            raise ValueError("no bfloat16 today")
+
+    monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(compilation, "_compiled", compiled)
+    with pytest.raises(ValueError, match="no bfloat16 today"):
+        compilation.compile_all()
+
+
+def test_float32_is_compiled_without_recentring_too(monkeypatch):
+    calls = []
+    monkeypatch.setattr(compilation, "backward_pass", lambda *code, **how: calls.append((*code, how)))
+    monkeypatch.setattr(
+        compilation, "PASSES", {name: lambda *code: calls.append(code) for name in compilation.PASSES}
+    )
+    for dtype in ("float32", "float64"):
+        for direction in compilation.PASSES:
+            compilation._compiled(direction, compilation.Code(dtype, 1, True))
+    assert (
+        calls
+        == [("float32", 1, True)] * 2
+        + [("float32", 1, True, {"recentre": False})]
+        + [("float64", 1, True)] * 2
+    )
