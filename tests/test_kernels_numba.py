@@ -116,6 +116,14 @@ def test_another_unit_of_x_changes_no_digit(power, problem):
     assert np.array_equal(results[1:], (dgamma, dbeta))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_a_single_column_has_no_gradient(dtype, problem):
+    """gamma*dy is its own mean, and they cancel to the last digit."""
+    x, gamma, beta, dy = problem((50, 1), dtype)
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    assert not numba_fused.backward(dy, saved)[0].any()
+
+
 def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_is_no_nan():
     for flags in (numba_walk.INLINE, numba_walk.PLAIN):
         assert "fastmath" not in flags

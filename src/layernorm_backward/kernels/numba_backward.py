@@ -70,7 +70,7 @@ def _result(d, x_hat, gamma, j, row):
     """Line j of a group's dx."""
     mean, rstd, _, slope, shift = row
     g = repeat(line(gamma, j, mean), mean) * d  # rounded as in the sum that it is held against
-    return fma(x_hat, slope, fma(g, rstd, shift))
+    return rstd * fma(x_hat, slope, g + shift)
 
 
 @njit(**INLINE)
@@ -125,21 +125,21 @@ def backward_sums(rows, i, hidden, recentre, like):
 def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
     """What the results of the group at row i need, a number a row, in all of its lanes.
 
-    With these, x_hat = z*rstd + offset and dx = gamma*dy*rstd + shift + slope*x_hat. The next results wait
-    for them: so sums are multiplied by 1/D instead of divided by D. The order of the factors of slope keeps
-    it in range.
+    With these, x_hat = z*rstd + offset and dx = rstd*(gamma*dy + shift + slope*x_hat). The next results wait
+    for them: so two sums are multiplied by 1/D instead of divided by D. That of g is divided, since the mean
+    of equal numbers is to cancel them.
     """
     centre, scale = numbers(mean, i, like), numbers(rstd, i, like)
     share = spread(1 / hidden, centre)
     sum_g = totals(sums[1])
     delta = spread(0, centre) if recentre is None else totals(sums[0]) * share
-    slope = fma(delta, sum_g, -totals(sums[2])) * (scale * share) * scale
+    slope = fma(delta, sum_g, -totals(sums[2])) * (scale * share)
     return (
         across(centre, like),
         across(scale, like),
         across(-delta * scale, like),
         across(slope, like),
-        across(-sum_g * (scale * share), like),
+        across(-sum_g / spread(hidden, centre), like),
     )
 
 
