@@ -2,7 +2,7 @@
 
 About a shift s (the mean of the row's first line), which stands in for the mean until it is known:
 
-    z = x - s     delta = mean(z)     var = mean(z**2) - delta**2     x_hat = (z - delta) * rstd
+    z = x - s     delta = mean(z)     var = mean(z**2) - delta**2     x_hat = z * rstd - delta * rstd
 
 Where the shift is more than a standard deviation off, the row is swept again about s + delta. Sweeps, sums
 and padded vectors are as in `numba_backward`.
