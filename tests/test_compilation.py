@@ -42,7 +42,7 @@ def test_calls_need_nothing_else(dtype, needed):
         assert codes <= chosen and {code.ragged for code in codes} == {False, True}
 
 
-@pytest.mark.parametrize(("few", "groups"), [(True, {1}), (False, {1, 2, 4})])
+@pytest.mark.parametrize(("few", "groups"), [(True, {1, 2}), (False, {1, 2, 4})])
 def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
     monkeypatch.setattr(processor, "few_registers", lambda: few)
     codes = [*compilation.chosen("forward"), *compilation.chosen("backward")]

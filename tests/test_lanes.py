@@ -33,10 +33,13 @@ from layernorm_backward.kernels.lane_memory import (
 )
 from layernorm_backward.kernels.lanes import (
     LINE,
+    SUMS,
     across,
     add_products,
     by_parity,
     fma,
+    fold,
+    fold_products,
     keep,
     totals,
     width,
@@ -199,8 +202,48 @@ def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
     assert np.array_equal(lines[3], lines[1])
 
 
+@njit
+def folds(x, y, out):
+    """Of two rows of lines: their fold, that of their products, and the totals of both folds."""
+    like, row = zeros2(x), x.size // 2
+    left, right = load(x, 0, row, row, like), load(y, 0, row, row, like)
+    half = width(fold(like))
+    store(fold(left), out[0], 0, half, None)
+    store(fold_products(left, right), out[1], 0, half, None)
+    put_numbers(totals(fold(left)), out[2], 0)
+    put_numbers(totals(left), out[2], 2)
+
+
+def halved(lines, width):
+    while lines.shape[1] > width:
+        lines = lines[:, : lines.shape[1] // 2] + lines[:, lines.shape[1] // 2 :]
+    return lines
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_a_folded_line_is_added_in_halves_and_products_are_rounded_once_less(name):
+    dtype = SHORT.get(name) or np.dtype(name)
+    number = np.float64 if name == "float64" else np.float32
+    row, width = LINE // dtype.itemsize, SUMS // np.dtype(number).itemsize
+    rng = np.random.default_rng(8)
+    x, y = (rng.normal(size=2 * row) * 10.0 ** rng.uniform(-3, 3, 2 * row) for _ in range(2))
+    x, y = x.astype(dtype), y.astype(dtype)
+    out = np.full((3, 2 * width), 7, number)
+    folds(as_stored(x), as_stored(y), out)
+    left, right = (lines.astype(number).reshape(2, row) for lines in (x, y))
+    assert np.array_equal(out[0].reshape(2, width), halved(left, width))
+    half = row // 2
+    second = left[:, half:] * right[:, half:]
+    first = rounded_once(left[:, :half].ravel(), right[:, :half].ravel(), second.ravel())
+    assert np.array_equal(out[1].reshape(2, width), halved(first.reshape(2, half), width))
+    twice = left[:, :half] * right[:, :half] + second
+    assert np.array_equal(first.reshape(2, half), twice) == (name in SHORT)  # whose products are exact
+    assert np.array_equal(out[2][:2], halved(left, 1).ravel())
+    assert np.array_equal(out[2][2:4], out[2][:2])
+
+
 def in_both_orders(x, count, copies, totalled):
-    """Two lines as they are and by parity: kept, written again, and added up."""
+    """Two lines as they are and by parity: kept, written again, added up, and their squares."""
 
     @njit
     def in_order_of(like, x, copy, total):
@@ -208,6 +251,8 @@ def in_both_orders(x, count, copies, totalled):
         kept = keep(load(x, 0, row, row, like), count)
         store(kept, copy, 0, row, row)
         put_numbers(totals(kept), total, 0)
+        put_numbers(totals(fold(kept)), total, 2)
+        put_numbers(totals(fold_products(kept, kept)), total, 4)
 
     @njit
     def both(x, copies, totalled):
@@ -225,7 +270,7 @@ def test_even_lanes_before_odd_ones_change_no_bit(count, instructions, monkeypat
     rng = np.random.default_rng(6)
     x = (rng.normal(size=64) * 10.0 ** rng.uniform(-5, 0, 64)).astype(ml_dtypes.bfloat16)
     x[40] = 1e-40
-    copies, totalled = np.zeros((2, 64), x.dtype), np.zeros((2, 2), np.float32)
+    copies, totalled = np.zeros((2, 64), x.dtype), np.zeros((2, 6), np.float32)
     in_both_orders(as_stored(x), count, as_stored(copies), totalled)
     kept = np.where(np.arange(64) % 32 < count, x, 0).astype(x.dtype).view(np.uint16)
     assert np.array_equal(copies.view(np.uint16), [kept, kept])

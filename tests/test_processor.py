@@ -56,19 +56,30 @@ def test_calls_do_not_ask_again(asked):
     assert len(questions) == 2  # its design, and its features
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("hidden", [64, 2048, 16384])
-def test_few_registers_hold_one_row_and_a_far_cache_is_asked_long_before(hidden, direction, monkeypatch):
-    dtype = np.dtype(np.float32)
+@pytest.mark.parametrize(
+    ("direction", "dtype", "hidden", "rows"),
+    [
+        ("backward", np.float32, 64, 1),
+        ("backward", np.float32, 16384, 1),
+        ("forward", np.float32, 2048, 1),
+        ("forward", np.float32, 2049, 2),
+        ("forward", np.float64, 1024, 1),
+        ("forward", np.float64, 16384, 2),
+        ("forward", np.float16, 16384, 1),
+    ],
+)
+def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
+    direction, dtype, hidden, rows, monkeypatch
+):
+    given = 1 << 20, hidden, np.dtype(dtype), direction
     monkeypatch.setattr(processor, "asks_far", lambda: False)
     monkeypatch.setattr(processor, "few_registers", lambda: False)
-    usual = numba_plan.choose(1 << 20, hidden, dtype, direction)
+    usual = numba_plan.choose(*given)
     monkeypatch.setattr(processor, "few_registers", lambda: True)
-    assert numba_plan.choose(1 << 20, hidden, dtype, direction) == usual._replace(group=1)
+    assert numba_plan.choose(*given) == usual._replace(group=rows)
     monkeypatch.setattr(processor, "asks_far", lambda: True)
-    far = usual._replace(group=1, ahead=numba_plan.FAR_AHEAD)
-    assert numba_plan.choose(1 << 20, hidden, dtype, direction) == far
-    assert usual.ahead < far.ahead
+    assert numba_plan.choose(*given) == usual._replace(group=rows, ahead=numba_plan.FAR_AHEAD)
+    assert usual.ahead < numba_plan.FAR_AHEAD
 
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")

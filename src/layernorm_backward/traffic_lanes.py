@@ -28,7 +28,7 @@ from layernorm_backward.kernels import (
 )
 from layernorm_backward.traffic_arrays import Tally
 
-LINE, as_stored = lanes.LINE, lane_memory.as_stored
+LINE, SUMS, as_stored = lanes.LINE, lanes.SUMS, lane_memory.as_stored
 _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
 _REPLACED = (lanes, lane_memory)
 _COPIED = (numba_walk, numba_forward, numba_backward, numba_chunks, numba_fused)  # each uses those before it
@@ -176,12 +176,26 @@ def across(numbers: Lanes, like: Lanes) -> Lanes:
     return Lanes(np.broadcast_to(numbers.numbers, like.numbers.shape))
 
 
+def fold(lanes: Lanes) -> Lanes:
+    folded = _halved(lanes.numbers, SUMS // lanes.numbers.itemsize)
+    _tally.operations += lanes.numbers.size - folded.size
+    return Lanes(folded)
+
+
+def fold_products(a: Lanes, b: Lanes) -> Lanes:
+    (first, second), (factor, other) = ([Lanes(half) for half in np.hsplit(one.numbers, 2)] for one in (a, b))
+    return fold(fma(first, factor, second * other))
+
+
 def totals(lanes: Lanes) -> Lanes:
-    sums = lanes.numbers
-    while sums.shape[1] > 1:
-        half = sums.shape[1] // 2
-        sums = sums[:, :half] + sums[:, half:]
-    return Lanes(sums)
+    return Lanes(_halved(lanes.numbers, 1))
+
+
+def _halved(numbers: NDArray, width: int) -> NDArray:
+    while numbers.shape[1] > width:
+        first, second = np.hsplit(numbers, 2)
+        numbers = first + second
+    return numbers
 
 
 def keep(lanes: Lanes, count: int | None) -> Lanes:

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 LINE = 64
+SUMS = 32  # bytes that sums of a line are folded to: a vector of AVX2, of which three sums then take three
 _INT32 = ir.IntType(32)
 _NUMBERS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _NAMES = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}
@@ -99,22 +100,64 @@ def spread(typingctx, value, like):
 
 
 @intrinsic
+def fold(typingctx, lanes):
+    """Each row's line added in halves, the second of its elements to the first, until SUMS bytes are left."""
+    narrow = _folded(lanes)
+
+    def emit(context, builder, signature, arguments):
+        lines = split(builder, arguments[0], lanes.rows)
+        return join(builder, [_fold(builder, line, lanes.order, narrow.width) for line in lines])
+
+    return narrow(lanes), emit
+
+
+@intrinsic
+def fold_products(typingctx, a, b):
+    """`fold` of a * b; in the first addition only the products of the second half are rounded before it."""
+    narrow = _folded(a)
+
+    def emit(context, builder, signature, arguments):
+        lines = []
+        for left, right in zip(*(split(builder, lanes, a.rows) for lanes in arguments), strict=True):
+            (first, second, order), (factor, other, _) = (
+                _halves(builder, line, a.order) for line in (left, right)
+            )
+            sums = _call(builder, "fma", first, factor, builder.fmul(second, other))
+            lines.append(_fold(builder, sums, order, narrow.width))
+        return join(builder, lines)
+
+    return narrow(a, b), emit
+
+
+@intrinsic
 def totals(typingctx, lanes):
-    """Numbers: the sum over each row, in pairs: the first half of its elements to the second, and so on."""
+    """Numbers: the sum over each row, in pairs: the second half of its elements to the first, and so on."""
     numbers = Lanes(lanes.number, lanes.rows, 1)
 
     def emit(context, builder, signature, arguments):
-        lines, order = split(builder, arguments[0], lanes.rows), lanes.order
-        while (half := len(order) // 2) > 0:
-            kept = [element for element in order if element < half]
-            low, high = ([order.index(element + shift) for element in kept] for shift in (0, half))
-            lines = [
-                builder.fadd(_shuffle(builder, line, low), _shuffle(builder, line, high)) for line in lines
-            ]
-            order = kept
-        return join(builder, lines)
+        lines = split(builder, arguments[0], lanes.rows)
+        return join(builder, [_fold(builder, line, lanes.order, 1) for line in lines])
 
     return numbers(lanes), emit
+
+
+def _folded(lanes):
+    return Lanes(lanes.number, lanes.rows, SUMS * 8 // lanes.number.bitwidth, lanes.parity)
+
+
+def _fold(builder, line, order, width):
+    while len(order) > width:
+        first, second, order = _halves(builder, line, order)
+        line = builder.fadd(first, second)
+    return line
+
+
+def _halves(builder, line, order):
+    """The lanes of the first half of a line's elements, those of the second, and the order of either."""
+    half = len(order) // 2
+    kept = [element for element in order if element < half]
+    first, second = ([order.index(element + shift) for element in kept] for shift in (0, half))
+    return _shuffle(builder, line, first), _shuffle(builder, line, second), kept
 
 
 @intrinsic

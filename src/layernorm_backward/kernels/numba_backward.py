@@ -4,14 +4,12 @@ About the rounded mean m, equation (14): z = x - m, delta = mean(z), sum(g*(z - 
 delta*sum(g), so no error grows with mean/std, and re-centring takes no sweep of its own. A row needs two
 sweeps, one for its sums and one for its results. The second of one group runs in one loop with the first of
 the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
-its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes. Where the sums and
-the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
-own.
+its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
 are given by their `elements`; `part` are those of the running sums of dgamma and of dbeta, (E,) or more. A
-row's sums are added in the lanes of a line, BLOCK lines at a time; lanes are added in pairs.
+row's lines are folded and added, BLOCK lines at a time, and the lanes of the sum added in pairs.
 """
 
 from numba import njit
@@ -29,6 +27,8 @@ from layernorm_backward.kernels.lanes import (
     add_products,
     add_rows,
     fma,
+    fold,
+    fold_products,
     keep,
     repeat,
     spread,
@@ -39,7 +39,6 @@ from layernorm_backward.kernels.numba_walk import (
     BLOCK,
     INLINE,
     PLAIN,
-    apart,
     ask,
     put_head,
     put_rest,
@@ -53,8 +52,8 @@ def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
     """Add line j of a group to its sums of z, g and g*z."""
     z = keep(load(x, at + j, hidden, count, mean) - mean, count)
     g = load(dy, at + j, hidden, count, mean) * repeat(line(gamma, j, mean), mean)
-    sum_z = sums[0] if recentre is None else sums[0] + z
-    return sum_z, sums[1] + g, fma(g, z, sums[2])
+    sum_z = sums[0] if recentre is None else sums[0] + fold(z)
+    return sum_z, sums[1] + fold(g), sums[2] + fold_products(g, z)
 
 
 @njit(**INLINE)
@@ -107,9 +106,10 @@ def backward_sums(rows, i, hidden, recentre, like):
     """The sums of z, g and g*z of the group at row i; rows are dy, x, mean, rstd, gamma, dx."""
     dy, x, mean, _, gamma, _ = rows
     lanes, at, centre = width(like), i * hidden, across(numbers(mean, i, like), like)
-    sums = (like, like, like)
+    zero = fold(like)
+    sums = (zero, zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
-        block = (like, like, like)
+        block = (zero, zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
             block = _project(x, dy, gamma, at, j, hidden, None, centre, recentre, block)
@@ -149,7 +149,7 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
     early, turn, skip = early
-    lanes, zero = width(like), spread(0, like)
+    lanes, zero = width(like), fold(spread(0, like))
     sums = (zero, zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
         block = (zero, zero, zero)
@@ -160,11 +160,7 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
             ask(x, wanted, hidden, like)
             ask(dy, wanted, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
-            if not apart(like):
-                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
-        if apart(like):
-            for j in range(start, whole, lanes):
-                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+            _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if ragged is not None and whole < end:
             count = end - whole
             block = _project(x, dy, gamma, then, whole, hidden, count, centre, recentre, block)

@@ -12,7 +12,7 @@ from functools import cache
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take, two_lines
-from layernorm_backward.kernels.lanes import by_parity, height, width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
 from layernorm_backward.kernels.numba_walk import PLAIN, asked
@@ -67,7 +67,8 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
     group = height(like)
     early, early_alone = asked(hidden, group, ahead), asked(hidden, 1, ahead)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
-    known, target = (like, like, like), (first, two_lines(one), i)
+    zero, target = fold(like), (first, two_lines(one), i)
+    known = zero, zero, zero
     if i + group <= end:
         known = backward_sums(rows, i, hidden, recentre, like)
     for chunk in range(chunks[0], chunks[1]):

@@ -22,6 +22,8 @@ from layernorm_backward.kernels.lanes import (
     choose,
     exceeds,
     fma,
+    fold,
+    fold_products,
     keep,
     repeat,
     root,
@@ -45,7 +47,7 @@ from layernorm_backward.kernels.numba_walk import (
 def _moment(x, at, j, hidden, count, shift, sums):
     """Add line j of a group to its sums of z and z**2."""
     z = keep(load(x, at + j, hidden, count, shift) - shift, count)
-    return sums[0] + z, fma(z, z, sums[1])
+    return sums[0] + fold(z), sums[1] + fold_products(z, z)
 
 
 @njit(**INLINE)
@@ -69,10 +71,10 @@ def first_shift(x, i, hidden, like):
 def forward_sums(rows, i, hidden, shift, like):
     """The shift of the group at row i, and its sums of z and z**2."""
     x, centre = rows[0], across(shift, like)
-    lanes, at = width(like), i * hidden
-    sums = (like, like)
+    lanes, at, zero = width(like), i * hidden, fold(like)
+    sums = (zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
-        block = (like, like)
+        block = (zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
             block = _moment(x, at, j, hidden, None, centre, block)
@@ -111,7 +113,7 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
     x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
     early, turn, skip = early
-    lanes, zero, given = width(like), spread(0, like), (x, gamma, beta, row)
+    lanes, zero, given = width(like), fold(spread(0, like)), (x, gamma, beta, row)
     sums = (zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
         block = (zero, zero)

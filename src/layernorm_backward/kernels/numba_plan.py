@@ -21,6 +21,7 @@ ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
+NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
 FAR_AHEAD = 96  # lines, where the second-level cache is asked: 64 to 256 are as fast
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
@@ -59,7 +60,8 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     l2, last_level = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG[direction])
-    group = 1 if processor.few_registers() else group
+    if processor.few_registers():
+        group = _of_few_registers(row_bytes, dtype.itemsize, direction)
     ahead = FAR_AHEAD if processor.asks_far() else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows))
@@ -82,6 +84,11 @@ def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
         return 4, 16
     few_lines = itemsize == 2 and row_bytes < PAGE // 4
     return (2, 16) if row_bytes > long or few_lines else (1, 40)
+
+
+def _of_few_registers(row_bytes: int, itemsize: int, direction: str) -> int:
+    """Rows at a time: two of the forward pass, once gamma, beta and they do not stay in the first level."""
+    return 2 if direction == "forward" and itemsize > 2 and row_bytes > NEAR else 1
 
 
 def chunks(rows: int, hidden: int) -> int:
