@@ -33,13 +33,12 @@ from layernorm_backward.kernels.lane_memory import (
 )
 from layernorm_backward.kernels.lanes import (
     LINE,
-    SUMS,
     across,
+    add_folded_products,
     add_products,
     by_parity,
     fma,
     fold,
-    fold_products,
     keep,
     totals,
     width,
@@ -203,43 +202,37 @@ def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
 
 
 @njit
-def folds(x, y, out):
-    """Of two rows of lines: their fold, that of their products, and the totals of both folds."""
+def folds(x, y, z, out):
+    """Of two rows of lines: their fold, z and the folded products, and the totals of lines and of folds."""
     like, row = zeros2(x), x.size // 2
     left, right = load(x, 0, row, row, like), load(y, 0, row, row, like)
-    half = width(fold(like))
-    store(fold(left), out[0], 0, half, None)
-    store(fold_products(left, right), out[1], 0, half, None)
-    put_numbers(totals(fold(left)), out[2], 0)
-    put_numbers(totals(left), out[2], 2)
+    sums = fold(like)
+    part = width(sums)
+    store(fold(left), out[0], 0, part, None)
+    store(add_folded_products(load(z, 0, part, None, sums), left, right), out[1], 0, part, None)
+    put_numbers(totals(left), out[2], 0)
+    put_numbers(totals(fold(left)), out[2], 2)
 
 
-def halved(lines, width):
-    while lines.shape[1] > width:
-        lines = lines[:, : lines.shape[1] // 2] + lines[:, lines.shape[1] // 2 :]
-    return lines
-
-
-@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
-def test_a_folded_line_is_added_in_halves_and_products_are_rounded_once_less(name):
+@pytest.mark.parametrize("name", ["float32", "float64", *SHORT])
+def test_lines_of_16_bits_are_folded_once(name):
     dtype = SHORT.get(name) or np.dtype(name)
-    number = np.float64 if name == "float64" else np.float32
-    row, width = LINE // dtype.itemsize, SUMS // np.dtype(number).itemsize
+    number = np.dtype(np.float64 if name == "float64" else np.float32)
+    row, part = LINE // dtype.itemsize, LINE // number.itemsize
     rng = np.random.default_rng(8)
-    x, y = (rng.normal(size=2 * row) * 10.0 ** rng.uniform(-3, 3, 2 * row) for _ in range(2))
-    x, y = x.astype(dtype), y.astype(dtype)
-    out = np.full((3, 2 * width), 7, number)
-    folds(as_stored(x), as_stored(y), out)
+    x, y = (rng.normal(size=2 * row).astype(dtype) for _ in range(2))
+    z, out = rng.normal(size=2 * part).astype(number), np.full((3, 2 * part), 7, number)
+    folds(as_stored(x), as_stored(y), z, out)
     left, right = (lines.astype(number).reshape(2, row) for lines in (x, y))
-    assert np.array_equal(out[0].reshape(2, width), halved(left, width))
-    half = row // 2
-    second = left[:, half:] * right[:, half:]
-    first = rounded_once(left[:, :half].ravel(), right[:, :half].ravel(), second.ravel())
-    assert np.array_equal(out[1].reshape(2, width), halved(first.reshape(2, half), width))
-    twice = left[:, :half] * right[:, :half] + second
-    assert np.array_equal(first.reshape(2, half), twice) == (name in SHORT)  # whose products are exact
-    assert np.array_equal(out[2][:2], halved(left, 1).ravel())
-    assert np.array_equal(out[2][2:4], out[2][:2])
+    if name in SHORT:  # whose products float32 holds exactly
+        folded = left[:, :part] + left[:, part:]
+        products = left * right
+        sums = z + (products[:, :part] + products[:, part:]).ravel()
+    else:
+        folded, sums = left, rounded_once(left.ravel(), right.ravel(), z)
+    assert np.array_equal(out[0], folded.ravel())
+    assert np.array_equal(out[1], sums)
+    assert np.array_equal(out[2][:2], out[2][2:4])
 
 
 def in_both_orders(x, count, copies, totalled):
@@ -252,7 +245,7 @@ def in_both_orders(x, count, copies, totalled):
         store(kept, copy, 0, row, row)
         put_numbers(totals(kept), total, 0)
         put_numbers(totals(fold(kept)), total, 2)
-        put_numbers(totals(fold_products(kept, kept)), total, 4)
+        put_numbers(totals(add_folded_products(fold(like), kept, kept)), total, 4)
 
     @njit
     def both(x, copies, totalled):

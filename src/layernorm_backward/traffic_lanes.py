@@ -28,7 +28,7 @@ from layernorm_backward.kernels import (
 )
 from layernorm_backward.traffic_arrays import Tally
 
-LINE, SUMS, as_stored = lanes.LINE, lanes.SUMS, lane_memory.as_stored
+LINE, as_stored = lanes.LINE, lane_memory.as_stored
 _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
 _REPLACED = (lanes, lane_memory)
 _COPIED = (numba_walk, numba_forward, numba_backward, numba_chunks, numba_fused)  # each uses those before it
@@ -177,14 +177,16 @@ def across(numbers: Lanes, like: Lanes) -> Lanes:
 
 
 def fold(lanes: Lanes) -> Lanes:
-    folded = _halved(lanes.numbers, SUMS // lanes.numbers.itemsize)
+    folded = _halved(lanes.numbers, LINE // lanes.numbers.itemsize)
     _tally.operations += lanes.numbers.size - folded.size
     return Lanes(folded)
 
 
-def fold_products(a: Lanes, b: Lanes) -> Lanes:
+def add_folded_products(sums: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    if a.width == sums.width:
+        return fma(a, b, sums)
     (first, second), (factor, other) = ([Lanes(half) for half in np.hsplit(one.numbers, 2)] for one in (a, b))
-    return fold(fma(first, factor, second * other))
+    return sums + fma(first, factor, second * other)
 
 
 def totals(lanes: Lanes) -> Lanes:

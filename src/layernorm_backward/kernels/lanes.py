@@ -16,7 +16,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 LINE = 64
-SUMS = 32  # bytes that sums of a line are folded to: a vector of AVX2, of which three sums then take three
 _INT32 = ir.IntType(32)
 _NUMBERS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _NAMES = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}
@@ -101,32 +100,32 @@ def spread(typingctx, value, like):
 
 @intrinsic
 def fold(typingctx, lanes):
-    """Each row's line added in halves, the second of its elements to the first, until SUMS bytes are left."""
+    """Each row's lanes in LINE bytes: of 16-bit storage, the second half of a line added to the first."""
     narrow = _folded(lanes)
 
     def emit(context, builder, signature, arguments):
         lines = split(builder, arguments[0], lanes.rows)
-        return join(builder, [_fold(builder, line, lanes.order, narrow.width) for line in lines])
+        return join(builder, [_halved(builder, line, lanes.order, narrow.width) for line in lines])
 
     return narrow(lanes), emit
 
 
 @intrinsic
-def fold_products(typingctx, a, b):
-    """`fold` of a * b; in the first addition only the products of the second half are rounded before it."""
-    narrow = _folded(a)
+def add_folded_products(typingctx, sums, a, b):
+    """sums + a * b, rounded once; where a * b is folded, its first half is added to the rounded second."""
 
     def emit(context, builder, signature, arguments):
+        if a.width == sums.width:
+            return _call(builder, "fma", *arguments[1:], arguments[0])
         lines = []
-        for left, right in zip(*(split(builder, lanes, a.rows) for lanes in arguments), strict=True):
-            (first, second, order), (factor, other, _) = (
+        for left, right in zip(*(split(builder, lanes, a.rows) for lanes in arguments[1:]), strict=True):
+            (first, second, _), (factor, other, _) = (
                 _halves(builder, line, a.order) for line in (left, right)
             )
-            sums = _call(builder, "fma", first, factor, builder.fmul(second, other))
-            lines.append(_fold(builder, sums, order, narrow.width))
-        return join(builder, lines)
+            lines.append(_call(builder, "fma", first, factor, builder.fmul(second, other)))
+        return builder.fadd(arguments[0], join(builder, lines))
 
-    return narrow(a, b), emit
+    return sums(sums, a, b), emit
 
 
 @intrinsic
@@ -136,16 +135,16 @@ def totals(typingctx, lanes):
 
     def emit(context, builder, signature, arguments):
         lines = split(builder, arguments[0], lanes.rows)
-        return join(builder, [_fold(builder, line, lanes.order, 1) for line in lines])
+        return join(builder, [_halved(builder, line, lanes.order, 1) for line in lines])
 
     return numbers(lanes), emit
 
 
 def _folded(lanes):
-    return Lanes(lanes.number, lanes.rows, SUMS * 8 // lanes.number.bitwidth, lanes.parity)
+    return Lanes(lanes.number, lanes.rows, LINE * 8 // lanes.number.bitwidth, lanes.parity)
 
 
-def _fold(builder, line, order, width):
+def _halved(builder, line, order, width):
     while len(order) > width:
         first, second, order = _halves(builder, line, order)
         line = builder.fadd(first, second)

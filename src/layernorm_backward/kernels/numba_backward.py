@@ -4,12 +4,14 @@ About the rounded mean m, equation (14): z = x - m, delta = mean(z), sum(g*(z - 
 delta*sum(g), so no error grows with mean/std, and re-centring takes no sweep of its own. A row needs two
 sweeps, one for its sums and one for its results. The second of one group runs in one loop with the first of
 the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
-its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes.
+its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes. Where the sums and
+the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
+own.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
 are given by their `elements`; `part` are those of the running sums of dgamma and of dbeta, (E,) or more. A
-row's lines are folded and added, BLOCK lines at a time, and the lanes of the sum added in pairs.
+row's lines are added BLOCK at a time, 16-bit ones folded; then the lanes of the sum are added in pairs.
 """
 
 from numba import njit
@@ -24,11 +26,11 @@ from layernorm_backward.kernels.lane_memory import (
 )
 from layernorm_backward.kernels.lanes import (
     across,
+    add_folded_products,
     add_products,
     add_rows,
     fma,
     fold,
-    fold_products,
     keep,
     repeat,
     spread,
@@ -39,6 +41,7 @@ from layernorm_backward.kernels.numba_walk import (
     BLOCK,
     INLINE,
     PLAIN,
+    apart,
     ask,
     put_head,
     put_rest,
@@ -53,7 +56,7 @@ def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
     z = keep(load(x, at + j, hidden, count, mean) - mean, count)
     g = load(dy, at + j, hidden, count, mean) * repeat(line(gamma, j, mean), mean)
     sum_z = sums[0] if recentre is None else sums[0] + fold(z)
-    return sum_z, sums[1] + fold(g), sums[2] + fold_products(g, z)
+    return sum_z, sums[1] + fold(g), add_folded_products(sums[2], g, z)
 
 
 @njit(**INLINE)
@@ -160,7 +163,11 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
             ask(x, wanted, hidden, like)
             ask(dy, wanted, hidden, like)
             block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
-            _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+            if not apart(like):
+                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+        if apart(like):
+            for j in range(start, whole, lanes):
+                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if ragged is not None and whole < end:
             count = end - whole
             block = _project(x, dy, gamma, then, whole, hidden, count, centre, recentre, block)

@@ -19,11 +19,11 @@ from layernorm_backward.kernels.lane_memory import (
 )
 from layernorm_backward.kernels.lanes import (
     across,
+    add_folded_products,
     choose,
     exceeds,
     fma,
     fold,
-    fold_products,
     keep,
     repeat,
     root,
@@ -47,7 +47,7 @@ from layernorm_backward.kernels.numba_walk import (
 def _moment(x, at, j, hidden, count, shift, sums):
     """Add line j of a group to its sums of z and z**2."""
     z = keep(load(x, at + j, hidden, count, shift) - shift, count)
-    return sums[0] + fold(z), sums[1] + fold_products(z, z)
+    return sums[0] + fold(z), add_folded_products(sums[1], z, z)
 
 
 @njit(**INLINE)

@@ -21,7 +21,7 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import width
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
-FAR = processor.asks_far()
+FAR, FEW = processor.asks_far(), processor.few_registers()
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
 
@@ -95,3 +95,12 @@ def ask(x, start, hidden, like):
         prefetch_far(x, start, hidden, like)
     else:
         prefetch(x, start, hidden, like)
+
+
+@njit(**INLINE)
+def apart(like):
+    """Whether the sweeps of two groups have loops of their own, BLOCK lines at a time.
+
+    Lines of 16 bits have so many lanes that one sweep takes all registers, where there are few.
+    """
+    return FEW and width(like) > 16
