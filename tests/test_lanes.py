@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.kernels import half, processor
 from layernorm_backward.kernels.lane_memory import (
+    align_stack,
     as_stored,
     fence,
     in_columns,
@@ -320,6 +321,24 @@ def test_a_product_and_a_sum_are_rounded_once(dtype):
     for left, right in zip(a.reshape(4, -1), b.reshape(4, -1), strict=True):
         one = rounded_once(left, right, one)
     assert np.array_equal(ones, one)
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")
+def test_the_stack_begins_at_a_line_where_it_is_asked_to():
+    def code(function):
+        compiled = njit("intp(intp)", no_cpython_wrapper=True)(function)
+        return "".join(compiled.inspect_asm().values())
+
+    @njit(forceinline=True)
+    def within():
+        align_stack()
+
+    def aligned(x):
+        within()
+        return x
+
+    assert re.search(rf"andq\s+\$-{LINE}, %rsp", code(aligned))
+    assert not re.search(r"andq\s+\$-\d+, %rsp", code(lambda x: x))
 
 
 def test_every_thread_takes_another_number():

@@ -160,6 +160,10 @@ def fence() -> None:
     pass
 
 
+def align_stack() -> None:
+    pass
+
+
 def spread(value: float, like: Lanes) -> Lanes:
     return Lanes(np.full_like(like.numbers, value))
 

@@ -17,6 +17,7 @@ row's lines are added BLOCK at a time, 16-bit ones folded; then the lanes of the
 from numba import njit
 
 from layernorm_backward.kernels.lane_memory import (
+    align_stack,
     line,
     load,
     numbers,
@@ -107,6 +108,7 @@ def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
 @njit(**PLAIN)
 def backward_sums(rows, i, hidden, recentre, like):
     """The sums of z, g and g*z of the group at row i; rows are dy, x, mean, rstd, gamma, dx."""
+    align_stack()
     dy, x, mean, _, gamma, _ = rows
     lanes, at, centre = width(like), i * hidden, across(numbers(mean, i, like), like)
     zero = fold(like)

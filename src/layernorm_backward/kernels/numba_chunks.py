@@ -11,7 +11,15 @@ from functools import cache
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
-from layernorm_backward.kernels.lane_memory import elements, fence, line, put_line, take, two_lines
+from layernorm_backward.kernels.lane_memory import (
+    align_stack,
+    elements,
+    fence,
+    line,
+    put_line,
+    take,
+    two_lines,
+)
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
@@ -62,6 +70,7 @@ def _collect(levels, running, carried, out, chunk, columns, like):
 @njit(**PLAIN)
 def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
+    align_stack()
     block, hidden, ahead, first = how
     count, whole, columns = shape
     group = height(like)
@@ -166,6 +175,7 @@ def _backward(sources, group, ragged):
 @njit(**PLAIN)
 def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
+    align_stack()
     hidden, ahead, first = how
     group = height(like)
     early, target = asked(hidden, group, ahead), (first, two_lines(like), i)

@@ -11,6 +11,7 @@ and padded vectors are as in `numba_backward`.
 from numba import njit
 
 from layernorm_backward.kernels.lane_memory import (
+    align_stack,
     line,
     load,
     put_numbers,
@@ -70,6 +71,7 @@ def first_shift(x, i, hidden, like):
 @njit(**PLAIN)
 def forward_sums(rows, i, hidden, shift, like):
     """The shift of the group at row i, and its sums of z and z**2."""
+    align_stack()
     x, centre = rows[0], across(shift, like)
     lanes, at, zero = width(like), i * hidden, fold(like)
     sums = (zero, zero)
