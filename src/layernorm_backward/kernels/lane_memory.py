@@ -50,7 +50,7 @@ def align_stack(typingctx):
     """Let lanes that a function keeps on the stack lie at multiples of LINE bytes there.
 
     LLVM does so only where it knows before it allots registers that some need it. Else it takes the stack as
-    it is, and in one process of twenty a line of each row lay across two pages, at 3 to 6 times the time.
+    it is, and in one process of fifteen a line of each row lay across two pages, at 3 to 6 times the time.
     """
 
     def emit(context, builder, signature, arguments):
