@@ -1,0 +1,34 @@
+"""Vectors that numba_fused keeps on the stack lie within a line: across two pages each would be waited for."""
+
+import platform
+import re
+
+import pytest
+from numba import njit
+
+from layernorm_backward.kernels import numba_chunks
+from layernorm_backward.kernels.numba_walk import PLAIN
+
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+SWEEPS = {"forward_pass": "_forward_rows", "backward_pass": "_backward_chunks"}
+KEPT = re.compile(r"vmov(u|a)p[sd]\s+%[yz]mm\d+, -?\d*\(%r[sb]p\)")
+
+
+def functions(code):
+    """The lines of each function in assembly."""
+    parts = re.split(r"^([A-Za-z_][\w.$]*):", code, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.skipif(not X86, reason="reads the code of x86-64")
+@pytest.mark.parametrize("name", SWEEPS)
+def test_no_vector_is_kept_at_an_unaligned_place(name, monkeypatch):
+    def not_cached(signature, function):
+        return njit(signature, **PLAIN)(function)
+
+    monkeypatch.setattr(numba_chunks, "_compile", not_cached)
+    compiled = getattr(numba_chunks, name).__wrapped__("float32", 1, False)
+    code = functions("".join(compiled.inspect_asm().values()))
+    sweeps = "".join(body for label, body in code.items() if SWEEPS[name] in label)
+    kept = [found[1] for found in KEPT.finditer(sweeps)]
+    assert kept and set(kept) == {"a"}
