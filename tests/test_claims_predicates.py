@@ -12,6 +12,7 @@ from claim_cases_mean_path import mean_paths
 from claim_cases_mutants import mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
+from claim_cases_spells import spells
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
@@ -40,6 +41,7 @@ CASES = [
     *gpu(),
     *decisions(),
     *slopes(),
+    *spells(),
     *saving(),
     *representing(),
     *mean_paths(),

@@ -57,6 +57,7 @@ KEYS: dict[str, list] = {
     "eps": [1e-12, 1e-5],
     "rows": [16, 256],
     "hidden": [64, 1024],
+    "part": [0, 1, 2],
     "bytes": [1 << 20],
     "seed": [0],
     "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],
@@ -167,6 +168,7 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
         "derivation",
         "timing_cpu",
         "timing_gpu_grid",
+        "spells",
     }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)

@@ -3,6 +3,7 @@
     copy          a = b            2 useful accesses an element, the mix of the forward pass
     triad         a = b + s*c      3 useful accesses an element, the mix of the backward pass
     multiply_add  v = v*a + b      2 operations, in registers, many independent chains
+    update        v = v*a + b      2 accesses an element, in the first-level cache
 
 `_nt` marks non-temporal stores. Useful bytes only: an ordinary store also reads the line that it writes
 (write-allocate), which is not counted. Threads share the work as those of `numba_fused` do.
@@ -15,7 +16,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
-from layernorm_backward import peak, work_sharing
+from layernorm_backward import near, peak, work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels.lane_memory import as_stored
@@ -24,7 +25,7 @@ from layernorm_backward.streams import non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
-__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "stream"]
+__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "stream", "updates"]
 ACCESSES = {"copy": 2, "copy_nt": 2, "triad": 3, "triad_nt": 3}
 SCALE = 0.5
 
@@ -71,6 +72,14 @@ def multiply_adds(dtype: DTypeLike, rounds: int) -> Callable[[], float]:
     """A call that runs `rounds` of `peak.CHAINS` vector multiply-adds in each thread."""
     half = np.dtype(dtype).type(0.5)
     return lambda: peak.multiply_adds(half, half, rounds, get_num_threads())
+
+
+def updates(dtype: DTypeLike, rounds: int) -> Callable[[], None]:
+    """A call that runs `rounds` of `near.updates` in each thread, on a vector of its own."""
+    half = np.dtype(dtype).type(0.5)
+    vectors = aligned_empty((get_num_threads(), near.BYTES // half.itemsize), half.dtype)
+    vectors.fill(1)  # which the updates keep
+    return lambda: near.updates(vectors, half, half, rounds)
 
 
 def operations(dtype: DTypeLike, rounds: int, threads: int) -> int:

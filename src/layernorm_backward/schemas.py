@@ -182,6 +182,13 @@ SCHEMAS: dict[str, Schema] = {
         "kappa_error_u_max:float bits_equal:bool note reason",
         repeats=None,
     ),
+    "spells": _schema(
+        "kernel direction dtype hidden:int threads:int part:int",
+        f"rows:int bytes:int residency repeats:int roof_operation {_interval('roof_fraction')} "
+        "kernel_slowdown:float roof_slowdown:float update_slowdown:float multiply_add_slowdown:float "
+        "kernel_correlation:float roof_correlation:float multiply_add_correlation:float note reason",
+        repeats=None,
+    ),
     "compile_time": _schema("kernel dtype direction cache", f"{_TIMES} reason", repeats=None),
     "traffic_cpu": _schema(
         "kernel direction dtype rows:int hidden:int",

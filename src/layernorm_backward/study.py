@@ -28,6 +28,7 @@ TIMED = frozenset(
         "timing_cpu",
         "peers_cpu",
         "kernel_costs",
+        "spells",
         "compile_time",
         "scaling_points",
         "traffic_cpu",

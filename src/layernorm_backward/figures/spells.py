@@ -1,0 +1,94 @@
+"""What spells of the machine do to the kernel and to its roof, against a loop in the first-level cache."""
+
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from layernorm_backward.figures import _panels, style
+from layernorm_backward.figures.style import Look
+
+TABLES = ("spells",)
+CAPTION = (
+    "Spells of the machine. Across: the time of a loop in the first-level cache over its least, in parts of "
+    "the repetitions sorted by it (medians); at the left the core was freest. Above: the fraction of the "
+    "roof that `numba_fused` reaches in these repetitions, with interval. Below: the times of the kernel "
+    "(filled) and of its roof (open), each over its least in the cell. Backward, float32, beyond the cache."
+)
+_COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
+_MOST = len(_COLOURS)
+
+
+def draw(spells: pd.DataFrame) -> Figure:
+    """A column of panels each number of threads, a line each hidden size."""
+    rows = _centre(_panels.measured(spells, "roof_fraction"))
+    rows = rows[rows["part"] > 0]
+    if rows.empty:
+        return _panels.empty(spells, "Spells of the machine")
+    counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
+    looks = _looks(rows["hidden"])
+    figure, axes = _panels.grid(2, len(counts), 3.9, sharex="col", sharey="row")
+    for column, count in enumerate(counts):
+        part = rows[rows["threads"] == count]
+        _fractions(axes[0, column], part, looks)
+        _slowdowns(axes[1, column], part, looks)
+        _panels.subject(axes[0, column], f"{count} thread{'s' if count > 1 else ''}")
+        axes[1, column].set_xlabel("loop in the first-level cache: time over its least")
+    axes[0, 0].set_ylabel("fraction of the roof", labelpad=8)
+    axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction_high"].max()))
+    axes[1, 0].set_ylabel("time over its least", labelpad=8)
+    _legend(figure, looks)
+    return figure
+
+
+def _centre(rows: pd.DataFrame) -> pd.DataFrame:
+    """numba_fused, backward and float32 where they were measured, else what comes first."""
+    for column, wanted in (("kernel", "numba_fused"), ("direction", "backward"), ("dtype", "float32")):
+        if len(rows):
+            value = wanted if wanted in set(rows[column]) else rows[column].iloc[0]
+            rows = rows[rows[column] == value]
+    return rows
+
+
+def _looks(sizes: pd.Series) -> dict[int, Look]:
+    """A look for each hidden size, the smallest first, as many as there are colours."""
+    found = sorted(set(sizes))
+    kept = (
+        found if len(found) <= _MOST else [found[k * (len(found) - 1) // (_MOST - 1)] for k in range(_MOST)]
+    )
+    return {
+        size: Look(colour, marker) for size, colour, marker in zip(kept, _COLOURS, "os^DvP", strict=False)
+    }
+
+
+def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    for size, look in looks.items():
+        part = rows[rows["hidden"] == size].sort_values("part")
+        value = part["roof_fraction"]
+        ends = [
+            (value - part["roof_fraction_low"]).clip(lower=0),
+            (part["roof_fraction_high"] - value).clip(lower=0),
+        ]
+        panel.errorbar(
+            part["update_slowdown"], value, yerr=[end.fillna(0) for end in ends], **look.curve, elinewidth=0.6
+        )
+
+
+def _slowdowns(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    for size, look in looks.items():
+        part = rows[rows["hidden"] == size].sort_values("part")
+        panel.plot(part["update_slowdown"], part["kernel_slowdown"], **look.curve)
+        panel.plot(
+            part["update_slowdown"], part["roof_slowdown"], **replace(look, line=":", fill="none").curve
+        )
+
+
+def _legend(figure: Figure, looks: dict[int, Look]) -> None:
+    handles = [Line2D([], [], label=f"$D = {size}$", **look.curve) for size, look in looks.items()]
+    plain = {"color": style.GREY, "marker": "o", "linewidth": 0.9}
+    handles.append(Line2D([], [], label="kernel", **plain))
+    handles.append(Line2D([], [], label="roof", markerfacecolor="none", linestyle=":", **plain))
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(5, len(handles)))
