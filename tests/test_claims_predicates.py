@@ -12,7 +12,7 @@ from claim_cases_mean_path import mean_paths
 from claim_cases_mutants import mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
-from claim_cases_spells import spells
+from claim_cases_spells import slowed, spells
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
@@ -81,6 +81,12 @@ def test_a_claim_about_a_gpu_is_not_judged_without_one_and_says_why(case):
     assert judgement.verdict == "not measured"
     assert judgement.value == ""
     assert judgement.reason in ("no CUDA device", "no such cell is in this study")
+
+
+def test_spells_are_not_judged_where_the_core_was_never_taken():
+    judgement = PREDICATES["core_slows_kernel_more"](slowed((1.4, 1.1)), slowed=2.0, tolerance=0.05)
+    assert judgement.verdict == "not measured"
+    assert judgement.reason == "no cell met both a free core and a loop that took 2 times its least"
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():

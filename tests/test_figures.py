@@ -57,7 +57,7 @@ KEYS: dict[str, list] = {
     "eps": [1e-12, 1e-5],
     "rows": [16, 256],
     "hidden": [64, 1024],
-    "part": [0, 1, 2],
+    "band": [0, 1, 2],
     "bytes": [1 << 20],
     "seed": [0],
     "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],

@@ -183,8 +183,9 @@ SCHEMAS: dict[str, Schema] = {
         repeats=None,
     ),
     "spells": _schema(
-        "kernel direction dtype hidden:int threads:int part:int",
-        f"rows:int bytes:int residency repeats:int roof_operation {_interval('roof_fraction')} "
+        "kernel direction dtype hidden:int threads:int band:int",
+        "update_from:float update_below:float rows:int bytes:int residency repeats:int roof_operation "
+        f"{_interval('roof_fraction')} "
         "kernel_slowdown:float roof_slowdown:float update_slowdown:float multiply_add_slowdown:float "
         "kernel_correlation:float roof_correlation:float multiply_add_correlation:float note reason",
         repeats=None,

@@ -5,15 +5,15 @@ every repetition and cell, so what it takes above its least says how much of the
 core, and is not seen from here, takes turns in issuing instructions, loads and stores; a lower clock shows in
 both. Kernel, roof and loops run interleaved, in rounds over all cells, so that a cell meets several spells.
 
-The repetitions of a cell are cut into parts of equal size by the time of `update`: part 1 holds those in
-which the core was freest, part 0 all. A slowdown is the median, over a part, of a time over its least: in the
-cell for the kernel and the roof, in all cells with the same number of threads for the loops. The least is the
-2 % quantile. A correlation is Spearman's, over the repetitions of a cell, with the time of `update`.
+The repetitions of a cell are sorted into bands by the slowdown of `update`: in band 1 the core was free, band
+0 holds all. A slowdown is a time over its least: in the cell for the kernel and the roof, in all cells with
+the same number of threads for the loops; a row holds its median over the repetitions of the band. The least
+is the 2 % quantile. A correlation is Spearman's, over all repetitions of a cell, with the time of `update`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ def run(
     working_set: _shapes.WorkingSet,
     threads: list[ThreadCount],
     loop_rounds: dict[Literal["update", "multiply_add"], int],
-    parts: int,
+    bands: list[float],
     rounds: int,
     repeats: int,
     at_least: int,
@@ -61,12 +61,12 @@ def run(
     error_limit_u: float,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a cell and part; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
+    """One row a cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
-    loop_rounds: how often a loop goes over its numbers in one call.
+    loop_rounds: how often a loop goes over its numbers in one call. bands: the slowdowns between two bands.
     """
-    if not 2 <= parts <= at_least // 2:
-        raise ValueError(f"parts is {parts}; allowed: 2 to {at_least // 2}, half of at_least")
+    if not bands or sorted({1.0, *bands}) != [1.0, *bands]:
+        raise ValueError(f"bands is {bands}; allowed: slowdowns above 1, each above the one before")
     if set(loop_rounds) != set(LOOPS):
         raise ValueError(f"loop_rounds names {sorted(loop_rounds)}; allowed: {', '.join(LOOPS)}, both")
     cells = [Cell(*keys) for keys in product(directions, dtypes, hidden, thread_counts(threads))]
@@ -87,12 +87,11 @@ def run(
                 calls[kernel] = ready[kernel].call
                 found[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
     timed = {cell: joined(samples) for cell, samples in found.items() if not refused[cell]}
-    rows = [about[cell] | {"part": 0, "reason": reason} for cell, reason in refused.items() if reason]
+    rows = [about[cell] | {"band": 0, "reason": reason} for cell, reason in refused.items() if reason]
     for cell, samples in timed.items():
-        rows += [
-            about[cell] | row
-            for row in _rows(cell, kernel, samples, _least(cell.threads, timed), parts, seed)
-        ]
+        names = _names(kernel, cell, samples)
+        slower = _slowdowns(samples, names, _least(cell.threads, timed))
+        rows += [about[cell] | row for row in _rows(samples, slower, names, bands, seed)]
     keyed = [labelled(samples, **cell._asdict()) for cell, samples in timed.items()]
     return table(rows, "spells"), together(keyed)
 
@@ -120,23 +119,42 @@ def _least(threads: int, timed: dict[Cell, pd.DataFrame]) -> dict[str, float]:
     return {name: alike.loc[alike["name"] == name, "seconds"].quantile(LEAST) for name in LOOPS}
 
 
-def _rows(
-    cell: Cell, kernel: str, samples: pd.DataFrame, least: dict[str, float], parts: int, seed: int
-) -> Iterator[dict[str, Any]]:
-    """The rows of one cell: all its repetitions, then each part of them."""
+def _names(kernel: str, cell: Cell, samples: pd.DataFrame) -> dict[str, str]:
+    """The calls that a row speaks of, by what they are."""
     roof = _roof.fastest(samples, cell.direction)
-    names = {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
-    seconds = samples.pivot(index="repeat", columns="name", values="seconds")[[*names.values()]].dropna()
-    slower = seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
-    order = slower["update"].sort_values(kind="stable").index
+    return {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
+
+
+def _slowdowns(samples: pd.DataFrame, names: dict[str, str], least: dict[str, float]) -> pd.DataFrame:
+    """Times over their least, a row each repetition that holds all calls."""
+    seconds = samples.pivot(index="repeat", columns="name", values="seconds")
+    seconds = pd.DataFrame({what: seconds[name] for what, name in names.items()}).dropna()
+    return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
+
+
+def _rows(
+    samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str], bands: list[float], seed: int
+) -> Iterator[dict[str, Any]]:
+    """The rows of one cell: all its repetitions, then those of each band."""
     correlations = {
-        f"{what}_correlation": stats.spearmanr(slower[name], slower["update"]).statistic
-        for what, name in names.items()
-        if name != "update"
+        f"{what}_correlation": stats.spearmanr(slower[what], slower["update"]).statistic
+        for what in names
+        if what != "update"
     }
-    for part, repeats in enumerate([order, *np.array_split(order, parts)]):
-        its = samples[samples["repeat"].isin(repeats)]
-        row = {"part": part, "repeats": len(repeats), "roof_operation": roof}
-        row |= _columns.ratio("roof_fraction", stopwatch.ratio(its, roof, kernel, seed))
-        row |= {f"{what}_slowdown": slower.loc[repeats, name].median() for what, name in names.items()}
-        yield row | (correlations if part == 0 else {})
+    edges = [0.0, *bands, np.inf]
+    yield _row(0, samples, slower, names, seed) | correlations
+    for band, (low, high) in enumerate(pairwise(edges), 1):
+        within = slower[(slower["update"] >= low) & (slower["update"] < high)]
+        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names, seed)
+
+
+def _row(
+    band: int, samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str], seed: int
+) -> dict[str, Any]:
+    row = {"band": band, "repeats": len(slower), "roof_operation": names["roof"]}
+    if len(slower) < stopwatch.FEWEST:
+        return row | {"reason": f"{len(slower)} repetitions, fewer than {stopwatch.FEWEST}"}
+    its = samples[samples["repeat"].isin(slower.index)]
+    fraction = stopwatch.ratio(its, names["roof"], names["kernel"], seed)
+    slowdowns = {f"{what}_slowdown": slower[what].median() for what in names}
+    return row | _columns.ratio("roof_fraction", fraction) | slowdowns

@@ -12,10 +12,11 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("spells",)
 CAPTION = (
-    "Spells of the machine. Across: the time of a loop in the first-level cache over its least, in parts of "
-    "the repetitions sorted by it (medians); at the left the core was freest. Above: the fraction of the "
-    "roof that `numba_fused` reaches in these repetitions, with interval. Below: the times of the kernel "
-    "(filled) and of its roof (open), each over its least in the cell. Backward, float32, beyond the cache."
+    "Spells of the machine. Across: the time of a loop in the first-level cache over its least, the medians "
+    "of the bands into which the repetitions are sorted by it; at the left the core was free. Above: the "
+    "fraction of the roof that `numba_fused` reaches in the repetitions of a band, with interval. Below: the "
+    "times of the kernel (filled) and of its roof (open) over their least. Backward, float32, beyond the "
+    "cache."
 )
 _COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
 _MOST = len(_COLOURS)
@@ -24,7 +25,7 @@ _MOST = len(_COLOURS)
 def draw(spells: pd.DataFrame) -> Figure:
     """A column of panels each number of threads, a line each hidden size."""
     rows = _centre(_panels.measured(spells, "roof_fraction"))
-    rows = rows[rows["part"] > 0]
+    rows = rows[rows["band"] > 0]
     if rows.empty:
         return _panels.empty(spells, "Spells of the machine")
     counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
@@ -66,7 +67,7 @@ def _looks(sizes: pd.Series) -> dict[int, Look]:
 def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for size, look in looks.items():
-        part = rows[rows["hidden"] == size].sort_values("part")
+        part = rows[rows["hidden"] == size].sort_values("band")
         value = part["roof_fraction"]
         ends = [
             (value - part["roof_fraction_low"]).clip(lower=0),
@@ -79,7 +80,7 @@ def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
 
 def _slowdowns(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
     for size, look in looks.items():
-        part = rows[rows["hidden"] == size].sort_values("part")
+        part = rows[rows["hidden"] == size].sort_values("band")
         panel.plot(part["update_slowdown"], part["kernel_slowdown"], **look.curve)
         panel.plot(
             part["update_slowdown"], part["roof_slowdown"], **replace(look, line=":", fill="none").curve
