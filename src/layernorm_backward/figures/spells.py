@@ -92,4 +92,4 @@ def _legend(figure: Figure, looks: dict[int, Look]) -> None:
     plain = {"color": style.GREY, "marker": "o", "linewidth": 0.9}
     handles.append(Line2D([], [], label="kernel", **plain))
     handles.append(Line2D([], [], label="roof", markerfacecolor="none", linestyle=":", **plain))
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(5, len(handles)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)))
