@@ -8,24 +8,26 @@ from claim_cases import Case, cases_of
 from claim_frames import frame
 
 
-def slowed(*cells: tuple[float, float]) -> pd.DataFrame:
-    """Slowdowns of kernel and roof where `update` takes 1.5 times its least; in the first band all are 1."""
+def slowed(*cells: tuple[float, ...]) -> pd.DataFrame:
+    """Fractions of the roof in the bands below 1.1, from 1.1, from 1.2 and from 1.4 on, by cell."""
+    starts = (float("nan"), 0.0, 1.1, 1.2, 1.4)
     rows = [
-        (hidden, band, start, *(values if band == 2 else (1.0, 1.0)), max(1.0, start))
+        (hidden, band, start, value)
         for hidden, values in enumerate(cells, 1)
-        for band, start in ((0, float("nan")), (1, 0.0), (2, 1.5))
+        for band, (start, value) in enumerate(zip(starts, (0.5, *values), strict=True))
     ]
-    columns = "hidden band update_from kernel_slowdown roof_slowdown update_slowdown"
+    columns = "hidden band update_from roof_fraction"
     return frame(columns, *rows, kernel="numba_fused", direction="backward", dtype="float32", threads=1)
 
 
 def spells() -> Iterator[Case]:
-    more, alike = (1.4, 1.1), (1.4, 1.4)
+    less, same = (0.8, 0.8, 0.6, 0.6), (0.8, 0.6, 0.8, 0.8)
+    mixed, never_free = (0.8, 0.8, 0.6, 0.8), (float("nan"), 0.9, 0.9, 0.9)
     yield from cases_of(
         "core_slows_kernel_more",
         0.05,
         {"slowed": 1.2},
-        confirmed=[(slowed(more, more),)],
-        corrected=[(slowed(more, more, alike),)],
-        refuted=[(slowed(more, alike, alike),), (slowed(alike),)],
+        confirmed=[(slowed(less, less),), (slowed(less, never_free),)],
+        corrected=[(slowed(less, less, same),), (slowed(less, mixed),)],
+        refuted=[(slowed(less, same, same),), (slowed(same),)],
     )

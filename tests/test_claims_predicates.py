@@ -83,10 +83,16 @@ def test_a_claim_about_a_gpu_is_not_judged_without_one_and_says_why(case):
     assert judgement.reason in ("no CUDA device", "no such cell is in this study")
 
 
-def test_spells_are_not_judged_where_the_core_was_never_taken():
-    judgement = PREDICATES["core_slows_kernel_more"](slowed((1.4, 1.1)), slowed=2.0, tolerance=0.05)
+def test_spells_are_not_judged_where_the_core_was_never_free():
+    never = slowed((float("nan"), 0.9, 0.9, 0.9))
+    judgement = PREDICATES["core_slows_kernel_more"](never, slowed=1.2, tolerance=0.05)
     assert judgement.verdict == "not measured"
-    assert judgement.reason == "no cell met both a free core and a loop that took 2 times its least"
+    assert judgement.reason == "no cell met both a free core and a loop that took 1.2 times its least"
+
+
+def test_spells_are_judged_from_where_a_band_begins():
+    with pytest.raises(ValueError, match=r"slowed is 1\.3; allowed: where a band begins: 0, 1\.1, 1\.2"):
+        PREDICATES["core_slows_kernel_more"](slowed((0.8, 0.8, 0.6, 0.6)), slowed=1.3, tolerance=0.05)
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():

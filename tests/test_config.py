@@ -3,11 +3,13 @@
 import typing
 
 import pytest
+import yaml
 
 from layernorm_backward import config
 from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import KERNELS
+from workspace import ROOT
 
 GOOD = """\
 kernels: [compact, recentred]
@@ -115,3 +117,9 @@ def test_the_command_line_tells_a_fault_in_one_line_and_fails(tmp_path, capsys):
 
 def test_the_names_of_dtypes_are_those_that_configs_may_use():
     assert typing.get_args(DtypeName) == DTYPE_NAMES
+
+
+def test_configs_name_kernels_where_their_code_is_looked_for():
+    """A table is made again when the code of the kernels under `kernels` has changed."""
+    singular = [path for path in ROOT.glob("config/*/*.yaml") if "kernel" in yaml.safe_load(path.read_text())]
+    assert singular == []

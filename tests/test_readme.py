@@ -49,8 +49,9 @@ def test_paths_named_in_contributing_exist():
     source = ROOT / "src" / "layernorm_backward"
     named = [
         path
-        for path in re.findall(r"`([\w/.]+\.[\w.]+)`", CONTRIBUTING)
-        if "/" in path or path.endswith(".py")
+        for code in re.findall(r"`([^`]+)`", CONTRIBUTING)
+        for path in code.split()
+        if re.fullmatch(r"[\w/.]+\.[\w.]+", path) and ("/" in path or path.endswith(".py"))
     ]
     assert len(named) > 8
     assert [path for path in named if not any((base / path).exists() for base in (ROOT, source))] == []

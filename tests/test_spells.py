@@ -1,17 +1,21 @@
 """Spells of the machine: bands of repetitions by the time of a loop that touches no memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from numba import get_num_threads
 
-from layernorm_backward import near, roofs, stopwatch
+from layernorm_backward import config, near, roofs, stopwatch
 from layernorm_backward.experiments import spells
 from layernorm_backward.experiments._timed import most_threads
+from layernorm_backward.kernels import KERNELS
 
 REPEATS = 12
 ARGUMENTS = {
-    "kernel": "numba_fused",
+    "kernels": ["numba_fused"],
     "directions": ["backward"],
     "dtypes": ["float32"],
     "hidden": [48],
@@ -37,13 +41,13 @@ def by_band(**changed):
     return found.set_index("band"), samples
 
 
-def planned(monkeypatch, **seconds):
-    """Samples of every call: about 1 s, or what is given for its name."""
+def planned(monkeypatch, waited=(), **seconds):
+    """Samples of every call: about 1 s, or what is given for its name; all wait in repetitions `waited`."""
     steady = np.linspace(1, 1.001, REPEATS)
 
     def compare(calls, **how):
         rows = [
-            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, False)
+            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, repeat in waited)
             for name in calls
             for repeat in range(REPEATS)
         ]
@@ -65,6 +69,16 @@ def test_a_kernel_that_the_core_slows_loses_in_the_band_where_it_is_taken(monkey
     assert found.loc[0, "kernel_correlation"] == pytest.approx(1)
     assert abs(found.loc[0, "multiply_add_correlation"]) < 0.5
     assert ends["kernel_correlation"].isna().all()
+
+
+def test_repetitions_that_stood_in_the_run_queue_are_left_out_of_all_columns(monkeypatch):
+    taken = np.where(np.isin(np.arange(REPEATS), (1, 3)), 10.0, LOADED)
+    planned(monkeypatch, (1, 3), numba_fused=taken, update=taken)
+    found, samples = by_band()
+    assert found["repeats"].tolist() == [10, 6, 0, 4]
+    assert len(samples[samples["name"] == "update"]) == REPEATS
+    planned(monkeypatch, range(REPEATS - 1), update=LOADED)
+    assert by_band()[0].loc[0, "repeats"] == REPEATS  # too few would remain
 
 
 def test_a_band_of_few_repetitions_says_so(monkeypatch):
@@ -112,18 +126,47 @@ def test_more_threads_than_cores_are_told():
     assert "cores are usable here" in found.loc[0, "reason"]
 
 
+def test_a_kernel_that_cannot_run_here_is_named_beside_those_that_can(monkeypatch):
+    absent = replace(KERNELS["compact"], name="absent", requires=("no_such_package",))
+    monkeypatch.setattr(spells, "KERNELS", {**KERNELS, "absent": absent})
+    found, _ = spells.run(**ARGUMENTS | {"kernels": ["absent", "compact"], "hidden": [48, 48]})
+    reasons = found[found["band"] == 0].set_index("kernel")["reason"]
+    assert reasons.to_dict() == {"absent": "not installed: no_such_package", "compact": ""}
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"bands": []}, r"bands is \[\]; allowed: slowdowns above 1"),
-        ({"bands": [1.0, 1.2]}, r"bands is \[1.0, 1.2\]; allowed: slowdowns above 1, each above"),
-        ({"bands": [1.4, 1.2]}, r"bands is \[1.4, 1.2\]; allowed"),
+        ({"bands": [1.4, 1.2]}, r"bands is \[1.4, 1.2\]; allowed: slowdowns each above the one before"),
         ({"loop_rounds": {"update": 3}}, r"loop_rounds names \['update'\]; allowed: update, multiply_add"),
     ],
 )
-def test_bad_configs_are_refused_with_what_is_allowed(changed, said):
+def test_bad_arguments_are_refused_with_what_is_allowed(changed, said):
     with pytest.raises(ValueError, match=said):
         spells.run(**ARGUMENTS | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"kernels": ["fastest"]}, "kernels: unknown kernel 'fastest'; allowed: "),
+        ({"kernels": []}, "kernels"),
+        ({"hidden": [0]}, "hidden.0: "),
+        ({"loop_rounds": {"update": 0, "multiply_add": 9}}, "loop_rounds.update: "),
+        ({"bands": [1.0]}, "bands.0: "),
+        ({"bands": [1.1, float("inf")]}, "bands.1: "),
+        ({"budget_s": -1.0}, "budget_s: "),
+        ({"error_rows": 0}, "error_rows: "),
+        ({"seed": -1}, "seed: "),
+    ],
+)
+def test_a_bad_config_is_told_with_file_and_key(changed, said, tmp_path):
+    path = tmp_path / "spells.yaml"
+    path.write_text(yaml.safe_dump(ARGUMENTS | changed), encoding="utf-8")
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(path, spells.run)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -72,6 +72,11 @@ def test_numpy_passes_are_counted_once_an_operand():
     assert (tally.reads, tally.writes, tally.operations) == (12 + 12 + 4, 12 + 12, 24)
 
 
+def test_a_compiled_kernel_is_not_counted_by_its_numpy_operations():
+    with pytest.raises(ValueError, match="numba_fused: no NumPy operation was seen"):
+        traffic_count._numpy("numba_fused", Tally(), "backward", "float32", 128, 64)
+
+
 def test_reductions_count_their_input_and_sums_over_the_last_axis():
     tally = Tally()
     a = counted(np.ones((3, 4)), tally)

@@ -25,7 +25,7 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
     list to tuple), and for names under `kernels` that no kernel has.
     """
     values = _mapping(path)
-    hints = typing.get_type_hints(run)
+    hints = typing.get_type_hints(run, include_extras=True)
     names = [name for name in inspect.signature(run).parameters if name not in needs]
     fields = {name: (hints[name], ...) for name in names}
     model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=True), **fields)

@@ -64,6 +64,8 @@ def _numpy(name: str, tally: Tally, direction: Direction, dtype: str, rows: int,
     if direction == "backward":
         tally.restart()
         kernel.backward(dy, saved, out=(out, dgamma, dbeta))
+    if not tally.operations:
+        raise ValueError(f"{name}: no NumPy operation was seen; allowed: kernels in NumPy, and numba_fused")
     tally.flushed(out)
     return tally
 

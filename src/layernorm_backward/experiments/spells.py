@@ -1,30 +1,33 @@
-"""What spells of the machine do to a kernel and to its roof: both beside two loops that touch no memory.
+"""What spells of the machine do to kernels and to their roof: both beside two loops that touch no memory.
 
 `update` stays in the first-level cache, `multiply_add` in registers (`roofs`). Each does the same work in
 every repetition and cell, so what it takes above its least says how much of the core it has: whoever shares a
 core, and is not seen from here, takes turns in issuing instructions, loads and stores; a lower clock shows in
-both. Kernel, roof and loops run interleaved, in rounds over all cells, so that a cell meets several spells.
+both. Kernels, roof and loops run interleaved, in rounds over all cells, so that a cell can meet several
+spells. A sample of `update` is short, and the core may change between it and the kernel: bands are blurred.
 
-The repetitions of a cell are sorted into bands by the slowdown of `update`: in band 1 the core was free, band
-0 holds all. A slowdown is a time over its least: in the cell for the kernel and the roof, in all cells with
-the same number of threads for the loops; a row holds its median over the repetitions of the band. The least
-is the 2 % quantile. A correlation is Spearman's, over all repetitions of a cell, with the time of `update`.
+The repetitions of a cell in which no call stood in the run queue (`stopwatch`) are sorted into bands by the
+slowdown of `update`: in band 1 the core was free, band 0 holds all. A slowdown is a time over its least: in
+the cell for kernel and roof, in all cells with the same number of threads for the loops; a row holds its
+median over the repetitions of the band. The least is the 2 % quantile. A correlation is Spearman's, over
+band 0, with the time of `update`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise, product
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from scipy import stats
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments import _columns, _roof, _shapes
-from layernorm_backward.experiments._prepared import Pool, prepare
+from layernorm_backward.experiments._prepared import Pool, Prepared, prepare
 from layernorm_backward.experiments._rounds import joined, shares
 from layernorm_backward.experiments._timed import ThreadCount, labelled, thread_counts, together, too_many
 from layernorm_backward.kernels import KERNELS
@@ -32,6 +35,8 @@ from layernorm_backward.tabulate import table
 
 LEAST = 0.02  # quantile of times that stands for the least of them
 LOOPS = ("update", "multiply_add")
+_Count = Annotated[int, Field(ge=1)]
+_Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 
 
 class Cell(NamedTuple):
@@ -45,53 +50,59 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernel: str,
-    directions: list[Literal["forward", "backward"]],
-    dtypes: list[DtypeName],
-    hidden: list[int],
+    kernels: Annotated[list[str], Field(min_length=1)],
+    directions: Annotated[list[Literal["forward", "backward"]], Field(min_length=1)],
+    dtypes: Annotated[list[DtypeName], Field(min_length=1)],
+    hidden: Annotated[list[_Count], Field(min_length=1)],
     working_set: _shapes.WorkingSet,
-    threads: list[ThreadCount],
-    loop_rounds: dict[Literal["update", "multiply_add"], int],
-    bands: list[float],
+    threads: Annotated[list[ThreadCount], Field(min_length=1)],
+    loop_rounds: dict[Literal["update", "multiply_add"], _Count],
+    bands: Annotated[list[_Slowdown], Field(min_length=1)],
     rounds: int,
     repeats: int,
     at_least: int,
-    budget_s: float,
-    error_rows: int,
+    budget_s: Annotated[float, Field(ge=0)],
+    error_rows: _Count,
     error_limit_u: float,
-    seed: int,
+    seed: Annotated[int, Field(ge=0)],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
+    """One row a kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
     loop_rounds: how often a loop goes over its numbers in one call. bands: the slowdowns between two bands.
     """
-    if not bands or sorted({1.0, *bands}) != [1.0, *bands]:
-        raise ValueError(f"bands is {bands}; allowed: slowdowns above 1, each above the one before")
+    if sorted(set(bands)) != bands:
+        raise ValueError(f"bands is {bands}; allowed: slowdowns each above the one before")
     if set(loop_rounds) != set(LOOPS):
         raise ValueError(f"loop_rounds names {sorted(loop_rounds)}; allowed: {', '.join(LOOPS)}, both")
-    cells = [Cell(*keys) for keys in product(directions, dtypes, hidden, thread_counts(threads))]
-    sizes = {cell: _shapes.sized(cell.hidden, cell.dtype, cell.direction, working_set) for cell in cells}
-    about = {cell: {"kernel": kernel} | _about(cell, size) for cell, size in sizes.items()}
+    chosen = {name: KERNELS[name] for name in kernels}
+    named = product(directions, dtypes, hidden, thread_counts(threads))
+    sizes = {
+        cell: _shapes.sized(cell.hidden, cell.dtype, cell.direction, working_set)
+        for cell in map(Cell._make, named)
+    }
     pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, arrays=3)
-    found, refused = defaultdict(list), {cell: too_many(cell.threads) for cell in cells}
-    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), cells))
+    found, refused = defaultdict(list), defaultdict(dict)
+    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="spells", mininterval=1):
-        if refused[cell]:
+        if too_many(cell.threads):
+            refused[cell] = dict.fromkeys(kernels, too_many(cell.threads))
             continue
         arrays = pool.buffers((sizes[cell].rows, cell.hidden), cell.dtype)
-        ready, wrong = prepare({kernel: KERNELS[kernel]}, cell.direction, arrays, error_rows, error_limit_u)
-        refused[cell] = wrong.get(kernel, "")
+        ready, wrong = prepare(chosen, cell.direction, arrays, error_rows, error_limit_u)
+        refused[cell] |= wrong
         if ready:
             with stopwatch.threads(cell.threads):
-                calls = _roof.streams(cell.direction, arrays) | _loops(loop_rounds)
-                calls[kernel] = ready[kernel].call
+                calls = _roof.streams(cell.direction, arrays) | _loops(loop_rounds) | _calls(ready)
                 found[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
-    timed = {cell: joined(samples) for cell, samples in found.items() if not refused[cell]}
-    rows = [about[cell] | {"band": 0, "reason": reason} for cell, reason in refused.items() if reason]
-    for cell, samples in timed.items():
-        names = _names(kernel, cell, samples)
-        slower = _slowdowns(samples, names, _least(cell.threads, timed))
-        rows += [about[cell] | row for row in _rows(samples, slower, names, bands, seed)]
+    timed = {cell: joined(samples) for cell, samples in found.items()}
+    rows = []
+    for (cell, size), name in product(sizes.items(), kernels):
+        about = {"kernel": name} | _about(cell, size)
+        if name in refused[cell]:
+            rows.append(about | {"band": 0, "reason": refused[cell][name]})
+        else:
+            least = _least(cell.threads, timed)
+            rows += [about | row for row in _rows(cell, name, timed[cell], least, bands, seed)]
     keyed = [labelled(samples, **cell._asdict()) for cell, samples in timed.items()]
     return table(rows, "spells"), together(keyed)
 
@@ -113,39 +124,54 @@ def _loops(rounds: dict[str, int]) -> dict[str, stopwatch.Call]:
     return {name: made[name]("float32", rounds[name]) for name in LOOPS}
 
 
+def _calls(ready: dict[str, Prepared]) -> dict[str, stopwatch.Call]:
+    return {name: one.call for name, one in ready.items()}
+
+
 def _least(threads: int, timed: dict[Cell, pd.DataFrame]) -> dict[str, float]:
     """What each loop takes at least on so many threads."""
     alike = pd.concat(samples for cell, samples in timed.items() if cell.threads == threads)
     return {name: alike.loc[alike["name"] == name, "seconds"].quantile(LEAST) for name in LOOPS}
 
 
-def _names(kernel: str, cell: Cell, samples: pd.DataFrame) -> dict[str, str]:
-    """The calls that a row speaks of, by what they are."""
+def _rows(
+    cell: Cell,
+    kernel: str,
+    samples: pd.DataFrame,
+    least: dict[str, float],
+    bands: list[float],
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    """The rows of one kernel and cell: all repetitions, then those of each band."""
     roof = _roof.fastest(samples, cell.direction)
-    return {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
+    names = {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
+    slower = _slowdowns(samples, names, least)
+    yield _row(0, samples, slower, names, seed) | _correlations(slower)
+    for band, (low, high) in enumerate(pairwise([0.0, *bands, np.inf]), 1):
+        within = slower[(slower["update"] >= low) & (slower["update"] < high)]
+        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names, seed)
 
 
 def _slowdowns(samples: pd.DataFrame, names: dict[str, str], least: dict[str, float]) -> pd.DataFrame:
-    """Times over their least, a row each repetition that holds all calls."""
-    seconds = samples.pivot(index="repeat", columns="name", values="seconds")
-    seconds = pd.DataFrame({what: seconds[name] for what, name in names.items()}).dropna()
+    """Times over their least, a row each repetition that holds all calls and in which none of them waited.
+
+    All repetitions, where fewer than half or than stopwatch.FEWEST would remain.
+    """
+    samples = samples[samples["name"].isin(names.values())]
+    wide = samples.pivot(index="repeat", columns="name", values=["seconds", "waited"])
+    wide = wide.dropna()
+    clean = ~wide["waited"].astype(bool).any(axis=1)
+    if clean.sum() >= max(stopwatch.FEWEST, len(clean) / 2):
+        wide = wide[clean]
+    seconds = pd.DataFrame({what: wide["seconds"][name].astype(float) for what, name in names.items()})
     return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
 
 
-def _rows(
-    samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str], bands: list[float], seed: int
-) -> Iterator[dict[str, Any]]:
-    """The rows of one cell: all its repetitions, then those of each band."""
-    correlations = {
-        f"{what}_correlation": stats.spearmanr(slower[what], slower["update"]).statistic
-        for what in names
-        if what != "update"
-    }
-    edges = [0.0, *bands, np.inf]
-    yield _row(0, samples, slower, names, seed) | correlations
-    for band, (low, high) in enumerate(pairwise(edges), 1):
-        within = slower[(slower["update"] >= low) & (slower["update"] < high)]
-        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names, seed)
+def _correlations(slower: pd.DataFrame) -> dict[str, float]:
+    if len(slower) < stopwatch.FEWEST:
+        return {}
+    others = [what for what in slower if what != "update"]
+    return {f"{it}_correlation": stats.spearmanr(slower[it], slower["update"]).statistic for it in others}
 
 
 def _row(

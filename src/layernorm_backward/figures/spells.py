@@ -18,6 +18,12 @@ CAPTION = (
     "times of the kernel (filled) and of its roof (open) over their least. Backward, float32, beyond the "
     "cache."
 )
+CENTRE = {
+    "kernel": "numba_fused",
+    "direction": "backward",
+    "dtype": "float32",
+    "residency": "memory",
+}
 _COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
 _MOST = len(_COLOURS)
 
@@ -41,16 +47,24 @@ def draw(spells: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction_high"].max()))
     axes[1, 0].set_ylabel("time over its least", labelpad=8)
     _legend(figure, looks)
+    _panels.note(figure, _others(rows))
     return figure
 
 
 def _centre(rows: pd.DataFrame) -> pd.DataFrame:
-    """numba_fused, backward and float32 where they were measured, else what comes first."""
-    for column, wanted in (("kernel", "numba_fused"), ("direction", "backward"), ("dtype", "float32")):
+    """The rows that the caption speaks of where they were measured, else those of what comes first."""
+    for column, wanted in CENTRE.items():
         if len(rows):
             value = wanted if wanted in set(rows[column]) else rows[column].iloc[0]
             rows = rows[rows[column] == value]
     return rows
+
+
+def _others(rows: pd.DataFrame) -> str:
+    """What is shown in place of what the caption speaks of."""
+    found = {column: rows[column].iloc[0] for column in CENTRE}
+    other = [f"{column} {value}" for column, value in found.items() if value != CENTRE[column]]
+    return f"Shown here: {', '.join(other)}." if other else ""
 
 
 def _looks(sizes: pd.Series) -> dict[int, Look]:

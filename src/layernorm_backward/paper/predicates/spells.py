@@ -15,30 +15,31 @@ CELL = ["kernel", "direction", "dtype", "hidden", "threads"]
 
 
 def core_slows_kernel_more(spells: pd.DataFrame, *, slowed: float, tolerance: float) -> Judgement:
-    """From the repetitions with a free core to those in which `update` takes `slowed` times its least or
-    more, the kernel's time grows by more than the factor 1 + tolerance above its roof's, in every cell with
-    such repetitions; corrected where it does in the median cell."""
+    """Where `update` takes `slowed` times its least or more, the kernel loses more than the share `tolerance`
+    of the fraction of the roof that it reaches on a free core, in every cell and band; corrected where it
+    does in the median. ValueError where no band begins at `slowed`."""
     what = over(spells, *CELL)
-    growth = _growth(spells, slowed)
-    if growth.empty:
+    kept = _kept(spells, slowed)
+    if kept.empty:
         told = f"no cell met both a free core and a loop that took {number(slowed)} times its least"
         return Judgement("not measured", "", what, told)
-    share = growth["kernel"] / growth["roof"]
-    good = share > 1 + tolerance
+    good = kept < 1 - tolerance
     return Judgement(
-        verdict(bool(good.all()), bool(share.median() > 1 + tolerance)),
-        f"the kernel takes {span(growth['kernel'])} times as long, its roof {span(growth['roof'])} times",
-        f"{what}; the loop in the first-level cache takes {span(growth['update'])} times as long",
-        f"{int(good.sum())} of {len(good)} cells lose more than {number(100 * tolerance)} % against the roof",
+        verdict(bool(good.all()), bool(kept.median() < 1 - tolerance)),
+        f"{span(kept)} of the fraction on a free core is left, median {number(kept.median())}",
+        f"{what}; the loop in the first-level cache takes {number(slowed)} times its least or more",
+        f"{int(good.sum())} of {len(good)} cells and bands lose more than {number(100 * tolerance)} %",
     )
 
 
-def _growth(spells: pd.DataFrame, slowed: float) -> pd.DataFrame:
-    """Of each cell the slowdowns of its last band from `slowed` on, over those of its first."""
-    names = {name: f"{name}_slowdown" for name in ("kernel", "roof", "update")}
-    bands = spells[spells["band"] > 0].dropna(subset=list(names.values())).sort_values("band")
-    if bands.empty:
+def _kept(spells: pd.DataFrame, slowed: float) -> pd.Series:
+    """Of each cell and band from `slowed` on, its fraction of the roof over that of the first band."""
+    bands = spells[spells["band"] > 0].dropna(subset=["update_from"])
+    if bands["roof_fraction"].dropna().empty:
         raise NothingMeasured("no measured band of repetitions")
-    first = bands[bands["band"] == 1].groupby(CELL).first()
-    last = bands[bands["update_from"] >= slowed].groupby(CELL).last()
-    return pd.DataFrame({name: last[column] / first[column] for name, column in names.items()}).dropna()
+    if slowed not in set(bands["update_from"]):
+        starts = ", ".join(map(number, sorted(set(bands["update_from"]))))
+        raise ValueError(f"slowed is {number(slowed)}; allowed: where a band begins: {starts}")
+    free = bands[bands["band"] == 1].set_index(CELL)["roof_fraction"]
+    taken = bands[bands["update_from"] >= slowed].set_index([*CELL, "band"])["roof_fraction"]
+    return (taken / free.reindex(taken.index.droplevel("band")).to_numpy()).dropna()
