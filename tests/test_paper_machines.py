@@ -51,6 +51,12 @@ def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_firs
     assert found[0]["processor"].startswith("Here, 3 cores; 33 kB, 1.0 MB, ")
 
 
+def test_an_archive_of_this_very_run_is_left_out(run):
+    changed(run[1] / "this", lambda table: table, "Here")
+    promoted(run[1] / "this", "paper", "2026-04")
+    assert [row["machine"] for row in machines.rows(*run)] == ["this run", "`new`", "`old`"]
+
+
 def test_a_cell_is_the_least_and_the_most_of_its_measurements(run):
     table = tables.read(run[0] / f"{machines.STEM}.csv")
     chosen = table[

@@ -23,12 +23,13 @@ _SPANS: dict[str, _Cells] = {
 def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str]]:
     """This run, then the archived machines of the same study and columns, the latest first.
 
-    Each cell is the least and the most over rows of whole lines, on all threads and beyond the cache, or a
+    An archive of this very run is left out. Each cell is the least and the most over rows of whole lines, on all threads and beyond the cache, or a
     dash where nothing such was measured.
     """
     here = tables_dir / f"{STEM}.csv"
     archived = (it / f"{STEM}.csv" for it in archive.folders(tables_dir.parent.name, folder))
-    alike = [table for table in archived if table.exists() and _columns(table) == _columns(here)]
+    others = [it for it in archived if it.exists() and it.read_bytes() != here.read_bytes()]
+    alike = [table for table in others if _columns(table) == _columns(here)]
     return [_row("this run", here), *(_row(f"`{table.parent.name}`", table) for table in alike)]
 
 
