@@ -22,12 +22,13 @@ def slowed(*cells: tuple[float, ...]) -> pd.DataFrame:
 
 def spells() -> Iterator[Case]:
     less, same = (0.8, 0.8, 0.6, 0.6), (0.8, 0.6, 0.8, 0.8)
-    mixed, never_free = (0.8, 0.8, 0.6, 0.8), (float("nan"), 0.9, 0.9, 0.9)
+    mixed, late = (0.8, 0.8, 0.6, 0.8), (0.8, 0.8, 0.8, 0.6)
+    never_free = (float("nan"), 0.9, 0.9, 0.9)
     yield from cases_of(
         "core_slows_kernel_more",
         0.05,
         {"slowed": 1.2},
         confirmed=[(slowed(less, less),), (slowed(less, never_free),)],
-        corrected=[(slowed(less, less, same),), (slowed(less, mixed),)],
+        corrected=[(slowed(less, less, same),), (slowed(less, mixed),), (slowed(late),)],
         refuted=[(slowed(less, same, same),), (slowed(same),)],
     )
