@@ -94,6 +94,18 @@ def test_chunks_keep_partial_sums_small_and_several_threads_busy(hidden):
     assert numba_plan.chunks(10**6, hidden) == 64
 
 
+@pytest.mark.parametrize("hidden", [1, 4096])
+def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
+    """Errors of dgamma and dbeta grow with the rows of a block, and a thread with more of them ends later."""
+    for rows in (*range(1, 300), 682, 2730, 4097, 10922, 10**6):
+        block, chunks = numba_plan.block(rows, hidden), numba_plan.chunks(rows, hidden)
+        assert block <= 32
+        assert block % max(numba_plan.GROUPS) == 0
+        starts = [numba_chunks._chunk_start.py_func(k, chunks, rows, block) for k in range(chunks + 1)]
+        assert (starts[0], starts[-1]) == (0, rows)
+        assert max(np.diff(starts)) <= rows / chunks + block
+
+
 def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
     x = np.array([[1e8], [0.1], [-3e30]], np.float32).repeat(4097, axis=1)
     ones = np.ones(4097, np.float32)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import clock
-from layernorm_backward.stopwatch import compare, ratio, summary, threads
+from layernorm_backward.stopwatch import LONG_S, compare, ratio, summary, threads
 
 
 def samples_of(waited=(), **seconds):
@@ -42,11 +42,20 @@ def test_a_call_known_to_be_long_is_not_run_to_find_that_out():
     assert len(runs) == 3
 
 
-def test_untimed_runs_precede_each_sample():
+@pytest.mark.parametrize(("seconds", "expected"), [(0.01, 3 * 2), (LONG_S * 2, 3)])
+def test_an_untimed_run_precedes_each_sample_but_of_calls_known_to_be_long(seconds, expected):
     runs = []
-    call = {"long": lambda: runs.append(1)}
-    compare(call, repeats=3, seed=0, warmup=2, lead=1, minimum_s=0, known_s={"long": 1.0})
-    assert len(runs) == 3 * 2
+    compare({"a": lambda: runs.append(1)}, repeats=3, seed=0, minimum_s=0, known_s={"a": seconds})
+    assert len(runs) == expected
+
+
+def test_a_sample_is_of_the_second_run():
+    """The first run wakes what rested: here it takes a hundred times as long."""
+    naps = iter([0.05, 5e-4] * 5)
+    samples = compare(
+        {"a": lambda: time.sleep(next(naps))}, repeats=5, seed=0, minimum_s=1e-4, known_s={"a": 0.02}
+    )
+    assert samples["seconds"].max() < 0.04
 
 
 def test_the_budget_ends_a_cell_after_the_fewest_repetitions():

@@ -11,7 +11,7 @@ from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments import summation
 from layernorm_backward.experiments._orders import ORDERS
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.numba_plan import BLOCK, chunks
+from layernorm_backward.kernels.numba_plan import block, chunks
 from layernorm_backward.sums import chunked_depth, chunked_sum, compensated_tree, running_sum
 from selection import select
 
@@ -60,8 +60,10 @@ def test_the_chunked_sum_is_that_of_the_fused_kernel_to_the_last_bit(dtype):
     _, saved = KERNELS["numba_fused"].forward(x, gamma, gamma, 1e-5)
     dbeta = KERNELS["numba_fused"].backward(x + 1, saved)[2]
     terms = np.ascontiguousarray((x + 1).T)
-    assert np.array_equal(chunked_sum(terms, chunks(*x.shape), BLOCK), dbeta)
-    assert not np.array_equal(chunked_sum(terms, 3, BLOCK), dbeta)
+    cut = chunks(*x.shape), block(*x.shape)
+    assert np.array_equal(chunked_sum(terms, *cut), dbeta)
+    assert not np.array_equal(chunked_sum(terms, 3, cut[1]), dbeta)
+    assert not np.array_equal(chunked_sum(terms, cut[0], cut[1] + 4), dbeta)
 
 
 def test_the_depth_of_a_chunked_sum_is_that_of_block_chunk_and_tree():

@@ -1,12 +1,15 @@
 """Paired, interleaved timing: a repetition runs every call once, in a shuffled order.
 
 A slow spell of the machine then falls on all calls alike, and the ratio of two calls is taken within a
-repetition, where it cancels. Every repetition is kept. A call that lasts longer than all others together runs
-in the first repetitions only. Calls that are too short for the clock are repeated within a sample; the
-garbage collector is off. On Linux each sample also holds how long the threads of this process stood in the
-run queue, ready but without a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is
-more than WAITED of the sample. Repetitions with a marked sample stay in the table of samples, and are left
-out of medians and ratios unless fewer than half of all, or than FEWEST, would remain.
+repetition, where it cancels. A sample follows an untimed run of the same call, which wakes the threads that
+rested, and leaves in the caches what such calls leave there. Every repetition is kept. A call that lasts
+longer than all others together runs in the first repetitions only. Calls that are too short for the clock are
+repeated within a sample; the garbage collector is off.
+
+On Linux each sample also holds how long the threads of this process stood in the run queue, ready but
+without a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is more than WAITED of the
+sample. Repetitions with a marked sample stay in the table of samples, and are left out of medians and ratios
+unless fewer than half of all, or than FEWEST, would remain.
 """
 
 import gc
@@ -29,6 +32,7 @@ from layernorm_backward.difference import Ratio
 
 WAITED = 0.05
 FEWEST = 5
+LONG_S = 0.05  # a call that lasts longer does not notice how it begins: it is not run untimed
 
 
 class Summary(NamedTuple):
@@ -48,7 +52,6 @@ def compare(
     at_least: int | None = None,
     budget_s: float = float("inf"),
     warmup: int = 1,
-    lead: int = 0,
     minimum_s: float = 2e-4,
     known_s: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
@@ -56,16 +59,16 @@ def compare(
 
     Each call runs `warmup` times untimed, then in each of `repeats` repetitions. After `at_least` of them
     (default: all) a call that has used half of `budget_s` seconds takes no further part, and it ends when the
-    calls that are left have used all of it. `lead` untimed runs precede each sample, so that it meets its own
-    arrays in the cache. A sample lasts at least `minimum_s` seconds and holds `calls` runs; `seconds` is for
-    one run. How many runs that takes is found by trying, but for calls that are known to last far longer
-    (`known_s`, seconds).
+    calls that are left have used all of it. A sample lasts at least `minimum_s` seconds and holds `calls`
+    runs; `seconds` is for one run. How many runs that takes is found by trying, but for calls that are known
+    to last far longer (`known_s`, seconds).
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
     share_s = budget_s / min(len(calls), 2)
     with _collector_off():
-        long = {name for name, seconds in (known_s or {}).items() if seconds > 10 * minimum_s}
+        known_s = known_s or {}
+        long = {name for name, seconds in known_s.items() if seconds > 10 * minimum_s}
         loops = {name: 1 if name in long else _loops(calls[name], warmup, minimum_s) for name in calls}
         samples, spent_s = [], dict.fromkeys(calls, 0.0)
         for repeat in range(repeats):
@@ -74,11 +77,17 @@ def compare(
                 break
             for name in shuffle.permutation(np.array(left, dtype=object)).tolist():
                 started = perf_counter()
-                samples.append((name, repeat, *_sample(calls[name], loops[name], lead)))
+                before = untimed(known_s.get(name, 0.0))
+                samples.append((name, repeat, *_sample(calls[name], loops[name], before)))
                 spent_s[name] += perf_counter() - started
     columns = ["name", "repeat", "seconds", "calls", "wait_s"]
     table = pd.DataFrame(samples, columns=columns)
     return table.assign(waited=table["wait_s"] > WAITED * table["seconds"] * table["calls"])
+
+
+def untimed(seconds: float) -> int:
+    """Runs of a call that lasts so many seconds before each of its samples."""
+    return int(seconds <= LONG_S)
 
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:

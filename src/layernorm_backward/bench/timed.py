@@ -27,9 +27,9 @@ class Group(NamedTuple):
     calls: dict[str, Call]
     seconds: dict[str, float]
 
-    def cost_s(self, lead: int) -> float:
+    def cost_s(self) -> float:
         """Seconds of one repetition of all."""
-        return (1 + lead) * sum(max(seconds, SHORTEST_S) for seconds in self.seconds.values())
+        return sum((1 + stopwatch.untimed(its)) * max(its, SHORTEST_S) for its in self.seconds.values())
 
 
 def time_direction(
@@ -45,9 +45,8 @@ def time_direction(
     size = _shapes.touched(direction, setting.rows, setting.hidden, setting.dtype)
     cell = _keys(name, direction, setting) | {"bytes": size, "residency": _shapes.residency(size)}
     cell |= {f"{result}_error_u": found.ready[name].errors_u[result] for result in RESULTS[direction]}
-    lead = int(cell["residency"] == "cache")
     groups = _groups(name, direction, data, found, cell["residency"])
-    costs_s = {against: group.cost_s(lead) for against, group in groups.items()}
+    costs_s = {against: group.cost_s() for against, group in groups.items()}
     reasons, noise, rows = dict(found.left_out), 0.0, []
     for against, group in groups.items():
         tick(f"{direction}: {against}")
@@ -56,7 +55,7 @@ def time_direction(
         if against != ROOF and cost_s > deadline.left():
             reasons[against] = f"a repetition takes {cost_s:.2g} s, more than was left"
             continue
-        samples = _samples(group, repeats, lead, setting, 2 * repeats * cost_s)
+        samples = _samples(group, repeats, setting, 2 * repeats * cost_s)
         if against == ROOF:
             noise = _roof.noise(samples, setting.seed)
             against = _roof.fastest(samples, direction)
@@ -87,7 +86,7 @@ def _joined(first: Group, second: Group) -> Group:
     return Group(first.calls | second.calls, first.seconds | second.seconds)
 
 
-def _samples(group: Group, repeats: int, lead: int, setting: Setting, seconds: float) -> pd.DataFrame:
+def _samples(group: Group, repeats: int, setting: Setting, seconds: float) -> pd.DataFrame:
     """`repeats` repetitions; fewer where they last longer than `seconds`, against what was foreseen."""
     return stopwatch.compare(
         group.calls,
@@ -96,7 +95,6 @@ def _samples(group: Group, repeats: int, lead: int, setting: Setting, seconds: f
         budget_s=seconds,
         seed=setting.seed,
         warmup=0,
-        lead=lead,
         known_s=group.seconds,
     )
 

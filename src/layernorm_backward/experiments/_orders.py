@@ -28,13 +28,17 @@ class Order(NamedTuple):
     bound: Callable[[int, float], float]
 
 
-_HIDDEN = 1  # columns: of few ones, as the study has, the order does not depend on how many
+def _cut(count: int) -> tuple[int, int]:
+    """The chunks and the rows of a block of numba_fused; few columns, as the study has, are like one."""
+    return chunks(count, 1), block(count, 1)
+
+
 ORDERS: dict[str, Order] = {
     "running": Order(running_sum, lambda count, u: (count - 1) * u),
     "pairwise": Order(tree_sum, lambda count, u: tree_depth(count) * u),
     "chunked": Order(
-        lambda terms: chunked_sum(terms, chunks(terms.shape[-1], _HIDDEN), block(terms.shape[-1])),
-        lambda count, u: chunked_depth(count, chunks(count, _HIDDEN), block(count)) * u,
+        lambda terms: chunked_sum(terms, *_cut(terms.shape[-1])),
+        lambda count, u: chunked_depth(count, *_cut(count)) * u,
     ),
     "compensated": Order(
         lambda terms: np.add(*compensated_tree(terms)), lambda count, u: (tree_depth(count) * u) ** 2

@@ -76,7 +76,7 @@ def _timed(
     known_s |= {name: peer.seconds for name, peer in peers.items()}
     calls, lost = here | {name: peer.peer for name, peer in peers.items()}, {}
     resident = cell["residency"] == "cache"
-    how = how | ({"lead": 1, "minimum_s": RUN_UP_S} if resident else {"minimum_s": 0.0})
+    how = how | {"minimum_s": RUN_UP_S if resident else 0.0}
     while True:
         try:
             with stopwatch.threads(cell["threads"]):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import machine, roofs, stopwatch
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments._shapes import beyond_cache
 from layernorm_backward.experiments._timed import (
     ThreadCount,
@@ -65,7 +65,7 @@ def _streams(
     elements = {name: size // roofs.ACCESSES[name] // itemsize for name in possible}
     calls = {name: roofs.stream(name, *(b[: elements[name]] for b in buffers)) for name in possible}
     with stopwatch.threads(count):
-        samples = stopwatch.compare(calls, lead=int(size <= machine.last_level_cache_bytes()), **how)
+        samples = stopwatch.compare(calls, **how)
     rows = [cell | {"operation": name, "reason": roofs.missing(name)} for name in roofs.STREAMS]
     for name in possible:
         row = rows[roofs.STREAMS.index(name)]

@@ -60,8 +60,7 @@ def run(
         about = _about(cell, size)
         arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
         made = plans(variants, Shape(size.rows, cell.hidden, cell.dtype, cell.direction, cell.threads))
-        lead = int(about["residency"] == "cache")
-        found, timed = measured(cell, made, arrays, checks, how | {"lead": lead})
+        found, timed = measured(cell, made, arrays, checks, how)
         rows += [{"variant": name} | about | made[name]._asdict() | found[name] for name in made]
         samples += timed
     return table(rows, "kernel_costs"), together(samples)

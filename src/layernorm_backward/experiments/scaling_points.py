@@ -1,9 +1,9 @@
 """Time and memory of the kernels as the number of rows, or the hidden size, grows over three decades.
 
 The other axis is held fixed. The kernels of a point are timed interleaved, with all threads, each on
-results that were checked (`_prepared`); below the last-level cache each sample follows an untimed run of its
-own call. overhead_s is the time of the same call on a single element: what a call costs whatever its size.
-For memory see `_memory`. chunks: those into which numba_fused cuts the rows, each with sums of its own.
+results that were checked (`_prepared`). overhead_s is the time of the same call on a single element: what a
+call costs whatever its size. For memory see `_memory`. chunks: those into which numba_fused cuts the rows,
+each with sums of its own.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import machine, stopwatch
+from layernorm_backward import stopwatch
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.experiments._prepared import Prepared, buffers, prepare
-from layernorm_backward.experiments._shapes import Direction, touched
+from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.experiments._timed import labelled, most_threads, times, together
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
@@ -53,7 +53,7 @@ def run(
             cell = {"direction": way, "axis": axis, "rows": shape[0], "hidden": shape[1], "dtype": dtype}
             ready, refused = prepare(chosen, way, arrays, **checked)
             rows += [cell | {"kernel": name, "reason": reason} for name, reason in refused.items()]
-            samples.append(labelled(_time(ready, cell, how), **cell))
+            samples.append(labelled(_compared(ready, how), **cell))
             ready.clear()  # frees what was saved, before memory is measured
             for name in samples[-1]["name"].unique():
                 found = times(samples[-1], name) | memory(chosen[name], way, arrays)._asdict()
@@ -72,13 +72,8 @@ def _chunks(name: str, cell: dict[str, Any]) -> dict[str, float]:
     return {"chunks": numba_plan.choose(cell["rows"], cell["hidden"], np.dtype(cell["dtype"])).chunks}
 
 
-def _time(ready: Mapping[str, Prepared], cell: dict[str, Any], how: dict[str, Any]) -> pd.DataFrame:
-    size = touched(cell["direction"], cell["rows"], cell["hidden"], cell["dtype"])
-    return _compared(ready, how, lead=int(size <= machine.last_level_cache_bytes()))
-
-
-def _compared(ready: Mapping[str, Prepared], how: dict[str, Any], lead: int = 0) -> pd.DataFrame:
+def _compared(ready: Mapping[str, Prepared], how: dict[str, Any]) -> pd.DataFrame:
     calls = {name: kernel.call for name, kernel in ready.items()}
     known_s = {name: kernel.first_s for name, kernel in ready.items()}
     with stopwatch.threads(most_threads()):
-        return stopwatch.compare(calls, lead=lead, warmup=0, known_s=known_s, **how)
+        return stopwatch.compare(calls, warmup=0, known_s=known_s, **how)

@@ -130,9 +130,8 @@ def _samples(
     calls = _roof.with_noise(_roof.streams(cell.direction, arrays), residency)
     calls |= {name: ready[name].call for name in names}
     known_s = {name: ready[name].first_s for name in names}
-    lead = int(residency == "cache")
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, lead=lead, warmup=0, known_s=known_s, **share._asdict())
+        return stopwatch.compare(calls, warmup=0, known_s=known_s, **share._asdict())
 
 
 def _rows(

@@ -23,10 +23,11 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
-from layernorm_backward.kernels.numba_walk import PLAIN, asked
+from layernorm_backward.kernels.numba_walk import PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum
 
-_TILE = 512  # columns whose partial sums are added together
+_TILE = 512  # columns of partial sums that a thread adds
+_STEP = 4  # lines of a chunk's sums that are added at a time
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
 # what they read, and would take them from the thread that writes there
@@ -116,15 +117,25 @@ def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre, like
 
 
 @njit(**PLAIN)
-def _add_chunks(sums, left, right):
-    """Add columns of the sums of all chunks in pairs, into the first."""
-    count = sums.shape[0]
-    while count > 1:
-        half = (count + 1) // 2
-        for chunk in range(half, count):
-            for j in range(left, right):
-                sums[chunk - half, j] += sums[chunk, j]
-        count = half
+def _add_chunks(sums, shape, left, right, like):
+    """Add columns of the sums of all chunks, (chunks, columns) in C order, in pairs into the first.
+
+    A few lines of each at a time, while the next are asked for: the sums of early chunks are in no cache.
+    """
+    chunks, columns = shape
+    step = _STEP * width(like)
+    for start in range(left, right, step):
+        end = min(start + step, right)
+        for chunk in range(chunks):
+            for j in range(start, end, width(like)):
+                ask(sums, chunk * columns + step + j, 0, like)
+        count = chunks
+        while count > 1:
+            half = (count + 1) // 2
+            for chunk in range(half, count):
+                for j in range((chunk - half) * columns + start, (chunk - half) * columns + end, width(like)):
+                    put_line(line(sums, j, like) + line(sums, j + half * columns, like), sums, j)
+            count = half
 
 
 def _backward(sources, group, ragged):
@@ -164,10 +175,11 @@ def _backward(sources, group, ragged):
                 piece = take(counter)
         columns = sums.shape[1]
         if sums.size < _FEW:
-            _add_chunks(sums, 0, columns)
+            _add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
         else:
             for tile in prange((columns + _TILE - 1) // _TILE):
-                _add_chunks(sums, tile * _TILE, min((tile + 1) * _TILE, columns))
+                right = min((tile + 1) * _TILE, columns)
+                _add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros1(x))
 
     return backward
 

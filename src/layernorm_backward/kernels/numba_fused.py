@@ -23,6 +23,7 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
 PAGE = 4096  # bytes
+ASIDE = 384  # bytes, six lines: three to eight are as fast
 
 
 class _How(NamedTuple):
@@ -134,12 +135,14 @@ def _scratch(
     """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more); not initialized."""
     blocks = -(-rows // plan.block)
     carried = max(0, -(-blocks // plan.chunks) - 1)
-    # half a page modulo pages: a load waits for a store just before it at the same place modulo 4096
+    # A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of
+    # dbeta lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
     pad = (PAGE // 2 - columns * dtype.itemsize) % PAGE
+    aside = ASIDE // dtype.itemsize if columns * dtype.itemsize <= 2 * PAGE else 0
     part = 2 * columns + (APART + pad) // dtype.itemsize
     shapes = (plan.chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns), (tasks, part)
     sizes = [prod(shape) for shape in shapes]
-    held = aligned_empty(sum(sizes), dtype)
+    held = aligned_empty(aside + sum(sizes), dtype)[aside:]
     ends = accumulate(sizes)
     return tuple(
         held[end - size : end].reshape(shape) for shape, size, end in zip(shapes, sizes, ends, strict=True)

@@ -13,8 +13,8 @@ import numpy as np
 from layernorm_backward import machine
 from layernorm_backward.kernels import processor
 
-BLOCK, FEW = 64, 16  # rows; longer blocks spare time, and few rows need blocks for all threads
-WIDE = 4096  # columns from which fewer rows are worth a chunk: else few rows would keep one thread busy only
+BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
+WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
 MOST_CHUNKS = 64
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     ahead: int
     stream: bool
     chunks: int
-    block: int = FEW
+    block: int = BLOCK
     recentre: bool = True
 
 
@@ -64,7 +64,7 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
         group = _of_few_registers(row_bytes, dtype.itemsize, direction)
     ahead = FAR_AHEAD if processor.asks_far() else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
-    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows))
+    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden))
 
 
 def groups(dtype: np.dtype, direction: str) -> list[int]:
@@ -100,9 +100,11 @@ def chunks(rows: int, hidden: int) -> int:
     return min(1 << (wanted.bit_length() - 1), MOST_CHUNKS)
 
 
-def block(rows: int) -> int:
-    """Rows whose dgamma and dbeta are added one after the other."""
-    return BLOCK if rows >= BLOCK * MOST_CHUNKS else FEW
+def block(rows: int, hidden: int) -> int:
+    """Rows whose dgamma and dbeta are added one after the other: a chunk's, up to BLOCK at a time."""
+    share = -(-rows // chunks(rows, hidden))
+    blocks, step = max(1, -(-share // BLOCK)), max(GROUPS)
+    return max(1, -(-share // (blocks * step))) * step
 
 
 @cache
