@@ -4,7 +4,7 @@ A slow spell of the machine then falls on all calls alike, and the ratio of two 
 repetition, where it cancels. A sample follows an untimed run of the same call, which wakes the threads that
 rested, and leaves in the caches what such calls leave there. Every repetition is kept. A call that lasts
 longer than all others together runs in the first repetitions only. Calls that are too short for the clock are
-repeated within a sample; the garbage collector is off.
+repeated within a sample; the garbage collector is off, and freed memory stays in the process (`allocator`).
 
 On Linux each sample also holds how long the threads of this process stood in the run queue, ready but
 without a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is more than WAITED of the
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from layernorm_backward import clock
+from layernorm_backward import allocator, clock
 from layernorm_backward.clock import Call
 from layernorm_backward.difference import Ratio
 
@@ -66,6 +66,7 @@ def compare(
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
     share_s = budget_s / min(len(calls), 2)
+    allocator.keep_freed()
     with _collector_off():
         known_s = known_s or {}
         long = {name for name, seconds in known_s.items() if seconds > 10 * minimum_s}
