@@ -3,7 +3,7 @@
 `bytes` is what an operation touches in all: two arrays for copy, three for triad, none for multiply_add,
 which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
 the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
-working set that fits a cache is run once untimed before each sample, so that it lies there.
+working set that fits a cache lies there: each sample follows an untimed run.
 """
 
 from typing import Any, Literal

@@ -12,9 +12,8 @@ Results go to preallocated arrays that were written before. What else a kernel a
 saved tensors) belongs to its time.
 
 bytes is the working set (`_shapes`). residency is "memory" where it is at least four times the last-level
-cache, "cache" where it fits there (each sample then follows an untimed run of its own call), else "partly".
-noise is the cell's, and differs says whether the kernel's time differs from its roof's, by the rule of
-`difference`.
+cache, "cache" where it fits there, else "partly". noise is the cell's, and differs says whether the kernel's
+time differs from its roof's, by the rule of `difference`.
 """
 
 from collections import defaultdict
