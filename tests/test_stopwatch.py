@@ -36,6 +36,19 @@ def test_a_sample_of_a_short_call_holds_many_runs_and_its_seconds_are_for_one():
     assert 1e-4 <= samples["seconds"].min() < 1e-3
 
 
+def test_a_call_in_another_process_is_repeated_by_its_own_time_not_by_that_of_asking():
+    class Far:
+        def __call__(self):
+            return self.sample(1, 0)
+
+        def sample(self, loops, lead):
+            time.sleep(5e-3)
+            return 1e-5, loops, 0.0
+
+    samples = compare({"far": Far()}, repeats=3, seed=0, warmup=0, minimum_s=1e-3)
+    assert set(samples["calls"]) == {128}
+
+
 def test_a_call_known_to_be_long_is_not_run_to_find_that_out():
     runs = []
     compare({"long": lambda: runs.append(1)}, repeats=3, seed=0, warmup=0, known_s={"long": 1.0})
