@@ -13,5 +13,4 @@ def aligned_empty(shape: int | tuple[int, ...], dtype: DTypeLike, align: int = P
     dtype = np.dtype(dtype)
     size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     raw = np.empty(size + align, np.uint8)
-    start = -raw.ctypes.data % align
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, raw, -raw.ctypes.data % align)

@@ -38,7 +38,8 @@ class Arrays(NamedTuple):
 HOST = Arrays(
     allowed="numpy.ndarray (this kernel runs on the CPU)",
     belongs=lambda value: (
-        isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix)
+        type(value) is np.ndarray
+        or (isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix))
     ),
     empty=np.empty,
     plain=lambda array: array.flags.c_contiguous and array.flags.aligned,

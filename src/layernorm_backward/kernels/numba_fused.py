@@ -5,7 +5,7 @@ depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x i
 statistics and sums in float32, and gamma in its own dtype or in float32.
 """
 
-from itertools import accumulate
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -68,7 +68,9 @@ def forward(
     mean, rstd = np.empty((2, rows), wide)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
     how = _how(plan, result)
-    vectors = (_padded(vector, x.dtype, wide, how) for vector in (gamma, beta))
+    vectors = aligned_empty((2, _columns(hidden, x.dtype, how)), wide)
+    _pad(vectors[0], gamma, x.dtype, how)
+    _pad(vectors[1], beta, x.dtype, how)
     shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
     compiled = forward_pass(name_of(x.dtype), how.group, how.ragged)
     compiled(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how.walk)
@@ -90,9 +92,9 @@ def backward(
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
     result = dx if _plain(dx) else np.empty(dx.shape, dx.dtype)
     how = _how(plan, result)
-    vector = _padded(gamma, x.dtype, mean.dtype, how)
     tasks, *shared = _shared(plan.chunks)
-    sums, levels, parts = _scratch(plan, rows, tasks, vector.size, mean.dtype)
+    vector, *scratch = _held(plan, rows, tasks, _columns(hidden, x.dtype, how), mean.dtype)
+    _pad(vector, gamma, x.dtype, how)
     statistics = mean.reshape(rows), rstd.reshape(rows)
     compiled = backward_pass(name_of(x.dtype), how.group, how.ragged, plan.recentre)
     compiled(
@@ -101,9 +103,7 @@ def backward(
         *statistics,
         vector,
         _flat(result),
-        sums,
-        levels,
-        parts,
+        *scratch,
         *shared,
         plan.block,
         *how.walk,
@@ -111,7 +111,7 @@ def backward(
     )
     if result is not dx:
         dx[...] = result
-    for vector, total in zip((dgamma, dbeta), sums[0].reshape(2, -1), strict=True):
+    for vector, total in zip((dgamma, dbeta), scratch[0][0].reshape(2, -1), strict=True):
         vector[...] = (total if how.ragged else in_columns(total, x.dtype, LINE // x.itemsize))[:hidden]
     return dx, dgamma, dbeta
 
@@ -129,36 +129,49 @@ def _shared(units: int) -> tuple[int, NDArray, NDArray]:
     return tasks, pieces(units, tasks), untaken()
 
 
-def _scratch(
-    plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype
-) -> tuple[NDArray, NDArray, NDArray]:
-    """sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more); not initialized."""
-    blocks = -(-rows // plan.block)
-    carried = max(0, -(-blocks // plan.chunks) - 1)
-    # A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of
-    # dbeta lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
-    pad = (PAGE // 2 - columns * dtype.itemsize) % PAGE
-    aside = ASIDE // dtype.itemsize if columns * dtype.itemsize <= 2 * PAGE else 0
-    part = 2 * columns + (APART + pad) // dtype.itemsize
-    shapes = (plan.chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns), (tasks, part)
-    sizes = [prod(shape) for shape in shapes]
-    held = aligned_empty(aside + sum(sizes), dtype)[aside:]
-    ends = accumulate(sizes)
-    return tuple(
-        held[end - size : end].reshape(shape) for shape, size, end in zip(shapes, sizes, ends, strict=True)
-    )
+def _held(plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype) -> tuple[NDArray, ...]:
+    """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more).
+
+    Not initialized.
+    """
+    size, places = _layout(plan.chunks, plan.block, rows, tasks, columns, dtype.itemsize)
+    held = aligned_empty(size, np.uint8)
+    return tuple(np.ndarray(shape, dtype, held, start) for start, shape in places)
 
 
-def _padded(vector: NDArray, dtype: np.dtype, wide: np.dtype, how: _How) -> NDArray:
-    """A vector (D,) in the dtype of the sums, as `numba_chunks` wants it for x of a dtype."""
+@cache
+def _layout(
+    chunks: int, block: int, rows: int, tasks: int, columns: int, itemsize: int
+) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:
+    """Bytes in all, and where each array of `_held` begins, with its shape.
+
+    A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of dbeta
+    lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
+    """
+    vector, blocks = columns * itemsize, -(-rows // block)
+    carried = max(0, -(-blocks // chunks) - 1)
+    part = 2 * columns + (APART + (PAGE // 2 - vector) % PAGE) // itemsize
+    shapes = (tasks, part), (chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns)
+    starts = [ASIDE if vector <= 2 * PAGE else 0]
+    for shape in shapes:
+        starts.append(starts[-1] + prod(shape) * itemsize)
+    gamma = -(-starts.pop() // PAGE) * PAGE
+    parts, sums, levels = zip(starts, shapes, strict=True)
+    return gamma + vector, ((gamma, (columns,)), sums, levels, parts)
+
+
+def _columns(hidden: int, dtype: np.dtype, how: _How) -> int:
+    """Of gamma, beta and the sums as `numba_chunks` wants them for x of a dtype."""
     lanes = LINE // dtype.itemsize
-    more = lanes if how.ragged and how.streamed else 0
-    padded = aligned_empty(-(-vector.size // lanes) * lanes + more, wide)
+    return -(-hidden // lanes) * lanes + (lanes if how.ragged and how.streamed else 0)
+
+
+def _pad(padded: NDArray, vector: NDArray, dtype: np.dtype, how: _How) -> None:
+    """Write a vector (D,) as `numba_chunks` wants it for x of a dtype."""
     if how.ragged:
         padded[: vector.size], padded[vector.size :] = vector, 0
     else:
-        padded[:] = in_lanes(vector, dtype, lanes)
-    return padded
+        padded[:] = in_lanes(vector, dtype, LINE // dtype.itemsize)
 
 
 def _flat(array: NDArray) -> NDArray:

@@ -56,13 +56,18 @@ def checked(plan: Plan) -> Plan:
 
 def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward") -> Plan:
     """The plan of a pass, "forward" or "backward", for x (rows, hidden) of a dtype."""
-    row_bytes = hidden * dtype.itemsize
+    return _chosen(rows, hidden, dtype.itemsize, direction, processor.few_registers(), processor.asks_far())
+
+
+@cache
+def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, far: bool) -> Plan:
+    row_bytes = hidden * itemsize
     l2, last_level = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
-    group, ahead = pace(row_bytes, dtype.itemsize, l2 // LONG[direction])
-    if processor.few_registers():
-        group = _of_few_registers(row_bytes, dtype.itemsize, direction)
-    ahead = FAR_AHEAD if processor.asks_far() else ahead
+    group, ahead = pace(row_bytes, itemsize, l2 // LONG[direction])
+    if few:
+        group = _of_few_registers(row_bytes, itemsize, direction)
+    ahead = FAR_AHEAD if far else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden))
 
