@@ -5,7 +5,7 @@ depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x i
 statistics and sums in float32, and gamma in its own dtype or in float32.
 """
 
-from functools import cache
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -139,7 +139,7 @@ def _held(plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype) -> t
     return tuple(np.ndarray(shape, dtype, held, start) for start, shape in places)
 
 
-@cache
+@lru_cache(numba_plan.SHAPES)
 def _layout(
     chunks: int, block: int, rows: int, tasks: int, columns: int, itemsize: int
 ) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:

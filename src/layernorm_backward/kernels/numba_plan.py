@@ -5,7 +5,7 @@ alone. `group`, `ahead` and `stream` change no bit; they come from what was fast
 the processor and its caches.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from layernorm_backward.kernels import processor
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
 WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
 MOST_CHUNKS = 64
+SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
@@ -59,7 +60,7 @@ def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward")
     return _chosen(rows, hidden, dtype.itemsize, direction, processor.few_registers(), processor.asks_far())
 
 
-@cache
+@lru_cache(SHAPES)
 def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, far: bool) -> Plan:
     row_bytes = hidden * itemsize
     l2, last_level = _caches()
