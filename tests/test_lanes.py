@@ -26,6 +26,7 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     load,
     numbers,
+    parity_lanes,
     put_line,
     put_numbers,
     store,
@@ -85,12 +86,12 @@ def converters(masked):
     def widened(stored):
         out = np.full(stored.size, 7, np.float32)
         widen(as_stored(stored), out)
-        return out if masked else in_columns(out, stored.dtype, LINE // 2)
+        return out if masked else in_columns(out, parity_lanes(stored.dtype))
 
     def narrowed(values, dtype, out=None):
         padded = values if masked else np.resize(values, -(-values.size // 32) * 32)
         out = np.full(padded.size, 7, dtype) if out is None else out
-        narrow(padded if masked else in_lanes(padded, np.dtype(dtype), LINE // 2).copy(), as_stored(out))
+        narrow(padded if masked else in_lanes(padded, parity_lanes(np.dtype(dtype))).copy(), as_stored(out))
         return out[: values.size]
 
     return Converters(widened, narrowed)
@@ -274,10 +275,12 @@ def test_even_lanes_before_odd_ones_change_no_bit(count, instructions, monkeypat
 def test_only_bfloat16_has_another_order_and_vectors_follow_it():
     columns = np.arange(64)
     for dtype in (np.dtype(np.float64), np.dtype(np.float32), SHORT["float16"]):
-        assert np.array_equal(in_lanes(columns, dtype, 64 // dtype.itemsize), columns)
-    ordered = in_lanes(columns, SHORT["bfloat16"], 32)
+        assert parity_lanes(dtype) == 0
+        assert np.array_equal(in_lanes(columns, 0), columns)
+    lanes = parity_lanes(SHORT["bfloat16"])
+    ordered = in_lanes(columns, lanes)
     assert np.array_equal(ordered, [*range(0, 32, 2), *range(1, 32, 2), *range(32, 64, 2), *range(33, 64, 2)])
-    assert np.array_equal(in_columns(ordered, SHORT["bfloat16"], 32), columns)
+    assert np.array_equal(in_columns(ordered, lanes), columns)
 
 
 @njit

@@ -24,14 +24,23 @@ from layernorm_backward.kernels import (
     numba_chunks,
     numba_forward,
     numba_fused,
+    numba_scratch,
     numba_walk,
 )
 from layernorm_backward.traffic_arrays import Tally
 
 LINE, as_stored = lanes.LINE, lane_memory.as_stored
+in_lanes, in_columns = lane_memory.in_lanes, lane_memory.in_columns
 _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
 _REPLACED = (lanes, lane_memory)
-_COPIED = (numba_walk, numba_forward, numba_backward, numba_chunks, numba_fused)  # each uses those before it
+_COPIED = (
+    numba_walk,
+    numba_scratch,
+    numba_forward,
+    numba_backward,
+    numba_chunks,
+    numba_fused,
+)  # each uses those before it
 _tally = Tally()
 _tensors: list[NDArray] = []
 
@@ -112,12 +121,8 @@ def by_parity(like: Lanes, x: NDArray) -> Lanes:
     return like
 
 
-def in_lanes(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
-    return vector
-
-
-def in_columns(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
-    return vector
+def parity_lanes(dtype: np.dtype) -> int:
+    return 0
 
 
 def width(like: Lanes) -> int:

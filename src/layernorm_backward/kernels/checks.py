@@ -6,16 +6,19 @@ its value, and what is allowed.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, name_of, sum_dtype
 
 # A row that overflows or holds inf says so in its own results (inf, NaN); a warning would speak for all rows.
 ieee = np.errstate(over="ignore", invalid="ignore")
+
+_STORAGE = frozenset(dtype_of(name) for name in DTYPE_NAMES)
 
 Outputs = tuple[NDArray, NDArray, NDArray]
 
@@ -100,8 +103,9 @@ def output(
         raise TypeError(f"{name} has dtype {out.dtype}; allowed: {dtype}")
     if not getattr(out.flags, "writeable", True):  # CuPy has no read-only arrays
         raise ValueError(f"{name} is read-only; allowed: an array that can be written")
-    if any(arrays.overlap(out, other) for other in inputs):
-        raise ValueError(f"{name} overlaps another array of the call; allowed: memory of its own")
+    for other in inputs:
+        if arrays.overlap(out, other):
+            raise ValueError(f"{name} overlaps another array of the call; allowed: memory of its own")
     return out
 
 
@@ -116,18 +120,12 @@ def gradients(
     """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones."""
     if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
         raise TypeError(f"out is {_kind(out)}; allowed: None or the tuple (dx, dgamma, dbeta)")
-    given = (None, None, None) if out is None else out
-    taken = list(inputs)
-    made = []
-    wanted = (
-        ("out dx", shape, dtype),
-        ("out dgamma", shape[-1:], gamma_dtype),
-        ("out dbeta", shape[-1:], gamma_dtype),
-    )
-    for array, (name, its_shape, its_dtype) in zip(given, wanted, strict=True):
-        made.append(output(name, array, its_shape, its_dtype, taken, arrays))
-        taken.append(made[-1])
-    return tuple(made)
+    dx, dgamma, dbeta = (None, None, None) if out is None else out
+    taken, vector = tuple(inputs), shape[-1:]
+    dx = output("out dx", dx, shape, dtype, taken, arrays)
+    dgamma = output("out dgamma", dgamma, vector, gamma_dtype, (*taken, dx), arrays)
+    dbeta = output("out dbeta", dbeta, vector, gamma_dtype, (*taken, dx, dgamma), arrays)
+    return dx, dgamma, dbeta
 
 
 def _array(name: str, value: object, arrays: Arrays) -> None:
@@ -141,9 +139,9 @@ def _kind(value: object) -> str:
 
 
 def _storage_dtype(dtype: np.dtype, unsupported: Mapping[str, str]) -> None:
-    allowed = [name for name in DTYPE_NAMES if name not in unsupported]
-    if dtype in [dtype_of(name) for name in allowed]:
+    if dtype in _STORAGE and not (unsupported and name_of(dtype) in unsupported):
         return
+    allowed = [name for name in DTYPE_NAMES if name not in unsupported]
     reason = f" ({unsupported[dtype.name]})" if dtype.name in unsupported else ""
     raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(allowed)}{reason}")
 
@@ -157,10 +155,16 @@ def _eps(eps: float, sums: np.dtype) -> float:
         raise TypeError(f"eps is {eps!r}, {_kind(eps)}; allowed: a real number")
     if not (math.isfinite(eps) and eps > 0):
         raise ValueError(f"eps is {eps!r}; allowed: finite and > 0")
-    with np.errstate(over="ignore", under="ignore"):
-        kept = float(sums.type(eps))
+    kept = _rounded(float(eps), sums)
     if kept == 0 or math.isinf(kept):
         raise ValueError(
             f"eps is {eps!r}, which is {kept} in {sums}, the dtype of the sums; allowed: finite and > 0 there"
         )
     return float(eps)
+
+
+@lru_cache(64)
+def _rounded(eps: float, sums: np.dtype) -> float:
+    """eps as `sums` holds it; kept, as it is the same in all calls of a model."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(sums.type(eps))

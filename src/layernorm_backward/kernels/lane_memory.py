@@ -31,18 +31,19 @@ def as_stored(array: NDArray) -> NDArray:
     return array.view(_INTEGERS[array.dtype]) if array.dtype in _INTEGERS else array
 
 
-def in_lanes(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
-    """Lines of a vector (lines*lanes,) in the order of `lanes.by_parity` for x of a dtype."""
-    return vector.reshape(-1, lanes // 2, 2).swapaxes(1, 2).reshape(-1) if _parity(dtype) else vector
+def parity_lanes(dtype: np.dtype) -> int:
+    """Lanes of a line of x of a dtype whose whole lines are kept `by_parity`, 0 where they are not."""
+    return LINE // dtype.itemsize if dtype == _BFLOAT16 else 0
 
 
-def in_columns(vector: NDArray, dtype: np.dtype, lanes: int) -> NDArray:
+def in_lanes(vector: NDArray, lanes: int) -> NDArray:
+    """A vector (lines*lanes,) in the order of `lanes.by_parity`; as it is where `lanes` is 0."""
+    return vector.reshape(-1, lanes // 2, 2).swapaxes(1, 2).reshape(-1) if lanes else vector
+
+
+def in_columns(vector: NDArray, lanes: int) -> NDArray:
     """What `in_lanes` was given."""
-    return vector.reshape(-1, 2, lanes // 2).swapaxes(1, 2).reshape(-1) if _parity(dtype) else vector
-
-
-def _parity(dtype):
-    return dtype == _BFLOAT16
+    return vector.reshape(-1, 2, lanes // 2).swapaxes(1, 2).reshape(-1) if lanes else vector
 
 
 @intrinsic

@@ -23,14 +23,13 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
+from layernorm_backward.kernels.numba_scratch import APART, cut_backward, cut_forward
 from layernorm_backward.kernels.numba_walk import PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns of partial sums that a thread adds
 _STEP = 4  # lines of a chunk's sums that are added at a time
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
-APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
-# what they read, and would take them from the thread that writes there
 
 
 @njit(**PLAIN)
@@ -138,6 +137,12 @@ def _add_chunks(sums, shape, left, right, like):
             count = half
 
 
+@njit(**PLAIN)
+def _copy_total(sums, dgamma, dbeta):
+    dgamma[:] = sums[0, : dgamma.size]
+    dbeta[:] = sums[0, sums.shape[1] // 2 :][: dbeta.size]
+
+
 def _backward(sources, group, ragged):
     def backward(
         dy,
@@ -146,11 +151,13 @@ def _backward(sources, group, ragged):
         rstd,
         gamma,
         dx,
-        sums,
-        levels,
-        parts,
+        dgamma,
+        dbeta,
+        held,
+        places,
         pieces,
         counter,
+        tasks,
         block,
         hidden,
         ahead,
@@ -158,8 +165,9 @@ def _backward(sources, group, ragged):
         recentre,
     ):
         _ = sources
-        rows, how = (dy, x, mean, rstd, gamma, dx), (block, hidden, ahead, first)
-        for task in prange(parts.shape[0]):
+        vector, sums, levels, parts = cut_backward(held, places, gamma)
+        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, first)
+        for task in prange(tasks):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
                 given = rows, sums, (pieces[piece], pieces[piece + 1]), levels[task], parts[task], how
@@ -180,6 +188,7 @@ def _backward(sources, group, ragged):
             for tile in prange((columns + _TILE - 1) // _TILE):
                 right = min((tile + 1) * _TILE, columns)
                 _add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros1(x))
+        _copy_total(sums, dgamma, dbeta)
 
     return backward
 
@@ -211,9 +220,12 @@ def _forward_task(rows, i, end, how, ragged, like, one):
 
 
 def _forward(sources, group, ragged):
-    def forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, ahead, first):
+    def forward(
+        x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, first
+    ):
         _ = sources
-        rows, units, how = (x, gamma, beta, eps, y, mean, rstd), pieces[-1], (hidden, ahead, first)
+        vectors, units, how = cut_forward(held, places, gamma, beta), pieces[-1], (hidden, ahead, first)
+        rows = x, *vectors, eps, y, mean, rstd
         for _ in prange(tasks):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
@@ -237,35 +249,33 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 @cache
 def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
-    """forward(x, gamma, beta, eps, y, mean, rstd, tasks, pieces, counter, hidden, ahead, first), compiled.
+    """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead,
+    first), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
     lines: those with are worked on one by one, and lanes hold elements in their order; for those without,
     vectors are as `lane_memory.in_lanes` gives them. Later processes load it from Numba's cache. It lies
     beside this file, or in the user's cache folder where that cannot be written.
 
-    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,); gamma, beta (E,) with E the columns as
-    `numba_backward` pads them, in the dtype of the sums. pieces and counter as in `work_sharing`.
+    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
+    so is the scratch `held`, with `places` as in `numba_scratch`. pieces and counter as in `work_sharing`.
     """
-    stored, wide, count = _STORED[dtype], _of_sums(dtype), types.intp
+    stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, vector, vector, wide, _array(stored), row, row, count, *_SHARED, *[count] * 3
+    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 4
     return _compile(types.void(*given), _forward(checksum(), group, ragged))
 
 
 @cache
 def backward_pass(dtype: str, group: int, ragged: bool, recentre: bool = True) -> Callable[..., None]:
-    """backward(dy, x, mean, rstd, gamma, dx, sums, levels, parts, pieces, counter, block, hidden, ahead,
-    first, recentre), compiled; see `forward_pass`.
+    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
+    hidden, ahead, first, recentre), compiled; see `forward_pass`.
 
-    dy, dx are as x and y there. sums (chunks, 2E), whose first row takes the totals, and levels (tasks, n,
-    2E) of dgamma first, then of dbeta; parts (tasks, 2E and more) with dgamma APART bytes behind its start
-    and dbeta at its end; all in the dtype of the sums. recentre is True or None.
+    dy, dx are as x and y there, dgamma and dbeta (D,) as gamma. recentre is True or None.
     """
-    stored, wide, count = _STORED[dtype], _of_sums(dtype), types.intp
-    flat, vector = _array(stored, readonly=True), _array(wide, readonly=True)
-    scratch = (_array(wide, ndim) for ndim in (2, 3, 2))
-    given = flat, flat, vector, vector, vector, _array(stored), *scratch, *_SHARED, *[count] * 4
+    stored, wide = _STORED[dtype], _of_sums(dtype)
+    flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
+    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
     kind = types.boolean if recentre else types.none
     return _compile(types.void(*given, kind), _backward(checksum(), group, ragged))
 
@@ -278,7 +288,8 @@ def _array(number, ndim=1, readonly=False):
     return types.Array(number, ndim, "C", readonly=readonly)
 
 
-_SHARED = _array(types.intp, readonly=True), _array(types.intp)
+_INTS = _array(types.intp, readonly=True)
+_SHARED = _INTS, _INTS, _array(types.intp)
 
 
 def _compile(signature, function):

@@ -5,40 +5,39 @@ depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x i
 statistics and sums in float32, and gamma in its own dtype or in float32.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import name_of, sum_dtype
-from layernorm_backward.kernels import Kernel, checks, numba_plan
-from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes
+from layernorm_backward.kernels import Kernel, checks, numba_plan, numba_scratch
+from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import APART, backward_pass, forward_pass
+from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.work_sharing import pieces, untaken
 
-PAGE = 4096  # bytes
-ASIDE = 384  # bytes, six lines: three to eight are as fast
 
+class _Call(NamedTuple):
+    """What calls of one kind have in common.
 
-class _How(NamedTuple):
-    """Which code of `numba_chunks` runs: rows in a group, and whether rows have parts of lines.
-
-    Its walk: D, elements to ask ahead, and the element from which on whole lines are streamed, or -1.
+    The code of `numba_chunks` that runs and its walk: D, elements to ask ahead, and the element from which on
+    whole lines are streamed, or -1. Its scratch, the pieces of the work, and how many tasks take them. The
+    dtype of the sums, and lanes of a line where vectors go in and out in the order of `lane_memory.in_lanes`,
+    else 0.
     """
 
-    group: int
-    ragged: bool
+    compiled: Callable[..., None]
     walk: tuple[int, int, int]
-
-    @property
-    def streamed(self) -> bool:
-        return self.walk[-1] >= 0
+    scratch: numba_scratch.Layout
+    pieces: NDArray[np.intp]
+    tasks: int
+    wide: np.dtype
+    parity: int
 
 
 class Saved(NamedTuple):
@@ -50,7 +49,6 @@ class Saved(NamedTuple):
     gamma: NDArray
 
 
-@checks.ieee
 def forward(
     x: NDArray,
     gamma: NDArray,
@@ -64,114 +62,112 @@ def forward(
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward")
-    wide = sum_dtype(x.dtype)
-    mean, rstd = np.empty((2, rows), wide)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
-    how = _how(plan, result)
-    vectors = aligned_empty((2, _columns(hidden, x.dtype, how)), wide)
-    _pad(vectors[0], gamma, x.dtype, how)
-    _pad(vectors[1], beta, x.dtype, how)
-    shared = _shared(max(plan.chunks, min(rows, get_num_threads())))
-    compiled = forward_pass(name_of(x.dtype), how.group, how.ragged)
-    compiled(_flat(x), *vectors, wide.type(eps), _flat(result), mean, rstd, *shared, *how.walk)
+    call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), get_num_threads())
+    mean, rstd = np.empty((2, rows), call.wide)
+    call.compiled(
+        _flat(x),
+        _widened(gamma, call),
+        _widened(beta, call),
+        call.wide.type(eps),
+        _flat(result),
+        mean,
+        rstd,
+        np.empty(call.scratch.size, call.wide),
+        call.scratch.places,
+        call.pieces,
+        untaken(),
+        call.tasks,
+        *call.walk,
+    )
     if result is not y:
         y[...] = result
     per_row = (*x.shape[:-1], 1)
     return y, Saved(x, mean.reshape(per_row), rstd.reshape(per_row), gamma)
 
 
-@checks.ieee
 def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None, plan: Plan | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; copies as in `forward`."""
     x, mean, rstd, gamma = saved
     checks.backward(dy, x.shape, x.dtype)
-    dx, dgamma, dbeta = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
+    results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
-    result = dx if _plain(dx) else np.empty(dx.shape, dx.dtype)
-    how = _how(plan, result)
-    tasks, *shared = _shared(plan.chunks)
-    vector, *scratch = _held(plan, rows, tasks, _columns(hidden, x.dtype, how), mean.dtype)
-    _pad(vector, gamma, x.dtype, how)
-    statistics = mean.reshape(rows), rstd.reshape(rows)
-    compiled = backward_pass(name_of(x.dtype), how.group, how.ragged, plan.recentre)
-    compiled(
+    dx = results[0] if _plain(results[0]) else np.empty(x.shape, x.dtype)
+    call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), get_num_threads())
+    dgamma, dbeta = (_total(vector, call) for vector in results[1:])
+    call.compiled(
         _flat(dy),
         _flat(x),
-        *statistics,
-        vector,
-        _flat(result),
-        *scratch,
-        *shared,
+        mean.reshape(rows),
+        rstd.reshape(rows),
+        _widened(gamma, call),
+        _flat(dx),
+        dgamma,
+        dbeta,
+        np.empty(call.scratch.size, call.wide),
+        call.scratch.places,
+        call.pieces,
+        untaken(),
+        call.tasks,
         plan.block,
-        *how.walk,
+        *call.walk,
         plan.recentre or None,
     )
-    if result is not dx:
-        dx[...] = result
-    for vector, total in zip((dgamma, dbeta), scratch[0][0].reshape(2, -1), strict=True):
-        vector[...] = (total if how.ragged else in_columns(total, x.dtype, LINE // x.itemsize))[:hidden]
-    return dx, dgamma, dbeta
+    if dx is not results[0]:
+        results[0][...] = dx
+    for vector, total in zip(results[1:], (dgamma, dbeta), strict=True):
+        if total is not vector:
+            _narrow(total, vector, call)
+    return results
 
 
-def _how(plan: Plan, result: NDArray) -> _How:
-    hidden, lanes = result.shape[-1], LINE // result.itemsize
-    first = -result.ctypes.data % LINE // result.itemsize if plan.stream else -1
-    ragged = hidden % lanes > 0 or first > 0
-    return _How(1 if ragged else plan.group, ragged, (hidden, plan.ahead * lanes, first))
-
-
-def _shared(units: int) -> tuple[int, NDArray, NDArray]:
-    """Tasks, and the pieces of the work and their counter."""
-    tasks = max(1, min(get_num_threads(), units))
-    return tasks, pieces(units, tasks), untaken()
-
-
-def _held(plan: Plan, rows: int, tasks: int, columns: int, dtype: np.dtype) -> tuple[NDArray, ...]:
-    """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more).
-
-    Not initialized.
-    """
-    size, places = _layout(plan.chunks, plan.block, rows, tasks, columns, dtype.itemsize)
-    held = aligned_empty(size, np.uint8)
-    return tuple(np.ndarray(shape, dtype, held, start) for start, shape in places)
+def _begin(result: NDArray, plan: Plan) -> int:
+    """Bytes from the line in which streamed results begin to their own beginning; 0 for stored ones."""
+    return result.ctypes.data % LINE if plan.stream else 0
 
 
 @lru_cache(numba_plan.SHAPES)
-def _layout(
-    chunks: int, block: int, rows: int, tasks: int, columns: int, itemsize: int
-) -> tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]:
-    """Bytes in all, and where each array of `_held` begins, with its shape.
-
-    A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of dbeta
-    lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
-    """
-    vector, blocks = columns * itemsize, -(-rows // block)
-    carried = max(0, -(-blocks // chunks) - 1)
-    part = 2 * columns + (APART + (PAGE // 2 - vector) % PAGE) // itemsize
-    shapes = (tasks, part), (chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns)
-    starts = [ASIDE if vector <= 2 * PAGE else 0]
-    for shape in shapes:
-        starts.append(starts[-1] + prod(shape) * itemsize)
-    gamma = -(-starts.pop() // PAGE) * PAGE
-    parts, sums, levels = zip(starts, shapes, strict=True)
-    return gamma + vector, ((gamma, (columns,)), sums, levels, parts)
-
-
-def _columns(hidden: int, dtype: np.dtype, how: _How) -> int:
-    """Of gamma, beta and the sums as `numba_chunks` wants them for x of a dtype."""
-    lanes = LINE // dtype.itemsize
-    return -(-hidden // lanes) * lanes + (lanes if how.ragged and how.streamed else 0)
-
-
-def _pad(padded: NDArray, vector: NDArray, dtype: np.dtype, how: _How) -> None:
-    """Write a vector (D,) as `numba_chunks` wants it for x of a dtype."""
-    if how.ragged:
-        padded[: vector.size], padded[vector.size :] = vector, 0
+def _call(
+    direction: str, plan: Plan, rows: int, hidden: int, dtype: np.dtype, begin: int, threads: int
+) -> _Call:
+    name, wide, lanes = name_of(dtype), sum_dtype(dtype), LINE // dtype.itemsize
+    first = -begin % LINE // dtype.itemsize if plan.stream else -1
+    ragged = hidden % lanes > 0 or first > 0
+    group = 1 if ragged else plan.group
+    columns = -(-hidden // lanes) * lanes + (lanes if ragged and plan.stream else 0)
+    walk = hidden, plan.ahead * lanes, first
+    units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
+    tasks = max(1, min(threads, units))
+    if direction == "backward":
+        compiled = backward_pass(name, group, ragged, plan.recentre)
+        scratch = numba_scratch.of_backward(units, plan.block, rows, tasks, columns, wide.itemsize)
     else:
-        padded[:] = in_lanes(vector, dtype, LINE // dtype.itemsize)
+        compiled = forward_pass(name, group, ragged)
+        scratch = numba_scratch.of_forward(columns, wide.itemsize)
+    parity = 0 if ragged else parity_lanes(dtype)
+    return _Call(compiled, walk, scratch, pieces(units, tasks), tasks, wide, parity)
+
+
+def _widened(vector: NDArray, call: _Call) -> NDArray:
+    """gamma or beta (D,) as `numba_chunks` takes it."""
+    if vector.dtype != call.wide or not _plain(vector):
+        vector = np.require(vector, call.wide, "CA")
+    return in_lanes(vector, call.parity)
+
+
+def _total(vector: NDArray, call: _Call) -> NDArray:
+    """Where `numba_chunks` writes dgamma or dbeta: where it is wanted (D,), or memory to copy from."""
+    plain = vector.dtype == call.wide and not call.parity and _plain(vector)
+    return vector if plain else np.empty(vector.shape, call.wide)
+
+
+def _narrow(total: NDArray, vector: NDArray, call: _Call) -> None:
+    """Copy dgamma or dbeta to where it is wanted; a sum that is too large for 16 bits gets inf."""
+    with np.errstate(over="ignore"):
+        vector[...] = in_columns(total, call.parity)
 
 
 def _flat(array: NDArray) -> NDArray:
@@ -181,7 +177,8 @@ def _flat(array: NDArray) -> NDArray:
 
 
 def _plain(array: NDArray) -> bool:
-    return array.flags.c_contiguous and array.flags.aligned
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
 
 
 KERNEL = Kernel(

@@ -1,0 +1,98 @@
+"""The scratch of one call of numba_fused: one block of memory, and where its arrays lie in it.
+
+NumPy allots the block, so that tools which count memory see it; the compiled passes cut it up. Where what
+lies follows from a shape, and is worked out once for each.
+"""
+
+from functools import lru_cache
+from itertools import chain
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from layernorm_backward.aligned import PAGE
+from layernorm_backward.kernels.numba_plan import SHAPES
+from layernorm_backward.kernels.numba_walk import PLAIN
+
+ASIDE = 384  # bytes, six lines: three to eight are as fast
+APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
+# what they read, and would take them from the thread that writes there
+
+
+class Layout(NamedTuple):
+    """Elements of the block, a page more than needed, and its arrays' (start, *shape) behind each other."""
+
+    size: int
+    places: NDArray[np.intp]
+
+
+@lru_cache(SHAPES)
+def of_forward(columns: int, itemsize: int) -> Layout:
+    """gamma and beta, each (columns,)."""
+    return _layout(2 * columns, [(0, columns), (columns, columns)], itemsize)
+
+
+@lru_cache(SHAPES)
+def of_backward(chunks: int, block: int, rows: int, tasks: int, columns: int, itemsize: int) -> Layout:
+    """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more).
+
+    A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of dbeta
+    lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
+    """
+    vector, blocks, page = columns * itemsize, -(-rows // block), PAGE // itemsize
+    carried = max(0, -(-blocks // chunks) - 1)
+    part = 2 * columns + (APART + (PAGE // 2 - vector) % PAGE) // itemsize
+    shapes = (tasks, part), (chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns)
+    starts = [ASIDE // itemsize if vector <= 2 * PAGE else 0]
+    for shape in shapes:
+        starts.append(starts[-1] + prod(shape))
+    gamma = -(-starts.pop() // page) * page
+    parts, sums, levels = ((start, *shape) for start, shape in zip(starts, shapes, strict=True))
+    return _layout(gamma + columns, [(gamma, columns), sums, levels, parts], itemsize)
+
+
+def _layout(size: int, places: list[tuple[int, ...]], itemsize: int) -> Layout:
+    found = np.array(list(chain.from_iterable(places)), np.intp)
+    found.flags.writeable = False
+    return Layout(size + PAGE // itemsize, found)
+
+
+@njit(**PLAIN)
+def _first(held):
+    """The element of a block that begins a page."""
+    return -np.intp(held.ctypes.data) % PAGE // held.itemsize
+
+
+@njit(**PLAIN)
+def _vector(held, start, vector, columns):
+    """A vector (D,), copied to (columns,) from element `start` of a block on, with zeros behind it."""
+    placed = held[start : start + columns]
+    placed[: vector.size] = vector
+    placed[vector.size :] = 0
+    return placed
+
+
+@njit(**PLAIN)
+def cut_forward(held, places, gamma, beta):
+    """The arrays of `of_forward`, with gamma (D,) and beta (D,) in them."""
+    first = _first(held)
+    return (
+        _vector(held, first + places[0], gamma, places[1]),
+        _vector(held, first + places[2], beta, places[3]),
+    )
+
+
+@njit(**PLAIN)
+def cut_backward(held, places, gamma):
+    """The arrays of `of_backward`, with gamma (D,) in them; the others are not initialized."""
+    first = _first(held)
+    vector = _vector(held, first + places[0], gamma, places[1])
+    start, chunks, columns = first + places[2], places[3], places[4]
+    sums = held[start : start + chunks * columns].reshape((chunks, columns))
+    start, tasks, count = first + places[5], places[6], places[7]
+    levels = held[start : start + tasks * count * columns].reshape((tasks, count, columns))
+    start, part = first + places[9], places[11]
+    return vector, sums, levels, held[start : start + tasks * part].reshape((tasks, part))

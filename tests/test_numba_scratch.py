@@ -1,0 +1,67 @@
+"""The scratch of numba_fused: arrays side by side in one block, where loads do not wait for stores."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from layernorm_backward.aligned import PAGE
+from layernorm_backward.kernels import numba_scratch
+
+LINE = 64
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def placed(layout, *vectors, dtype, cut):
+    """The arrays that are cut from a block, which begins where NumPy puts it."""
+    held = np.empty(layout.size, dtype)
+    arrays = cut(held, layout.places, *vectors)
+    ends = sorted((address(array), address(array) + array.nbytes) for array in arrays if array.size)
+    assert address(held) <= ends[0][0] and ends[-1][1] <= address(held) + held.nbytes
+    for before, behind in pairwise(ends):
+        assert before[1] <= behind[0]
+    return arrays
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rows", "chunks", "block", "tasks"), [(1, 1, 4, 1), (341, 8, 32, 2), (5000, 4, 32, 3)], ids=str
+)
+@pytest.mark.parametrize("hidden", [1, 64, 1023, 65536])
+def test_the_backward_pass_has_gamma_and_arrays_of_its_own(hidden, rows, chunks, block, tasks, dtype):
+    gamma, itemsize = np.arange(1, hidden + 1, dtype=dtype), np.dtype(dtype).itemsize
+    columns = -(-hidden // 16) * 16 + 16
+    layout = numba_scratch.of_backward(chunks, block, rows, tasks, columns, itemsize)
+    vector, sums, levels, parts = placed(layout, gamma, dtype=dtype, cut=numba_scratch.cut_backward)
+    assert address(vector) % PAGE == 0
+    assert np.array_equal(vector, [*gamma, *[0] * (columns - hidden)])
+    assert sums.shape == (chunks, 2 * columns)
+    blocks = -(-rows // block)
+    assert levels.shape[::2] == (tasks, 2 * columns) and 2 ** levels.shape[1] >= -(-blocks // chunks)
+    for part in parts:
+        of_dgamma, of_dbeta = part[numba_scratch.APART // itemsize :], part[part.size - columns :]
+        assert of_dgamma.size >= 2 * columns
+        assert (address(of_dbeta) - address(of_dgamma)) % PAGE == PAGE // 2
+        assert address(of_dgamma) % LINE == address(of_dbeta) % LINE == 0
+
+
+@pytest.mark.parametrize("hidden", [64, 2048])
+def test_running_sums_of_short_rows_are_not_where_rows_lie_modulo_a_page(hidden):
+    layout = numba_scratch.of_backward(1, 32, 64, 1, hidden, 4)
+    parts = placed(layout, np.ones(hidden, np.float32), dtype=np.float32, cut=numba_scratch.cut_backward)[3]
+    assert address(parts) % PAGE == numba_scratch.ASIDE
+
+
+@pytest.mark.parametrize("hidden", [1, 64, 1023])
+def test_the_forward_pass_has_gamma_and_beta(hidden):
+    gamma, beta = np.arange(hidden, dtype=np.float32), -np.arange(hidden, dtype=np.float32)
+    columns = -(-hidden // 16) * 16
+    layout = numba_scratch.of_forward(columns, 4)
+    found = placed(layout, gamma, beta, dtype=np.float32, cut=numba_scratch.cut_forward)
+    assert address(found[0]) % PAGE == 0
+    for vector, given in zip(found, (gamma, beta), strict=True):
+        assert address(vector) % LINE == 0
+        assert np.array_equal(vector, [*given, *[0] * (columns - hidden)])
