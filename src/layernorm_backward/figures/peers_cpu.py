@@ -26,8 +26,8 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
         return _panels.empty(peers_cpu, "Time of the peers")
     keys = pd.Series(list(zip(*(rows[name] for name in CELL), strict=True)), index=rows.index)
     most = rows.groupby(keys)["hidden"].nunique().idxmax()
-    others = len(rows[keys != most].drop_duplicates(CELL))
-    figure, (axes,) = _panels.grid(1, 2, min(5, max(2.9, 1.1 + 0.42 * others)))
+    others = len(rows[keys != most].drop_duplicates([*CELL, "hidden"]))
+    figure, (axes,) = _panels.grid(1, 2, min(7, max(2.9, 1.1 + 0.38 * others)))
     by_length(axes[0], rows[keys == most])
     by_cell(axes[1], rows[keys != most])
     kernels = style.ordered(rows["kernel"])
@@ -83,12 +83,14 @@ def _points(
     container = panel.containers[-1][0]
     if setting == "default" and kernel != "numba_fused":
         container.set_markerfacecolor("white")
+        if not across:
+            container.set_linestyle(":")
     if not across:
-        container.set_linestyle("-" if setting != "default" else ":")
         container.set_linewidth(0.9)
 
 
 def _label(row: pd.Series) -> str:
     thread = "1 thread" if row["threads"] == 1 else "all threads"
-    wide = ", $\\gamma$ float32" if row["gamma_dtype"] != row["dtype"] else ""
-    return f"{row['direction']}, {row['dtype']},\n{thread}{wide}" + "*" * (row["residency"] == "cache")
+    gamma = ", $\\gamma$ float32" if row["gamma_dtype"] != row["dtype"] else ""
+    cached = "*" * (row["residency"] == "cache")
+    return f"{row['direction']}, {row['dtype']}{gamma},\n$D = {row['hidden']}$, {thread}{cached}"

@@ -56,7 +56,7 @@ def _shape(shape: str, rows: pd.DataFrame) -> str:
 
 
 def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str], fraction: bool) -> None:
-    panel.set_xscale("linear" if fraction else "log")
+    panel.set_xscale("log")
     for number, name in enumerate(kernels):
         part = rows[rows["kernel"] == name]
         lift = 0.6 * ((number + 0.5) / len(kernels) - 0.5)
@@ -69,6 +69,4 @@ def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str
         _panels.whiskers(panel, value, heights, low, high, name)
     if fraction:
         panel.axvline(1, color=style.GREY, linewidth=0.9)
-        panel.set_xlim(0, max(1.1, 1.05 * rows["roof_fraction"].max()))
-    else:
-        _panels.powers(panel.xaxis, 4)
+    _panels.powers(panel.xaxis, 4)
