@@ -1,6 +1,7 @@
 """A run is compared with the archived one cell by cell; what may differ is allowed, and nothing else."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,19 +26,26 @@ def edge_cases(**changes: object) -> pd.DataFrame:
 
 
 class Runs:
-    """A run of the study paper, and an archive that holds another."""
+    """A run of the study paper, and an archive that holds others."""
 
     def __init__(self, root: Path) -> None:
         self.tables, self.archive = root / "paper" / "tables", root / "archive"
-        self.folder = self.archive / "some-machine"
-        for folder in (self.tables, self.folder):
-            folder.mkdir(parents=True)
-        record = {"study": "paper", "promoted": "2026-01-01"}
-        (self.folder / "provenance.json").write_text(json.dumps(record))
+        self.tables.mkdir(parents=True)
+        self.folder = self.promoted("some-machine", "2026-01-01")
+
+    def promoted(self, machine: str, date: str) -> Path:
+        folder = self.archive / machine
+        folder.mkdir(parents=True)
+        (folder / "provenance.json").write_text(json.dumps({"study": "paper", "promoted": date}))
+        return folder
 
     def compared(self, ours: pd.DataFrame, theirs: pd.DataFrame, **meta: object) -> pd.Series:
-        tables.write(ours, self.tables / "edge_cases.csv", {"config": CONFIG} | meta)
-        tables.write(theirs, self.folder / "edge_cases.csv", {"config": CONFIG})
+        record = {"config": CONFIG, "date": "2026-02-02"}
+        tables.write(ours, self.tables / "edge_cases.csv", record | meta)
+        tables.write(theirs, self.folder / "edge_cases.csv", record | {"date": "2026-01-01"})
+        return self.again()
+
+    def again(self) -> pd.Series:
         return comparison.run(self.tables, ["edge_cases"], self.archive).iloc[0]
 
 
@@ -92,6 +100,18 @@ def test_tables_with_nothing_in_common_do_not_agree(runs):
 def test_what_cannot_be_compared_says_why(runs, meta, reason):
     row = runs.compared(edge_cases(value=[9.0, 9.0]), edge_cases(), **meta)
     assert row["reason"] == reason
+    assert pd.isna(row["passed"])
+
+
+def test_a_table_is_not_compared_with_its_own_copy(runs):
+    """After a promotion the newest archived tables are those of the run itself."""
+    assert runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]))["beyond"] == 1
+    shutil.copytree(runs.tables, runs.promoted("this-machine", "2026-03-03"), dirs_exist_ok=True)
+    row = runs.again()
+    assert (row["archive"], row["beyond"]) == ("some-machine", 1)
+    shutil.rmtree(runs.folder)
+    row = runs.again()
+    assert row["reason"] == "the archive holds this very table and no other"
     assert pd.isna(row["passed"])
 
 

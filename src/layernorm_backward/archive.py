@@ -24,10 +24,15 @@ def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
     return [folder for _, folder in sorted(found, reverse=True)]
 
 
+def tables(stem: str, study: str, archive: Path = ARCHIVE) -> list[Path]:
+    """The archived tables of this stem and study, the latest promotion first."""
+    found = (folder / f"{stem}.csv" for folder in folders(study, archive))
+    return [table for table in found if table.exists()]
+
+
 def latest(stem: str, study: str, archive: Path = ARCHIVE) -> Path | None:
     """The newest archived table of this stem and study; None where there is none."""
-    tables = (folder / f"{stem}.csv" for folder in folders(study, archive))
-    return next((table for table in tables if table.exists()), None)
+    return next(iter(tables(stem, study, archive)), None)
 
 
 def take(source: Path, out: Path) -> None:

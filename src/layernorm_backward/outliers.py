@@ -5,6 +5,8 @@ sqrt(p*(1 - p)), p = k/D, and kappa = f/(2*u*sqrt(p*(1 - p))): from 1/u up to sq
 near 1/u, where the dtype's own steps are as large as their deviation.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -25,7 +27,7 @@ def rows(rng: np.random.Generator, count: int, hidden: int, dtype: DTypeLike, ka
     middle = kappa * step * np.sqrt(p * (1 - p))
     if not (1 + SPREAD <= middle <= 2 - 2 * SPREAD and ones):
         raise ValueError(f"no row of {hidden} neighbours in {np.dtype(dtype)} has kappa {kappa:g}")
-    power = min(-np.log2(step * np.sqrt(p * (1 - p))), np.log2(largest(dtype)) - 1)
+    power = min(-math.log2(step * math.sqrt(p * (1 - p))), math.log2(largest(dtype)) - 1)
     f = rng.uniform(middle * (1 - SPREAD), middle * (1 + SPREAD), (count, 1))
     base = np.round(f / step) * step
     up = rng.permuted(np.arange(hidden) < ones + np.zeros((count, 1)), axis=-1)

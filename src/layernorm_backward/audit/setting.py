@@ -1,5 +1,6 @@
 """How much an audit measures, and what it holds the measurements against."""
 
+import math
 import sysconfig
 import traceback
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy as np
 
 from layernorm_backward.audit.fitting import MisfitError
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
+from layernorm_backward.portable import decades
 
 RAISED = "raised"
 LEAST_HIDDEN = 16  # in shorter rows the projection can take nearly all of g away, at any kappa
@@ -52,7 +54,7 @@ class Setting:
     def kappas(self, dtype: DtypeName) -> np.ndarray:
         """From 1 to 1/(2u), where neighbouring numbers of the dtype are a standard deviation apart."""
         largest = 0.5 / unit_roundoff(dtype_of(dtype))
-        return np.geomspace(1.0, largest, 1 + int(np.ceil(self.per_decade * np.log10(largest))))
+        return decades(1.0, largest, 1 + math.ceil(self.per_decade * math.log10(largest)))
 
 
 STANDARD = Setting(

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels.reference import backward_equations, forward_equations
+from layernorm_backward.portable import power
 
 
 def projection(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) -> Gradients:
@@ -21,7 +22,7 @@ def chain_rule(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: floa
     rows = tuple(range(x.ndim - 1))
     dx_hat = dy * gamma  # (..., D)
     drstd = (dx_hat * centred).sum(axis=-1, keepdims=True)  # (..., 1)
-    dvar = -0.5 * drstd * (var + eps) ** -1.5  # (..., 1)
+    dvar = -0.5 * drstd * power(var + eps, -1.5)  # (..., 1)
     dcentred = dx_hat * rstd + dvar * 2 * centred / hidden  # (..., D)
     dmean = -dcentred.sum(axis=-1, keepdims=True)  # (..., 1)
     dx = dcentred + dmean / hidden  # (..., D)

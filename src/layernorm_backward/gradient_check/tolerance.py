@@ -9,6 +9,7 @@ log2(D) + 2. The right side is smallest at t of order (kappa*u)^(1/(p+1)). y is 
 that their differences have no truncation error, and the largest step is the best.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from layernorm_backward.gradient_check.methods import Method
 from layernorm_backward.gradient_check.points import Point
 from layernorm_backward.inputs import values
 from layernorm_backward.kernels.reference import forward_equations
+from layernorm_backward.portable import power
 
 SAFETY = 2.0  # the largest error seen over kernels, dtypes, methods, shapes and seeds is a third of this
 PARAMETER_STEP = 1.0
@@ -47,7 +49,7 @@ def model(point: Point, eps: float) -> Model:
     size = np.abs(gamma) * (np.abs(x_hat) + 1) + np.abs(beta)  # (..., D)
     signal = np.linalg.norm(gamma * dy, axis=-1)
     hidden = x.shape[-1]
-    noise = (np.log2(hidden) + 2) * np.linalg.norm(rounding * dy * size, axis=-1)
+    noise = (math.log2(hidden) + 2) * np.linalg.norm(rounding * dy * size, axis=-1)
     columns = (rounding * np.abs(dy) * (size + np.abs(x_hat) + 1)).reshape(-1, hidden).sum(axis=0)
     spacing = 2 * unit_roundoff(point.x.dtype) * np.abs(x).max(axis=-1)
     return Model(scale[..., 0], signal, noise, spacing, float(np.linalg.norm(columns)), signal.size, hidden)
@@ -61,7 +63,7 @@ def best_step(found: Model, method: Method) -> NDArray[np.float64]:
     if method.imaginary:
         return np.full(found.scale.shape, IMAGINARY_STEP)
     rounding = method.amplification * np.sqrt(found.hidden) * _ratio(found.noise, found.signal)
-    best = (rounding / (method.order * method.truncation)) ** (1 / (method.order + 1))
+    best = power(rounding / (method.order * method.truncation), 1 / (method.order + 1))
     nearest = min(offset for offset, _ in method.terms)
     return np.maximum(np.minimum(best, 0.5) * found.scale, 2 * found.spacing / nearest)
 
@@ -70,13 +72,13 @@ def dx_tolerance(found: Model, method: Method, step: NDArray | float) -> NDArray
     """The 2-norm of a row's error that a right dx stays below, shape (...,)."""
     t = step / found.scale
     spread = _noise_rows(found, method)
-    truncation = method.truncation * t**method.order * found.signal
+    truncation = method.truncation * power(t, method.order) * found.signal
     return SAFETY / found.scale * (truncation + found.noise + method.amplification / t * spread)
 
 
 def parameter_tolerance(found: Model, method: Method, step: float) -> float:
     """The 2-norm of the error that a right dgamma or dbeta stays below; sums over rows are running sums."""
-    growth = np.log2(found.hidden) + 2 + np.sqrt(found.rows) + method.amplification / step
+    growth = math.log2(found.hidden) + 2 + np.sqrt(found.rows) + method.amplification / step
     return SAFETY * float(growth) * found.column_noise
 
 

@@ -1,5 +1,6 @@
-"""This run beside the archived one of the same study: which tables agree, and to how much.
+"""This run beside an archived one of the same study: which tables agree, and to how much.
 
+A table is compared with the newest archived one that is not a copy of itself, as it is after a promotion.
 Rows are matched by their keys, where both runs had the same configuration. What may differ is stated once, in
 `schemas`: 0 says that every cell is the same on any machine with the same versions. The difference of two
 numbers is |a - b| / max(|a|, |b|).
@@ -31,12 +32,19 @@ def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
         return {"reason": "belongs to the machine"}
     if "archived" in here:
         return {"archive": here["archived"], "reason": "taken from the archive, not measured in this run"}
-    other = archive.latest(path.stem, study, archived)
+    copies = archive.tables(path.stem, study, archived)
+    other = next((copy for copy in copies if not _of_one_run(here, tables.read_meta(copy))), None)
+    if other is None and copies:
+        return {"archive": copies[0].parent.name, "reason": "the archive holds this very table and no other"}
     if other is None:
         return {"reason": f"the archive holds no such table of the study {study}"}
     if tables.read_meta(other)["config"] != here["config"]:
         return {"archive": other.parent.name, "reason": "the archived run had another configuration"}
     return {"archive": other.parent.name} | _cells(tables.read(path), tables.read(other), path.stem)
+
+
+def _of_one_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return (one["date"], one["sha256"]) == (other["date"], other["sha256"])
 
 
 def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def propagated(exact: ExactRows, off: Deviation) -> Results:
     eta, rho = off
     with np.errstate(invalid="ignore", over="ignore"):
         left = 1 + rho
-        cubed = left**3 * eta
+        cubed = left * left * left * eta
         along = cubed * exact.c1 + left * (1 - left**2) * exact.c2
         return _errors(exact, rho, -left * eta, cubed * (exact.c2 - eta * exact.c1), along)
 
