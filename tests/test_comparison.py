@@ -40,7 +40,7 @@ class Runs:
         return folder
 
     def compared(self, ours: pd.DataFrame, theirs: pd.DataFrame, **meta: object) -> pd.Series:
-        record = {"config": CONFIG, "date": "2026-02-02"}
+        record = {"config": CONFIG, "date": "2026-02-02", "code_hash": "1", "commit": "abc"}
         tables.write(ours, self.tables / "edge_cases.csv", record | meta)
         tables.write(theirs, self.folder / "edge_cases.csv", record | {"date": "2026-01-01"})
         return self.again()
@@ -95,12 +95,17 @@ def test_tables_with_nothing_in_common_do_not_agree(runs):
     [
         ({"config": {"seed": 2}}, "the archived run had another configuration"),
         ({"archived": "some-machine"}, "taken from the archive, not measured in this run"),
+        ({"code_hash": "2"}, "other code, of commit abc, had 2 other cells"),
     ],
 )
 def test_what_cannot_be_compared_says_why(runs, meta, reason):
     row = runs.compared(edge_cases(value=[9.0, 9.0]), edge_cases(), **meta)
     assert row["reason"] == reason
     assert pd.isna(row["passed"])
+
+
+def test_a_table_of_other_code_may_agree(runs):
+    assert runs.compared(edge_cases(), edge_cases(), code_hash="2")["passed"]
 
 
 def test_a_table_is_not_compared_with_its_own_copy(runs):
@@ -111,7 +116,7 @@ def test_a_table_is_not_compared_with_its_own_copy(runs):
     assert (row["archive"], row["beyond"]) == ("some-machine", 1)
     shutil.rmtree(runs.folder)
     row = runs.again()
-    assert row["reason"] == "the archive holds this very table and no other"
+    assert row["reason"] == "the archive holds this very table only"
     assert pd.isna(row["passed"])
 
 

@@ -32,19 +32,29 @@ def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
         return {"reason": "belongs to the machine"}
     if "archived" in here:
         return {"archive": here["archived"], "reason": "taken from the archive, not measured in this run"}
-    copies = archive.tables(path.stem, study, archived)
-    other = next((copy for copy in copies if not _of_one_run(here, tables.read_meta(copy))), None)
-    if other is None and copies:
-        return {"archive": copies[0].parent.name, "reason": "the archive holds this very table and no other"}
-    if other is None:
+    copies = [(copy, tables.read_meta(copy)) for copy in archive.tables(path.stem, study, archived)]
+    if not copies:
         return {"reason": f"the archive holds no such table of the study {study}"}
-    if tables.read_meta(other)["config"] != here["config"]:
-        return {"archive": other.parent.name, "reason": "the archived run had another configuration"}
-    return {"archive": other.parent.name} | _cells(tables.read(path), tables.read(other), path.stem)
+    others = [(copy, meta) for copy, meta in copies if not _of_one_run(here, meta)]
+    if not others:
+        return {"archive": copies[0][0].parent.name, "reason": "the archive holds this very table only"}
+    return _beside(path, here, *others[0])
 
 
 def _of_one_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return (one["date"], one["sha256"]) == (other["date"], other["sha256"])
+
+
+def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]) -> dict[str, Any]:
+    """Tables of other code may agree, but are not held to it."""
+    named = {"archive": other.parent.name}
+    if there["config"] != here["config"]:
+        return named | {"reason": "the archived run had another configuration"}
+    found = _cells(tables.read(path), tables.read(other), path.stem)
+    if not found["passed"] and there["code_hash"] != here["code_hash"]:
+        reason = f"other code, of commit {there['commit']}, had {found['beyond']} other cells"
+        return named | {"reason": reason}
+    return named | found
 
 
 def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any]:
