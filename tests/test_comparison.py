@@ -95,7 +95,7 @@ def test_tables_with_nothing_in_common_do_not_agree(runs):
     [
         ({"config": {"seed": 2}}, "the archived run had another configuration"),
         ({"archived": "some-machine"}, "taken from the archive, not measured in this run"),
-        ({"code_hash": "2"}, "other code, of commit abc, had 2 other cells"),
+        ({"code_hash": "2"}, "other code, abc"),
     ],
 )
 def test_what_cannot_be_compared_says_why(runs, meta, reason):
@@ -104,8 +104,10 @@ def test_what_cannot_be_compared_says_why(runs, meta, reason):
     assert pd.isna(row["passed"])
 
 
-def test_a_table_of_other_code_may_agree(runs):
-    assert runs.compared(edge_cases(), edge_cases(), code_hash="2")["passed"]
+def test_a_table_of_other_code_may_agree_and_need_not(runs):
+    row = runs.compared(edge_cases(), edge_cases(), code_hash="2")
+    assert (row["passed"], row["beyond"], row["reason"]) == (True, 0, "other code, abc")
+    assert runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]), code_hash="2")["beyond"] == 1
 
 
 def test_a_table_is_not_compared_with_its_own_copy(runs):

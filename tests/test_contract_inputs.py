@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from host_kernels import HOST
 from layernorm_backward.dtypes import dtype_of
@@ -58,6 +59,7 @@ BAD_FORWARD = [
     ({"eps": -1e-5}, ValueError, f"eps is -1e-05; {POSITIVE}"),
     ({"eps": float("nan")}, ValueError, f"eps is nan; {POSITIVE}"),
     ({"eps": float("inf")}, ValueError, f"eps is inf; {POSITIVE}"),
+    ({"eps": 10**400}, ValueError, "eps is 1000000"),
     ({"eps": True}, TypeError, "eps is True, a builtins.bool; allowed: a real number"),
     ({"eps": np.True_}, TypeError, "eps is np.True_, a numpy.bool; allowed: a real number"),
     ({"eps": "1e-5"}, TypeError, "eps is '1e-5', a builtins.str; allowed: a real number"),
@@ -76,6 +78,11 @@ BAD_FORWARD = [
         ValueError,
         "out overlaps another array of the call; allowed: memory of its own",
     ),
+    (
+        {"out": as_strided(np.ones(6), (3, 4), (8, 8))},
+        ValueError,
+        "out overlaps itself, its strides are (8, 8); allowed: no element twice",
+    ),
 ]
 
 
@@ -85,6 +92,16 @@ BAD_FORWARD = [
 def test_forward_refuses(kernel, change, error, message):
     with pytest.raises(error, match="^" + re.escape(message)):
         HOST[kernel].forward(**(FORWARD | change))
+
+
+def test_columns_of_one_array_may_be_input_and_output(kernel):
+    """Their bounds overlap; no element does."""
+    packed = np.arange(40.0).reshape(4, 10)
+    x, out = packed[:, :5], packed[:, 5:]
+    ones = np.ones(5)
+    y, _ = HOST[kernel].forward(x, ones, ones, 1e-5, out=out)
+    assert y is out
+    assert np.array_equal(y, HOST[kernel].forward(x.copy(), ones, ones, 1e-5)[0])
 
 
 DY = np.ones((3, 4))

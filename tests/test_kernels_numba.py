@@ -241,6 +241,37 @@ def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
         numba_fused.backward(dy, saved, plan=plan)
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        (lambda s: None, "saved is a NoneType; allowed: what forward returned"),
+        (lambda s: s._replace(gamma=s.gamma[:3]), r"saved gamma has shape \(3,\); allowed: \(64,\)"),
+        (
+            lambda s: s._replace(mean=s.mean[1:]),
+            r"saved mean has shape \(7, 1\) and .*; allowed: 8 of float32",
+        ),
+        (
+            lambda s: s._replace(rstd=s.rstd.astype(float)),
+            "saved rstd has .* dtype float64; allowed: 8 of float32",
+        ),
+    ],
+    ids=["nothing", "gamma", "mean", "rstd"],
+)
+def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    with pytest.raises((TypeError, ValueError), match=told):
+        numba_fused.backward(dy, spoilt(saved))
+
+
+def test_saved_statistics_may_have_strides(problem):
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    apart = saved._replace(mean=np.repeat(saved.mean, 2, axis=0)[::2])
+    for one, other in zip(numba_fused.backward(dy, apart), numba_fused.backward(dy, saved), strict=True):
+        assert np.array_equal(one, other)
+
+
 def test_lanes_before_a_row_add_nothing_to_the_sums():
     """x_hat overflows in the lanes that are left out where a row of large mean begins within a line."""
     x = np.full((8, 40), 1e37, np.float32)

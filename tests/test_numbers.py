@@ -146,3 +146,9 @@ def test_max_stands_for_the_largest_number_that_is_left():
     assert select(cells, {"kernel": "a", "threads": "max"})["time"].tolist() == [2.0]
     assert select(cells, {"threads": ["max", 1]})["time"].tolist() == [1.0, 3.0]
     assert select(cells, {"kernel": "c", "threads": "max"}).empty
+
+
+def test_any_stands_for_whatever_is_not_empty():
+    cells = pd.DataFrame({"kernel": ["a", None, "any"], "time": [1.0, 2.0, None]})
+    assert select(cells, {"kernel": "any"})["time"].head(1).tolist() == [1.0]
+    assert select(cells, {"kernel": "any", "time": "any"})["kernel"].tolist() == ["a"]

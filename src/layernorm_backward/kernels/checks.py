@@ -18,6 +18,8 @@ from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, name_of, sum_dtype
 # A row that overflows or holds inf says so in its own results (inf, NaN); a warning would speak for all rows.
 ieee = np.errstate(over="ignore", invalid="ignore")
 
+_MOST_WORK = 10_000  # candidates that NumPy tries for an element of two arrays
+
 _STORAGE = frozenset(dtype_of(name) for name in DTYPE_NAMES)
 
 Outputs = tuple[NDArray, NDArray, NDArray]
@@ -38,6 +40,16 @@ class Arrays(NamedTuple):
     overlap: Callable[[Any, Any], bool]
 
 
+def _overlap(one: NDArray, other: NDArray) -> bool:
+    """Whether two arrays share an element; so, too, where that would take long to tell."""
+    if not np.may_share_memory(one, other):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=_MOST_WORK)
+    except np.exceptions.TooHardError:
+        return True
+
+
 HOST = Arrays(
     allowed="numpy.ndarray (this kernel runs on the CPU)",
     belongs=lambda value: (
@@ -47,7 +59,7 @@ HOST = Arrays(
     empty=np.empty,
     plain=lambda array: array.flags.c_contiguous and array.flags.aligned,
     to_plain=lambda array: np.require(array, requirements="CA"),
-    overlap=np.may_share_memory,
+    overlap=_overlap,
 )
 
 
@@ -85,6 +97,15 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Array
         raise TypeError(f"dy has dtype {dy.dtype}; allowed: {dtype}, as x in the forward pass")
 
 
+def per_row(name: str, value: NDArray, rows: int, dtype: np.dtype) -> None:
+    """Check a statistic that a forward pass has saved: one number a row, in any shape."""
+    _array(name, value, HOST)
+    if value.size != rows or value.dtype != dtype:
+        raise ValueError(
+            f"saved {name} has shape {value.shape} and dtype {value.dtype}; allowed: {rows} of {dtype}"
+        )
+
+
 def output(
     name: str,
     out: NDArray | None,
@@ -103,6 +124,8 @@ def output(
         raise TypeError(f"{name} has dtype {out.dtype}; allowed: {dtype}")
     if not getattr(out.flags, "writeable", True):  # CuPy has no read-only arrays
         raise ValueError(f"{name} is read-only; allowed: an array that can be written")
+    if not arrays.plain(out) and _folded(out):
+        raise ValueError(f"{name} overlaps itself, its strides are {out.strides}; allowed: no element twice")
     for other in inputs:
         if arrays.overlap(out, other):
             raise ValueError(f"{name} overlaps another array of the call; allowed: memory of its own")
@@ -126,6 +149,13 @@ def gradients(
     dgamma = output("out dgamma", dgamma, vector, gamma_dtype, (*taken, dx), arrays)
     dbeta = output("out dbeta", dbeta, vector, gamma_dtype, (*taken, dx, dgamma), arrays)
     return dx, dgamma, dbeta
+
+
+def _folded(array: NDArray) -> bool:
+    """Whether the elements of an array lie closer than they have room."""
+    steps = zip(array.strides, array.shape, strict=True)
+    span = sum(abs(stride) * (count - 1) for stride, count in steps) + array.itemsize
+    return array.size > 0 and span < array.nbytes
 
 
 def _array(name: str, value: object, arrays: Arrays) -> None:
@@ -153,14 +183,18 @@ def _names(dtypes: Iterable[np.dtype]) -> str:
 def _eps(eps: float, sums: np.dtype) -> float:
     if isinstance(eps, bool) or not isinstance(eps, Real):
         raise TypeError(f"eps is {eps!r}, {_kind(eps)}; allowed: a real number")
-    if not (math.isfinite(eps) and eps > 0):
+    try:
+        value = float(eps)
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and eps > 0):
         raise ValueError(f"eps is {eps!r}; allowed: finite and > 0")
-    kept = _rounded(float(eps), sums)
+    kept = _rounded(value, sums)
     if kept == 0 or math.isinf(kept):
         raise ValueError(
             f"eps is {eps!r}, which is {kept} in {sums}, the dtype of the sums; allowed: finite and > 0 there"
         )
-    return float(eps)
+    return value
 
 
 @lru_cache(64)

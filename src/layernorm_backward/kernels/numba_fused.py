@@ -3,6 +3,9 @@
 The arithmetic is in `numba_forward` and `numba_backward`, the order of the rows in `numba_chunks`, and what
 depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x is read again. 16-bit x has
 statistics and sums in float32, and gamma in its own dtype or in float32.
+
+The threads are Numba's. Several threads of a program may call at once where Numba works with OpenMP or TBB;
+its own layer, workqueue, ends the process then. After a call a process must not fork, but may spawn.
 """
 
 from collections.abc import Callable
@@ -90,19 +93,25 @@ def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None, plan: Plan | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; copies as in `forward`."""
+    if not (isinstance(saved, tuple) and len(saved) == len(Saved._fields)):
+        raise TypeError(f"saved is a {type(saved).__qualname__}; allowed: what forward returned")
     x, mean, rstd, gamma = saved
     checks.backward(dy, x.shape, x.dtype)
+    if gamma.shape != x.shape[-1:]:
+        raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
     results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
     dx = results[0] if _plain(results[0]) else np.empty(x.shape, x.dtype)
     call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), get_num_threads())
     dgamma, dbeta = (_total(vector, call) for vector in results[1:])
+    for name, statistic in (("mean", mean), ("rstd", rstd)):
+        checks.per_row(name, statistic, rows, call.wide)
     call.compiled(
         _flat(dy),
         _flat(x),
-        mean.reshape(rows),
-        rstd.reshape(rows),
+        _flat(mean),
+        _flat(rstd),
         _widened(gamma, call),
         _flat(dx),
         dgamma,

@@ -10,9 +10,13 @@ def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
 
     Raises ValueError where a column does not exist. Numbers are compared as float64, so that a YAML
     `1e8` (a string there) and `100000000` select the same rows. `max` stands for the largest number among
-    the rows that the columns before it leave: `threads: max` is all threads on any machine.
+    the rows that the columns before it leave: `threads: max` is all threads on any machine. `any` stands for
+    whatever is not empty.
     """
     for name, wanted in where.items():
+        if wanted == "any":
+            table = table[column_of(table, name).notna()]
+            continue
         choices = wanted if isinstance(wanted, list | tuple) else [wanted]
         table = table[_matches(column_of(table, name), choices)]
     return table
