@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit_small import failed
-from layernorm_backward.audit import sweep
+from audit_small import SMALL, failed
+from layernorm_backward.audit import audit, sweep
+from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.target import as_kernel
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.gradient_check import mutants
@@ -250,6 +251,18 @@ def test_too_few_errors_give_no_power():
     assert np.isnan(
         sweep.growth(np.geomspace(1, 100, 5), np.array([1, 1e3, np.inf, np.inf, 1e9]), 2.0**-8)
     ).all()
+
+
+def test_advice_about_a_count_tells_a_wrong_dbeta_from_a_sum_that_stands_still():
+    def swapped(dy, saved):
+        dx, dgamma, dbeta = HONEST.backward(dy, saved)
+        return dx, dbeta, dgamma
+
+    wrong = dataclasses.replace(HONEST, backward=swapped)
+    assert "ones_counted" in advice(audit(wrong, "float32", SMALL))["as wrong as everywhere: mend that first"]
+    short = Planted(sum=running_bfloat16).kernel()
+    said = advice(audit(short, "bfloat16", SMALL))
+    assert said["dbeta is summed in a dtype that stands still"] == ["ones_counted"]
 
 
 def test_what_a_pair_saves_is_kept_apart_from_x():

@@ -4,12 +4,13 @@ import csv
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from audit_small import failed
 from layernorm_backward.__main__ import main
-from layernorm_backward.audit import report
+from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
 from layernorm_backward.schemas import SCHEMAS
 from workspace import ROOT
@@ -56,6 +57,8 @@ def raises(dy, saved):
     return dy[99]
 def many(dy, saved):
     return backward(dy, saved) if len(dy) < 5 else raises(dy[:1], saved)
+def leaves(dy, saved):
+    return backward(dy, saved) if len(dy) == 3 else exit("gone")
 """
 
 
@@ -117,6 +120,8 @@ def test_exit_code_2_says_why_it_could_not_be_run(target, said, tmp_path, monkey
         (["--eps", "0"], "eps is 0.0; allowed: finite and > 0"),
         (["--rows", "0"], "rows is 0; allowed: at least 1"),
         (["--seed", "-1"], "seed is -1; allowed: at least 0"),
+        (["--rows", str(10**9)], "a third of the memory; allowed here: --rows up to "),
+        (["--hidden", str(10**21)], "a third of the memory; allowed here: --rows 1 and --hidden up to "),
         (["--out", "nowhere/found.csv"], "--out nowhere/found.csv cannot be written: No such file"),
         (["--out", "."], "--out . cannot be written: Is a directory"),
     ],
@@ -136,17 +141,24 @@ def test_an_unknown_dtype_is_told_in_one_line(capsys):
     assert re.fullmatch(r"error: .*'float8' .*'float64', .*\n", capsys.readouterr().err)
 
 
-def test_a_table_that_cannot_be_finished_leaves_the_old_one(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (OSError(28, "No space left on device"), 2, "cannot be written: No space left on device"),
+        (KeyboardInterrupt(), 130, "error: interrupted"),
+    ],
+)
+def test_a_table_that_cannot_be_finished_leaves_the_old_one(error, code, said, tmp_path, monkeypatch, capsys):
     out = tmp_path / "found.csv"
     out.write_text("old")
 
     def half(table, path, **options):
         path.write_text("half")
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr("pandas.DataFrame.to_csv", half)
-    assert main(["audit", "recentred", *QUICK, "--out", str(out)]) == 2
-    assert "cannot be written: No space left on device" in capsys.readouterr().err
+    assert main(["audit", "recentred", *QUICK, "--out", str(out)]) == code
+    assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["found.csv"]
     assert out.read_text() == "old"
 
@@ -161,6 +173,53 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
     sys.modules.pop("theirs")
 
 
+def test_a_function_that_leaves_the_program_has_failed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(MODULE)
+    assert main(["audit", "theirs:forward,leaves", *QUICK]) == 1
+    said = capsys.readouterr().out
+    lines = [line.split()[:2] for line in said.splitlines()]
+    for name in ("gradient_check", "repeatable", "dx_error", "edge_one_row"):
+        assert ["FAILED", name] in lines
+    assert "raised SystemExit: gone" in " ".join(said.split())
+    sys.modules.pop("theirs")
+
+
+def test_the_largest_audit_that_is_allowed_is_within_the_limit(monkeypatch):
+    monkeypatch.setattr(room, "memory_limit", lambda: 10**9)
+    dtypes = ("float32", "bfloat16")
+    with pytest.raises(ValueError, match=r"--rows up to (\d+)$") as refused:
+        room.require_room(replace(STANDARD, rows=10**6), dtypes)
+    rows = int(str(refused.value).rpartition(" ")[2])
+    room.require_room(replace(STANDARD, rows=rows), dtypes)
+    with pytest.raises(ValueError, match=f"--rows up to {rows}$"):
+        room.require_room(replace(STANDARD, rows=rows + 1), dtypes)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_the_room_that_is_asked_for_is_that_of_the_arrays_that_are_kept(dtype):
+    setting = replace(STANDARD, rows=128, hidden=32)
+    problem, exact = sweep.posed(dtype, 1.0, setting)
+    kept = (problem.x, problem.dy, *exact.y, *exact.dx)
+    arrays_bytes = sum(array.nbytes for array in kept) * len(setting.kappas(dtype))
+    assert room.element_bytes(setting, dtype) * problem.x.size == arrays_bytes
+
+
+def test_memory_that_runs_out_all_the_same_is_told_in_one_line(monkeypatch, capsys):
+    def full(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(sweep, "posed", full)
+    assert main(["audit", "recentred", *QUICK]) == 2
+    said = capsys.readouterr().err.rpartition("\r")[2].strip()
+    assert said == "error: out of memory with --rows 8 --hidden 32; allowed here: less"
+
+
+def test_a_value_that_a_kernel_refuses_is_told_without_what_kernels_are_called_with(capsys):
+    assert main(["audit", "numba_fused", "--eps", "1e-50"]) == 2
+    assert capsys.readouterr().err.endswith("finite and > 0 there\n")
+
+
 def test_a_dtype_that_a_kernel_does_not_take_is_told(narrow, capsys):
     assert main(["audit", narrow, "--dtype", "float16"]) == 2
     assert "narrow cannot run here in float16: not so narrow" in capsys.readouterr().err
@@ -172,6 +231,10 @@ def test_rows_too_short_to_judge_are_refused(capsys):
 
 
 PAGE = (ROOT / "docs" / "check-your-own.md").read_text(encoding="utf-8")
+
+
+def test_the_page_says_who_passes_out():
+    assert "The audit never passes `out`; `bench` passes it" in " ".join(PAGE.split())
 
 
 def test_the_page_is_right_as_it_is_written(tmp_path):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from layernorm_backward import machine, tables
-from layernorm_backward.bench import Deadline, Setting, bench, contenders, prepare, schedule, steps
+from layernorm_backward.bench import Deadline, Setting, bench, contenders, prepare, report, schedule, steps
+from layernorm_backward.bench.broken import broken
+from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import TooSlowError, needs, ready, takes_out
 from layernorm_backward.bench.setting import BASELINES
@@ -97,6 +99,53 @@ def test_wrong_results_are_not_timed(result):
     name = ("dx", "dgamma", "dbeta")[result]
     with pytest.raises(contenders.WrongError, match=f"own is wrong: {name} has an error of"):
         bench(changed(OWN, backward=wrong), SETTING, Deadline(1.0))
+
+
+@pytest.mark.parametrize("name", ["x", "dy", "gamma", "beta"])
+def test_an_input_that_is_written_to_is_named(name):
+    data = draw(SETTING)
+    assert changed_inputs(data) == []
+    array = getattr(data.arrays, name)
+    array[-1] = np.nextafter(array[-1], np.float32(9))
+    assert changed_inputs(data) == [name]
+
+
+def test_a_kernel_that_saves_y_is_timed_where_dx_is_not_written_over_it():
+    def forward(x, gamma, beta, eps, out=None):
+        y, saved = recentred.forward(x, gamma, beta, eps, out)
+        return y, (saved, y)
+
+    def backward(dy, saved, out=None):
+        return recentred.backward(dy, saved[0], out)
+
+    kernel = changed(OWN, forward=forward, backward=backward)
+    with pytest.raises(
+        ValueError, match="own saves y, where dx is written; allowed: --direction both or all"
+    ):
+        bench(kernel, SETTING, Deadline(1.0))
+    both = dataclasses.replace(SETTING, directions=("both",))
+    assert bench(kernel, both, Deadline(0.4))["median_s"].notna().any()
+
+
+def test_a_refusal_of_our_own_stays_as_it_is_and_another_names_its_place():
+    def refuses(dy, saved, out=None):
+        raise ValueError("only five rows")
+
+    error = ValueError("only five rows")
+    assert broken(OWN, "backward", error) is error
+    with pytest.raises(
+        ValueError, match=r"^own: backward raised ValueError: only five rows \(test_bench.py:"
+    ):
+        bench(changed(OWN, backward=refuses), SETTING, Deadline(1.0))
+
+
+def test_each_comparison_prints_its_own_pair_of_times(monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    found = bench(OWN, SETTING, Deadline(4.0))
+    found["median_s"] = [0.001 * (1 + row) for row in range(len(found))]
+    header, *lines = report.text(OWN, SETTING, found).splitlines()[-2 - len(found) : -1]
+    place = header.index("yours") + len("yours")
+    assert [line[:place].split("  ")[-1].strip() for line in lines] == ["1 ms", "2 ms", "3 ms", "4 ms"]
 
 
 def test_a_kernel_that_leaves_its_results_unwritten_is_wrong():

@@ -46,6 +46,38 @@ def wrong(dy, saved):
     return 2 * dx, dgamma, dbeta
 def raises(dy, saved):
     return dy[99]
+def consumes(dy, saved):
+    found = backward(dy, saved)
+    saved.rstd[...] *= 0.5
+    return found
+def writes(dy, saved):
+    found = backward(dy, saved)
+    dy *= 2
+    return found
+def infinite(dy, saved):
+    dx, dgamma, dbeta = backward(dy, saved)
+    return dx + dx.dtype.type("inf"), dgamma, dbeta
+def few(dy, saved):
+    if len(dy) > 5:
+        raise ValueError("only five rows")
+    return backward(dy, saved)
+def floats(dy, saved, out=None):
+    dx, dgamma, dbeta = backward(dy, saved, out)
+    return (dx, dgamma, dbeta) if out is None else (dx, float(dgamma[0]), dbeta)
+def narrow(dy, saved, out=None):
+    dx, dgamma, dbeta = backward(dy, saved, out)
+    return (dx, dgamma, dbeta) if out is None else (dx, dgamma[1:], dbeta)
+calls = 0
+def tires(dy, saved, error):
+    global calls
+    calls += 1
+    if calls > 8:
+        raise error
+    return backward(dy, saved)
+def stops(dy, saved):
+    return tires(dy, saved, RuntimeError("tired"))
+def exits(dy, saved):
+    return tires(dy, saved, SystemExit(3))
 """
 
 
@@ -82,12 +114,49 @@ def test_wrong_results_end_with_exit_code_1(theirs, capsys):
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "consumes",
+            "a second backward of theirs:forward,consumes on the same saved is wrong: dx has an error",
+        ),
+        ("writes", "theirs:forward,writes writes to dy, of which it may only read; not timed"),
+        ("infinite", "dx has an error of inf u"),
+    ],
+)
+def test_what_must_not_be_timed_ends_with_exit_code_1_and_one_line(theirs, name, said, capsys):
+    assert main(["bench", "--kernel", f"theirs:forward,{name}", *SIZE]) == 1
+    err = capsys.readouterr().err.rpartition("\r")[2].strip()
+    assert said in err and "\n" not in err
+
+
+@pytest.mark.parametrize(("dtype", "hint"), [("float32", ""), ("float16", " --dtype float16")])
+def test_the_audit_that_is_named_is_of_the_same_dtype(theirs, dtype, hint, capsys):
+    assert main(["bench", "--kernel", "theirs:forward,wrong", *SIZE, "--dtype", dtype]) == 1
+    assert f"`audit theirs:forward,wrong{hint}` says more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--kernel", "fast"], "no kernel is called 'fast'; there are: reference, compact,"),
         (["--kernel", "theirs:DEVICE"], "device runs on cuda; bench times kernels on the CPU"),
         (["--kernel", "theirs:NARROW"], "narrow cannot run here in float32: only doubles"),
-        (["--kernel", "theirs:forward,raises"], "backward raised IndexError"),
+        (["--kernel", "theirs:forward,raises"], "theirs:forward,raises: backward raised IndexError"),
+        (
+            ["--kernel", "theirs:forward,stops"],
+            "forward,stops: backward raised RuntimeError: tired (theirs.py:",
+        ),
+        (["--kernel", "theirs:forward,exits"], "forward,exits: backward raised SystemExit: 3 (theirs.py:"),
+        (
+            ["--kernel", "theirs:forward,few"],
+            "theirs:forward,few: backward raised ValueError: only five rows (theirs.py:",
+        ),
+        (
+            ["--kernel", "theirs:forward,floats"],
+            "floats: dgamma is one float; wanted: an array (24,) of float32",
+        ),
+        (["--kernel", "theirs:forward,narrow"], "theirs:forward,narrow: dgamma is an array (23,) of float32"),
         (["--rows", "0"], "rows is 0; allowed: at least 1"),
         (["--hidden", "0"], "hidden is 0; allowed: at least 1"),
         (["--threads", "0"], "threads is 0; allowed: 1 to"),

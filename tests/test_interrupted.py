@@ -1,4 +1,7 @@
-"""Runs that were killed: the next one takes the lock away, makes half-written files again and goes on."""
+"""Runs that were killed: the next one takes the lock away, makes half-written files again and goes on.
+
+A command that Ctrl-C interrupts says so in one line.
+"""
 
 import os
 import shutil
@@ -13,6 +16,7 @@ import psutil
 import pytest
 
 from layernorm_backward import tables
+from layernorm_backward.__main__ import main
 from layernorm_backward.lock import LOCKS, release_stale
 from workspace import Workspace
 
@@ -118,3 +122,40 @@ def test_a_job_left_over_is_waited_for(locked, sleeper, capsys):
     assert job.poll() is not None
     assert f"waiting for process {job.pid}" in capsys.readouterr().err
     assert list((locked / LOCKS).glob("*")) == []
+
+
+SLEEPY = """
+from pathlib import Path
+from time import sleep
+def forward(x, gamma, beta, eps):
+    Path("started").touch()
+    sleep(60)
+def backward(dy, saved): pass
+"""
+
+
+def test_ctrl_c_ends_a_command_in_one_line(tmp_path):
+    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    command = [sys.executable, "-m", "layernorm_backward", "audit", "sleepy:forward,backward"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for((tmp_path / "started").exists)
+    run.send_signal(signal.SIGINT)
+    assert run.communicate(timeout=30) == ("", "error: interrupted\n")
+    assert run.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "interrupted"),
+    [
+        (["bench", "--kernel", "compact", "--rows", "8", "--hidden", "16"], "bench.bench"),
+        (["claims", "claims.yaml", "tables", "claims.csv"], "paper.claims.run"),
+        (["eps", "config/smoke/eps.yaml", "eps.csv"], "config.load"),
+    ],
+)
+def test_a_command_that_is_interrupted_returns_130(words, interrupted, monkeypatch, capsys):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"layernorm_backward.{interrupted}", interrupt)
+    assert main(words) == 130
+    assert capsys.readouterr().err.rpartition("\r")[2].strip() == "error: interrupted"

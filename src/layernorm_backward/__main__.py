@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -123,6 +124,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "promote": (promote, ("results", "machine")),
 }
 _TEXT = frozenset({"stem", "pdf", "machine"})
+INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know Ctrl-C
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,8 +155,16 @@ def _names_an_implementation(words: list[str]) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; Ctrl-C ends it in one line and exit code 130."""
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     """Run one command; an error in a config, a table or a value ends in one line and exit code 1."""
-    words = sys.argv[1:] if argv is None else list(argv)
     started = perf_counter()
     if words[:1] == ["bench"]:
         from layernorm_backward.bench import command

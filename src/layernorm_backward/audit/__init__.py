@@ -13,7 +13,7 @@ from layernorm_backward import edge_cases, oracle
 from layernorm_backward.audit import behaviour, sweep
 from layernorm_backward.audit.cases import CASES, FURTHER
 from layernorm_backward.audit.fitting import fitting
-from layernorm_backward.audit.setting import STANDARD, Finding, Setting, broken
+from layernorm_backward.audit.setting import FAILURES, STANDARD, Finding, Setting, broken
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem
@@ -64,7 +64,7 @@ def _edge(
     trial = edge_cases.Trial(kernel, sweep.copied(problem), exact, setting.eps, limit)
     try:
         passed, value, said = edge_cases.outcome(name, trial, CASES)
-    except Exception as error:
+    except FAILURES as error:
         return broken(f"edge_{name}", limit, error)
     if passed is None:
         return Finding(f"edge_{name}", np.nan, limit, None, reason=said)

@@ -1,5 +1,7 @@
 """What to think of the findings that failed, said once for all that have the same cause."""
 
+from collections.abc import Iterable
+
 from layernorm_backward.audit.behaviour import TWO_AXES
 from layernorm_backward.audit.setting import Finding
 from layernorm_backward.audit.sweep import QUANTITIES
@@ -27,7 +29,7 @@ ADVICE |= dict.fromkeys(
     ("edge_width_39", "edge_width_39_far", "edge_width_4099", "edge_rows_1031"),
     "what is left over after whole blocks is lost",
 )
-SUMS = ("eps_obeyed", "long_sums")
+NEEDS = {"eps_obeyed": QUANTITIES, "long_sums": QUANTITIES, "ones_counted": ("dbeta",)}
 FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_constant_rows", "edge_width_39_far")
 RANGE = "a square or a product overflows or underflows, or eps is not the one given"
 LEVEL = "too large at every mean/std: the formula, eps or a dtype is wrong"
@@ -52,8 +54,7 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
         return TWO_AXES
     if finding.raised:
         return "could not be run; the reason stands above"
-    wrong = any(_wrong(quantity, by_name) for quantity in QUANTITIES)
-    if wrong and (name.startswith("edge_") or (name in SUMS and not by_name["gradient_check"].passed)):
+    if _wrong_everywhere(name, by_name):
         return "as wrong as everywhere: mend that first"
     if name in FAR and any(_grows(quantity, by_name) for quantity in QUANTITIES):
         return "the mean is large beside the std: mend what grows with mean/std first"
@@ -64,6 +65,17 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
     if name.startswith("edge_"):
         return RANGE if name.startswith("edge_scale") else "not within the limit of the exact result"
     return _of_sweep(name.rpartition("_")[0], by_name)
+
+
+def _wrong_everywhere(name: str, by_name: dict[str, Finding]) -> bool:
+    """Whether a result that this property rests on is wrong on ordinary rows too."""
+    if name in NEEDS:
+        return not by_name["gradient_check"].passed and _any_wrong(NEEDS[name], by_name)
+    return name.startswith("edge_") and _any_wrong(QUANTITIES, by_name)
+
+
+def _any_wrong(quantities: Iterable[str], by_name: dict[str, Finding]) -> bool:
+    return any(_wrong(quantity, by_name) for quantity in quantities)
 
 
 def _of_sweep(quantity: str, by_name: dict[str, Finding]) -> str:

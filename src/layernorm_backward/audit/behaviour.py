@@ -7,7 +7,7 @@ import numpy as np
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
-from layernorm_backward.audit.setting import Finding, Setting, broken
+from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
 from layernorm_backward.audit.sweep import worst_errors
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.gradient_check import check
@@ -36,7 +36,7 @@ def _checked(kernel: Kernel, dtype: DtypeName, setting: Setting, shape: tuple[in
     options = {"shape": shape, "dtype": widest, "eps": setting.eps, "seed": setting.seed}
     try:
         found = check(kernel, raise_on_failure=False, **options)
-    except Exception as error:
+    except FAILURES as error:
         return broken("gradient_check", 1.0, error)
     used = found["error_over_tolerance"].max(skipna=False)
     wrong = ", ".join(found.loc[~found["passed"], "quantity"].unique())
@@ -90,7 +90,7 @@ def findings(
         tick(measure.__name__)
         try:
             yield measure(kernel, dtype, setting)
-        except Exception as error:
+        except FAILURES as error:
             yield broken(measure.__name__, np.nan, error)
 
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from layernorm_backward import audit as audits
 from layernorm_backward import files
 from layernorm_backward.audit import report
+from layernorm_backward.audit.room import require_room
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
@@ -38,6 +39,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
     """Audit and print; 0 where all passed, 1 where something failed, 2 where it could not be run."""
     try:
         setting = replace(STANDARD, **changes)
+        require_room(setting, dtypes)
         if out is not None:
             require_writable(out)
         kernel = load(target)
@@ -71,7 +73,11 @@ def _with_progress(kernel: Kernel, dtype: DtypeName, setting: Setting) -> list[F
             bar.set_postfix_str(what, refresh=False)
             bar.update()
 
-        return list(audits.audit(kernel, dtype, setting, tick))
+        try:
+            return list(audits.audit(kernel, dtype, setting, tick))
+        except MemoryError:
+            said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
+            raise ValueError(said) from None
 
 
 def main(argv: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.portable import decades
 
 RAISED = "raised"
+FAILURES = (Exception, SystemExit)  # what somebody's function may raise, and is told of; Ctrl-C is not
 LEAST_HIDDEN = 16  # in shorter rows the projection can take nearly all of g away, at any kappa
 _NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
@@ -92,7 +93,7 @@ class Finding(NamedTuple):
         return self.note.startswith(RAISED)
 
 
-def broken(name: str, limit: float, error: Exception) -> Finding:
+def broken(name: str, limit: float, error: BaseException) -> Finding:
     """The finding where the kernel raised, or returned what does not fit."""
     return Finding(name, np.inf, limit, False, note=told(error))
 

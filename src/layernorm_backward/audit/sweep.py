@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import theilslopes
 
 from layernorm_backward import inputs, oracle
-from layernorm_backward.audit.setting import Finding, Setting, broken
+from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.errors import error_u
@@ -36,7 +36,7 @@ def findings(
         try:
             computed = run_kernel(kernel, copied(problem), setting.eps)
             errors[row] = worst_errors(computed, exact)
-        except Exception as error:
+        except FAILURES as error:
             yield from (broken(f"{name}_error", setting.limit_u, error) for name in QUANTITIES)
             return
     for name, column in zip(QUANTITIES, errors.T, strict=True):

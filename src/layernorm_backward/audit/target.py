@@ -7,16 +7,17 @@ functions; FORWARD,BACKWARD names two functions. They are tried on one small pro
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from layernorm_backward import inputs
+from layernorm_backward import inputs, kernels
 from layernorm_backward.audit.fitting import MisfitError, fitting, parts
 from layernorm_backward.audit.held import arrays
-from layernorm_backward.audit.setting import place, told
+from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.kernels import KERNELS, Kernel, available
 from layernorm_backward.kernels.peers import PEERS
@@ -26,6 +27,7 @@ WANTED = (
     "wanted: a Kernel, or a pair of functions forward(x, gamma, beta, eps) -> y, saved and "
     "backward(dy, saved) -> dx, dgamma, dbeta, on NumPy arrays, named as MODULE:FORWARD,BACKWARD"
 )
+_OURS = Path(kernels.__file__).parent
 
 
 def load(target: str) -> Kernel:
@@ -102,7 +104,7 @@ def _module(name: str) -> ModuleType:
             return _from_file(path)
         _findable(Path.cwd())
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
+    except FAILURES as error:
         raise ValueError(f"{name} cannot be imported: it {told(error)}") from None
 
 
@@ -126,6 +128,12 @@ def _called(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except MisfitError:
         raise
-    except (Exception, SystemExit) as error:
-        advice = "" if place(error) else f"; {WANTED}"
+    except FAILURES as error:
+        advice = "" if place(error) or _by_ours(error) else f"; {WANTED}"
         raise ValueError(f"{role} {told(error)}{advice}") from None
+
+
+def _by_ours(error: BaseException) -> bool:
+    """Whether a kernel of ours was called, and raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).is_relative_to(_OURS) for frame in frames)

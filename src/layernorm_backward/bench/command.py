@@ -25,6 +25,7 @@ DESCRIPTION = (
     "not be run."
 )
 SECONDS = 18.5
+AUDITED = "float32"  # where `audit` is given no dtype
 DIRECTIONS = {**{name: (name,) for name in ACCESSES}, "all": tuple(ACCESSES)}
 
 
@@ -42,7 +43,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:
-        print(f"error: {error}; not timed; `audit {target}` says more", file=sys.stderr)
+        print(f"error: {error}; not timed; `{_audit(target, setting)}` says more", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -64,6 +65,11 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
     return run(target, setting, out, deadline)
 
 
+def _audit(target: str, setting: Setting) -> str:
+    """The command that audits the same kernel in the same dtype."""
+    return f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
+
+
 def _count(threads: str) -> int:
     if threads != "all" and not threads.isdecimal():
         raise ValueError(f"threads is {threads!r}; allowed: 1 to {most_threads()}, or all")
@@ -75,7 +81,11 @@ def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
     if kernel.device != "cpu":
         here = f"; {missing}" if missing else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
-    try_out(kernel, setting.dtype, EPS)
+    try:
+        try_out(kernel, setting.dtype, EPS)
+    except ValueError as error:
+        name = "" if str(error).startswith(kernel.name) else f"{kernel.name}: "
+        raise ValueError(f"{name}{error}") from None
     return kernel
 
 

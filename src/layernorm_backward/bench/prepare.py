@@ -11,9 +11,13 @@ from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.audit.fitting import MisfitError, parts
+from layernorm_backward.audit.held import arrays as held
+from layernorm_backward.audit.setting import FAILURES
+from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.experiments._prepared import Buffers, Direction
@@ -60,7 +64,12 @@ def needs(kernel: Kernel, arrays: Buffers) -> Needs:
     """Bytes for all rows, in proportion to those of a run over few rows."""
     few = _few(arrays)
     forward, backward = _passes(kernel, first_rows(arrays, few))
-    backward(forward()[1])
+    y, saved = forward()
+    _require_like(kernel.name, {"y": y}, {"y": arrays.y[:few]})
+    _require_like(
+        kernel.name, _named(backward(saved)), _named((arrays.out[:few], arrays.dgamma, arrays.dbeta))
+    )
+    del y, saved
     tracemalloc.start()
     try:
         saved = forward()[1]
@@ -81,14 +90,14 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     started = perf_counter()
     y, saved = forward()
     forward_s = perf_counter() - started
-    found = errors_u(data, y=_like("y", y, arrays.y))
+    _require_like(kernel.name, {"y": y}, {"y": arrays.y})
+    _require_y_is_free(kernel, saved, arrays)
+    found = errors_u(data, y=y)
     del y
     started = perf_counter()
     gradients = backward(saved)
     backward_s = perf_counter() - started
-    wanted = arrays.out, arrays.dgamma, arrays.dbeta
-    for name, result, like in zip(GRADIENTS, gradients, wanted, strict=True):
-        found |= errors_u(data, **{name: _like(name, result, like)})
+    found |= gradients_u(kernel.name, gradients, data)
     calls = {
         "forward": forward,
         "backward": lambda: backward(saved),
@@ -98,6 +107,17 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     return Ready(calls, seconds, found)
 
 
+def gradients_u(name: str, gradients: tuple[NDArray, NDArray, NDArray], data: Data) -> dict[str, float]:
+    """The error in u of each gradient; MisfitError, with the name of the kernel, where one does not fit."""
+    arrays, found = data.arrays, _named(gradients)
+    _require_like(name, found, _named((arrays.out, arrays.dgamma, arrays.dbeta)))
+    return errors_u(data, **found)
+
+
+def _named(gradients: tuple[NDArray, NDArray, NDArray]) -> dict[str, NDArray]:
+    return dict(zip(GRADIENTS, gradients, strict=True))
+
+
 def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Callable[[Any], tuple]]:
     """forward() -> y, saved and backward(saved) -> dx, dgamma, dbeta; into `arrays` where they take `out`."""
     x, dy, dx, gamma, beta, dgamma, dbeta, y = arrays
@@ -105,10 +125,16 @@ def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Calla
     to_gradients = {"out": (dx, dgamma, dbeta)} if takes_out(kernel.backward) else {}
 
     def forward() -> tuple[NDArray, Any]:
-        return parts("forward", kernel.forward(x, gamma, beta, EPS, **to_y), 2, "y, saved")
+        try:
+            return parts("forward", kernel.forward(x, gamma, beta, EPS, **to_y), 2, "y, saved")
+        except FAILURES as error:
+            raise broken(kernel, "forward", error) from None
 
     def backward(saved: Any) -> tuple[NDArray, NDArray, NDArray]:
-        return parts("backward", kernel.backward(dy, saved, **to_gradients), 3, "dx, dgamma, dbeta")
+        try:
+            return parts("backward", kernel.backward(dy, saved, **to_gradients), 3, "dx, dgamma, dbeta")
+        except FAILURES as error:
+            raise broken(kernel, "backward", error) from None
 
     return forward, backward
 
@@ -145,8 +171,18 @@ def first_rows(arrays: Buffers, rows: int) -> Buffers:
     return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays))
 
 
-def _like(name: str, found: NDArray, wanted: NDArray) -> NDArray:
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-        said = f"an array {found.shape} of {found.dtype}"
-        raise MisfitError(f"{name} is {said}; wanted: an array {wanted.shape} of {wanted.dtype}")
-    return found
+def _require_y_is_free(kernel: Kernel, saved: Any, arrays: Buffers) -> None:
+    """ValueError where dx would be written over a y that the backward pass reads."""
+    overwritten = arrays.y is arrays.out and takes_out(kernel.backward)
+    if overwritten and any(np.may_share_memory(part, arrays.y) for part in held(saved)):
+        raise ValueError(f"{kernel.name} saves y, where dx is written; allowed: --direction both or all")
+
+
+def _require_like(name: str, found: dict[str, Any], wanted: dict[str, NDArray]) -> None:
+    """MisfitError where a result is no array of the shape and dtype wanted."""
+    for result, array in found.items():
+        is_array, like = isinstance(array, np.ndarray), wanted[result]
+        if not is_array or (array.shape, array.dtype) != (like.shape, like.dtype):
+            said = f"an array {array.shape} of {array.dtype}" if is_array else f"one {type(array).__name__}"
+            wants = f"an array {like.shape} of {like.dtype}"
+            raise MisfitError(f"{name}: {result} is {said}; wanted: {wants}")

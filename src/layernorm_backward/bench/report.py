@@ -17,7 +17,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _ROOFS = {name for pair in ROOFS.values() for name in pair}
 _HEADER = (
-    f"  {'beside':22}{'its time':>10}{'GB/s':>9}{'/ yours':>9}  {'95 % interval':18}{'runs':>5}  verdict"
+    f"  {'beside':22}{'its time':>10}{'GB/s':>9}{'yours':>10}{'/ yours':>9}  {'95 % interval':18}{'runs':>5}"
+    "  verdict"
 )
 
 
@@ -71,8 +72,8 @@ def _comparison(row: pd.Series) -> str:
     interval = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}" if known else "-"
     verdict = ("faster" if row["ratio"] > 1 else "slower") if row["differs"] else "no difference"
     verdict = verdict if known else "one run: no verdict"
-    time = _amount(row["against_median_s"], _TIMES)
-    numbers = f"{time:>10}{row['against_gb_per_s']:9.3g}{row['ratio']:9.3g}"
+    its, yours = (_amount(row[key], _TIMES) for key in ("against_median_s", "median_s"))
+    numbers = f"{its:>10}{row['against_gb_per_s']:9.3g}{yours:>10}{row['ratio']:9.3g}"
     return f"  {name:22}{numbers}  {interval:18}{row['repeats']:5}  {verdict}"
 
 
