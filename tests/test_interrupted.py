@@ -134,14 +134,23 @@ def backward(dy, saved): pass
 """
 
 
+def heeding_ctrl_c():
+    """Shells start what runs in the background with SIGINT ignored, and so is what that starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_a_command_in_one_line(tmp_path):
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     command = [sys.executable, "-m", "layernorm_backward", "audit", "sleepy:forward,backward"]
-    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for((tmp_path / "started").exists)
-    run.send_signal(signal.SIGINT)
-    assert run.communicate(timeout=30) == ("", "error: interrupted\n")
-    assert run.returncode == 130
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, preexec_fn=heeding_ctrl_c, **pipes) as run:
+        try:
+            wait_for((tmp_path / "started").exists)
+            run.send_signal(signal.SIGINT)
+            assert run.communicate(timeout=30) == ("", "error: interrupted\n")
+            assert run.returncode == 130
+        finally:
+            run.kill()
 
 
 @pytest.mark.parametrize(
