@@ -1,9 +1,11 @@
 """The style tells names apart in colour, in grey, and wherever it is used from."""
 
 import matplotlib
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from layernorm_backward.figures import style
+from layernorm_backward.figures import peers_cpu, style
 
 GROUPS = {
     "kernels": ["reference", "compact", "overcached", "recentred", "numba_fused"],
@@ -30,6 +32,17 @@ def test_names_that_meet_in_a_figure_differ_in_colour_and_without_it(group):
 def test_a_name_that_the_style_does_not_know_keeps_its_look():
     assert style.look("someone_elses") == style.look("someone_elses")
     assert style.look("someone_elses") not in style.LOOKS.values()
+
+
+def test_the_peers_at_their_best_are_joined_by_the_lines_of_the_legend():
+    rows = pd.DataFrame({"kernel": ["torch", "torch", "jax", "jax"], "hidden": [256, 1024] * 2})
+    rows = rows.assign(setting="tuned", ours_ratio=2.0, ours_ratio_low=1.5, ours_ratio_high=2.5)
+    panel = Figure().subplots()
+    peers_cpu.by_length(panel, rows)
+    joined = {line.get_color(): line.get_linestyle() for line in panel.lines if line.get_marker() != "None"}
+    for name in ("torch", "jax"):
+        (legend,) = panel.plot([], [], **style.look(name).curve)
+        assert joined[legend.get_color()] == legend.get_linestyle() != "None"
 
 
 def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():

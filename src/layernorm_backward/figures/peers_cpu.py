@@ -80,13 +80,11 @@ def _points(
     value, low, high = columns
     x, y = (value, at) if across else (at, value)
     _panels.whiskers(panel, x, y, low, high, kernel, across=across)
-    container = panel.containers[-1][0]
-    if setting == "default" and kernel != "numba_fused":
-        container.set_markerfacecolor("white")
-        if not across:
-            container.set_linestyle(":")
+    points, as_it_comes = panel.containers[-1][0], setting == "default" and kernel != "numba_fused"
+    if as_it_comes:
+        points.set_markerfacecolor("white")
     if not across:
-        container.set_linewidth(0.9)
+        points.set(linestyle=":" if as_it_comes else style.look(kernel).line, linewidth=0.9)
 
 
 def _label(row: pd.Series) -> str:
