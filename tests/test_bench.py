@@ -13,9 +13,9 @@ from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import TooSlowError, needs, ready, takes_out
 from layernorm_backward.bench.setting import BASELINES
-from layernorm_backward.experiments import _shapes
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
+from layernorm_backward.timing import sizing
 
 SETTING = Setting(
     rows=40,
@@ -236,13 +236,13 @@ def test_time_is_shared_by_the_root_of_the_cost_and_a_third_goes_to_the_first():
 
 
 def test_sizes_beyond_the_memory_are_refused_with_what_would_fit(monkeypatch):
-    monkeypatch.setattr(_shapes, "memory_limit", lambda: 3 * 24 * 4 * 30)
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 3 * 24 * 4 * 30)
     with pytest.raises(ValueError, match=r"allowed here: --rows up to 30$"):
         bench(OWN, SETTING, Deadline(1.0))
     both = dataclasses.replace(SETTING, directions=("both",))
     with pytest.raises(ValueError, match=r"allowed here: --rows up to 22$"):
         bench(OWN, both, Deadline(1.0))
-    monkeypatch.setattr(_shapes, "memory_limit", lambda: 10)
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 10)
     with pytest.raises(ValueError, match="no such row fits"):
         bench(OWN, SETTING, Deadline(1.0))
 

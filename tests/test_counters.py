@@ -10,8 +10,9 @@ import struct
 
 import pytest
 
-from layernorm_backward import counters, perf_events
-from layernorm_backward.memory_controllers import Event, events
+from layernorm_backward import counters
+from layernorm_backward.counters import perf_events
+from layernorm_backward.counters.memory_controllers import Event, events
 
 INTEL_FORMAT = {"event": "config:0-7", "umask": "config:8-15"}
 CAS = {

@@ -20,7 +20,10 @@ def below(part: str) -> list[str]:
 
 MAY_NOT_USE = {
     "kernels": ("experiments", "figures", "paper", "tables"),
-    "experiments": ("figures", "paper"),
+    "timing": ("audit", "bench", "experiments", "figures", "paper"),
+    "audit": ("bench", "experiments", "figures", "paper"),
+    "bench": ("audit.command", "experiments", "figures", "paper"),
+    "experiments": ("bench", "figures", "paper"),
     "figures": ("kernels", "experiments", "paper"),
     "paper": ("kernels", "experiments"),
 }

@@ -8,10 +8,10 @@ from numba import get_num_threads
 
 from layernorm_backward import stopwatch
 from layernorm_backward.experiments import _variants, kernel_costs
-from layernorm_backward.experiments._timed import most_threads
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, plans
 from layernorm_backward.kernels import numba_fused
+from layernorm_backward.timing.timed import most_threads
 
 SWEEP = {
     "working_sets": [60_000],

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from numba import njit
 
-from layernorm_backward import inputs, oracle, stopwatch, streams, work_sharing
+from layernorm_backward import inputs, oracle, stopwatch, work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
 from layernorm_backward.kernels.lanes import LINE, zeros1, zeros4
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+from layernorm_backward.roofs import flat_streams
 
 EPS = 1e-5
 
@@ -298,7 +299,7 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         assert after != before, name
         before = after
     compiled = [(make("float32", 1, True), [1, True, before_all]) for make in (forward_pass, backward_pass)]
-    for function, held in [*compiled, (streams.streams(), [before_all, work_sharing.UNITS])]:
+    for function, held in [*compiled, (flat_streams.streams(), [before_all, work_sharing.UNITS])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
 
 

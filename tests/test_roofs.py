@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba import config, get_num_threads, njit
 
-from layernorm_backward import peak, roofs, stopwatch, streams
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
-from layernorm_backward.roofs import STREAMS, aligned_empty, stream
+from layernorm_backward.roofs import STREAMS, aligned_empty, flat_streams, peak, stream
 
 SIZES = [0, 1, 15, 16, 17, 1000, 4099]
 
@@ -44,13 +44,13 @@ def test_one_thread_and_two_write_the_same(operation):
 def test_non_temporal_streams_store_past_the_cache_and_the_ordinary_ones_do_not():
     a, b = aligned_empty(64, "float64"), np.ones(64)
     assembly = {}
-    for function in (streams._copy_nt, streams._copy):
+    for function in (flat_streams._copy_nt, flat_streams._copy):
         fresh = njit(function.py_func)  # what comes from Numba's cache keeps no assembly
         fresh(a, b)
         assembly[function] = "".join(fresh.inspect_asm().values())
-    assert "movnt" in assembly[streams._copy_nt] and "sfence" in assembly[streams._copy_nt]
-    assert "movnt" not in assembly[streams._copy]
-    assert "memcpy" not in assembly[streams._copy]  # it may store past the caches by itself
+    assert "movnt" in assembly[flat_streams._copy_nt] and "sfence" in assembly[flat_streams._copy_nt]
+    assert "movnt" not in assembly[flat_streams._copy]
+    assert "memcpy" not in assembly[flat_streams._copy]  # it may store past the caches by itself
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -92,12 +92,12 @@ def test_an_unknown_operation_is_refused_with_those_there_are():
 
 
 def test_where_non_temporal_stores_are_missing_the_reason_is_told(monkeypatch):
-    monkeypatch.setattr(streams.platform, "machine", lambda: "riscv64")
-    streams.non_temporal_missing.cache_clear()
+    monkeypatch.setattr(flat_streams.platform, "machine", lambda: "riscv64")
+    flat_streams.non_temporal_missing.cache_clear()
     try:
         assert "riscv64" in roofs.missing("copy_nt")
         assert roofs.missing("copy") == ""
         with pytest.raises(ValueError, match="riscv64"):
             stream("triad_nt", aligned_empty(4, "float64"), np.ones(4), np.ones(4))
     finally:
-        streams.non_temporal_missing.cache_clear()
+        flat_streams.non_temporal_missing.cache_clear()

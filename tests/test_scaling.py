@@ -5,9 +5,9 @@ import pytest
 
 from layernorm_backward.experiments import scaling, scaling_points
 from layernorm_backward.experiments._memory import memory
-from layernorm_backward.experiments._prepared import buffers
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing.prepared import buffers
 
 SIZES = 2 ** np.arange(6, 17)
 

@@ -8,10 +8,11 @@ import pytest
 
 from layernorm_backward import inputs, machine, stopwatch
 from layernorm_backward.difference import Ratio, differs
-from layernorm_backward.experiments import _prepared, _shapes, timing_cpu
+from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
+from layernorm_backward.timing import prepared, sizing
 
 PUBLISHED = {
     "kernels": ["compact", "overcached", "numba_fused"],
@@ -161,19 +162,19 @@ def test_a_wrong_kernel_is_not_timed_and_the_row_says_why(monkeypatch):
 @pytest.mark.parametrize("size, where", [(100, "cache"), (101, "partly"), (399, "partly"), (400, "memory")])
 def test_residency_is_memory_from_four_times_the_last_level_cache_on(monkeypatch, size, where):
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 100)
-    assert _shapes.residency(size) == where
+    assert sizing.residency(size) == where
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 0)
-    assert _shapes.residency(size) == ""
+    assert sizing.residency(size) == ""
 
 
 def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_told(monkeypatch):
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3000)
-    assert _shapes.sized(10, "float32", "backward", "beyond_cache", 1 << 20) == (100, "")
-    assert _shapes.sized(10, "float16", "both", "beyond_cache", 1 << 20) == (150, "")
-    rows, note = _shapes.sized(10, "float32", "backward", "beyond_cache", 6000)
+    assert sizing.sized(10, "float32", "backward", "beyond_cache", 1 << 20) == (100, "")
+    assert sizing.sized(10, "float16", "both", "beyond_cache", 1 << 20) == (150, "")
+    rows, note = sizing.sized(10, "float32", "backward", "beyond_cache", 6000)
     assert rows == 50 and note == "12000 bytes were wanted; a third of the available memory holds 6000"
     with pytest.raises(ValueError, match="a row of 10 takes 120 bytes; allowed: 100"):
-        _shapes.sized(10, "float32", "backward", "beyond_cache", 100)
+        sizing.sized(10, "float32", "backward", "beyond_cache", 100)
 
 
 def test_a_cell_of_two_sets_is_timed_once_with_the_kernels_of_both():
@@ -193,7 +194,7 @@ def test_gamma_is_float32_beside_16_bits_only():
 
 
 def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
-    pool = _prepared.Pool(1 << 16, 1)
+    pool = prepared.Pool(1 << 16, 1)
     for dtype in ("float64", "float32", "float16", "bfloat16"):
         x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
         assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
@@ -215,11 +216,11 @@ def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1(
 
 
 def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
-    arrays = _prepared.buffers((5, 1, 16), "float64", seed=3)
-    ready, refused = _prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
+    arrays = prepared.buffers((5, 1, 16), "float64", seed=3)
+    ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
     assert refused == {} and ready["compact"].error_u_max < 10
     arrays.out[-1] *= 2  # the last row is among those looked at
-    assert _prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
+    assert prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
 
 
 def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
@@ -232,8 +233,8 @@ def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
         return compact.forward(*arguments, **options)
 
     kernel = dataclasses.replace(compact, forward=forward)
-    arrays = _prepared.buffers((2, 1, 8), "float64", seed=3)
-    ready, _ = _prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
+    arrays = prepared.buffers((2, 1, 8), "float64", seed=3)
+    ready, _ = prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
     assert ready["compact"].first_s < 0.9
 
 

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from layernorm_backward import traffic_count
 from layernorm_backward.experiments import traffic_steps
 from layernorm_backward.kernels import numba_fused, numba_plan, row_blocks
-from layernorm_backward.traffic import MODELS, Step, totals
-from layernorm_backward.traffic_arrays import Counted, Tally, addresses_of, counted
-from layernorm_backward.traffic_count import count
-from layernorm_backward.traffic_lanes import counting
-from layernorm_backward.traffic_schemes import SCHEMES
+from layernorm_backward.traffic import MODELS, Step, counts, totals
+from layernorm_backward.traffic.arrays import Counted, Tally, addresses_of, counted
+from layernorm_backward.traffic.counts import count
+from layernorm_backward.traffic.lanes import counting
+from layernorm_backward.traffic.schemes import SCHEMES
 
 CASES = [(name, direction) for name in MODELS for direction in ("forward", "backward")]
 IN_MEMORY = ("reads", "memory_reads", "writes", "memory_writes", "operations")
@@ -43,7 +42,7 @@ def test_the_model_of_numba_fused_holds_for_streamed_results_and_16_bits(dtype, 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_the_counting_run_of_numba_fused_has_the_bits_of_the_compiled_one(dtype):
     plan = numba_plan.Plan(group=2, ahead=1, stream=False, chunks=2)
-    x, dy, out, gamma, beta, *_ = traffic_count._arrays(dtype, 37, 45)
+    x, dy, out, gamma, beta, *_ = counts._arrays(dtype, 37, 45)
     with counting(Tally(), [x, dy, out]) as kernel:
         assert kernel is not numba_fused
         found = results(kernel, x, dy, gamma, beta, plan)
@@ -57,7 +56,7 @@ def results(kernel, x, dy, gamma, beta, plan):
 
 
 def test_a_cache_that_is_too_small_shows_in_the_count(monkeypatch):
-    monkeypatch.setattr(traffic_count, "CACHED_ROWS", 1)
+    monkeypatch.setattr(counts, "CACHED_ROWS", 1)
     assert "memory_reads" in agree("numba_fused", "backward", count("numba_fused", "backward", "float64"))
     monkeypatch.setattr(row_blocks, "SHARE", 1)
     found = agree("numpy_blocked", "backward", count("numpy_blocked", "backward", "float64"))
@@ -74,7 +73,7 @@ def test_numpy_passes_are_counted_once_an_operand():
 
 def test_a_compiled_kernel_is_not_counted_by_its_numpy_operations():
     with pytest.raises(ValueError, match="numba_fused: no NumPy operation was seen"):
-        traffic_count._numpy("numba_fused", Tally(), "backward", "float32", 128, 64)
+        counts._numpy("numba_fused", Tally(), "backward", "float32", 128, 64)
 
 
 def test_reductions_count_their_input_and_sums_over_the_last_axis():

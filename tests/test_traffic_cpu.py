@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from layernorm_backward import counters
-from layernorm_backward.experiments import _counted, _roof, traffic_cpu, traffic_steps
+from layernorm_backward.experiments import _counted, traffic_cpu, traffic_steps
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import cell_roof
 from layernorm_backward.traffic import MODELS
-from layernorm_backward.traffic_schemes import SCHEMES
+from layernorm_backward.traffic.schemes import SCHEMES
 
 TENSOR, SMALL = 8 * 16 * 8, (2 * 8 + 3 * 16) * 8
 REPEATS = 3
@@ -116,7 +117,7 @@ def test_unknown_schemes_are_refused():
 
 
 def test_roofs_of_the_timing_have_their_bytes_here():
-    roofs = {name for direction in ("forward", "backward") for name in _roof.ROOFS[direction]}
+    roofs = {name for direction in ("forward", "backward") for name in cell_roof.ROOFS[direction]}
     assert set(_counted.MOVED) == roofs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from layernorm_backward.audit.setting import Setting
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments._shapes import memory_limit
+from layernorm_backward.timing.sizing import memory_limit
 
 GIVEN = 2  # arrays of x's size and dtype that are kept for each kappa: x, dy
 EXACT_BYTES = 32  # kept for each element of x: y and dx in double-double

@@ -13,11 +13,11 @@ from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
 from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
 from layernorm_backward.dtypes import DTYPE_NAMES
-from layernorm_backward.experiments._prepared import ACCESSES
-from layernorm_backward.experiments._timed import most_threads
 from layernorm_backward.kernels import KERNELS, Kernel, available
 from layernorm_backward.options import Parser, require_writable
 from layernorm_backward.record import Started, begin, record
+from layernorm_backward.timing.prepared import ACCESSES
+from layernorm_backward.timing.timed import most_threads
 
 DESCRIPTION = (
     "Time a layer normalization beside the roof of memory (copy, triad on the same arrays) and beside "

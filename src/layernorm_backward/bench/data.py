@@ -15,7 +15,7 @@ from layernorm_backward.bench.setting import EPS, ERROR_ROWS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.experiments._prepared import Buffers
+from layernorm_backward.timing.prepared import Buffers
 
 BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold

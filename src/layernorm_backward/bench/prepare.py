@@ -20,8 +20,8 @@ from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
 from layernorm_backward.bench.setting import EPS
-from layernorm_backward.experiments._prepared import Buffers, Direction
 from layernorm_backward.kernels import Kernel
+from layernorm_backward.timing.prepared import Buffers, Direction
 
 FEW = 1 << 16  # elements of the first run
 GROWTH = 8

@@ -9,9 +9,9 @@ from layernorm_backward import machine
 from layernorm_backward.bench.schedule import arrays_bytes
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.bench.timed import RESULTS
-from layernorm_backward.experiments import _shapes
-from layernorm_backward.experiments._roof import ROOFS
 from layernorm_backward.kernels import Kernel, version
+from layernorm_backward.timing import sizing
+from layernorm_backward.timing.cell_roof import ROOFS
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -58,9 +58,9 @@ def _working_set(row: pd.Series, setting: Setting) -> str:
 
 
 def _beyond(row: pd.Series, setting: Setting) -> str:
-    one = _shapes.touched(row["direction"], 1, setting.hidden, setting.dtype)
-    rows = math.ceil(_shapes.beyond_cache() / one)
-    fits = rows * arrays_bytes(setting, 1) <= _shapes.memory_limit()
+    one = sizing.touched(row["direction"], 1, setting.hidden, setting.dtype)
+    rows = math.ceil(sizing.beyond_cache() / one)
+    fits = rows * arrays_bytes(setting, 1) <= sizing.memory_limit()
     return f"--rows {rows} on" + ("" if fits else ", more than this memory holds")
 
 

@@ -6,7 +6,7 @@ import psutil
 
 from layernorm_backward.bench.prepare import Needs
 from layernorm_backward.bench.setting import Setting
-from layernorm_backward.experiments import _shapes
+from layernorm_backward.timing import sizing
 
 MOST_REPEATS = 200
 SHORTEST_S = 1e-3  # a repetition of a call: the clock's minimum, and what lies around it
@@ -27,7 +27,7 @@ def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
 
 def require_room(setting: Setting) -> None:
     """ValueError where the arrays take more than a third of the available memory; it says what would fit."""
-    limit = _shapes.memory_limit()
+    limit = sizing.memory_limit()
     row = arrays_bytes(setting, 1)
     if setting.rows * row <= limit:
         return

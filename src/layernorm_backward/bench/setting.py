@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments._prepared import Direction
-from layernorm_backward.experiments._timed import most_threads
+from layernorm_backward.timing.prepared import Direction
+from layernorm_backward.timing.timed import most_threads
 
 BASELINES = ("numba_fused", "numpy_blocked", "compact")  # the quickest first
 EPS = 1e-5

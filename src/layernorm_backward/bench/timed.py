@@ -13,8 +13,8 @@ from layernorm_backward.bench.prepare import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.difference import differs
-from layernorm_backward.experiments import _roof, _shapes
-from layernorm_backward.experiments._prepared import ACCESSES, Direction
+from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing.prepared import ACCESSES, Direction
 
 RESULTS = {"forward": ("y",), "backward": ("dx", "dgamma", "dbeta"), "both": ("y", "dx", "dgamma", "dbeta")}
 ROOF = "roof"
@@ -42,8 +42,8 @@ def time_direction(
     tick: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """One row for the roof and one for each baseline; `deadline` is that of this direction."""
-    size = _shapes.touched(direction, setting.rows, setting.hidden, setting.dtype)
-    cell = _keys(name, direction, setting) | {"bytes": size, "residency": _shapes.residency(size)}
+    size = sizing.touched(direction, setting.rows, setting.hidden, setting.dtype)
+    cell = _keys(name, direction, setting) | {"bytes": size, "residency": sizing.residency(size)}
     cell |= {f"{result}_error_u": found.ready[name].errors_u[result] for result in RESULTS[direction]}
     groups = _groups(name, direction, data, found, cell["residency"])
     costs_s = {against: group.cost_s() for against, group in groups.items()}
@@ -57,22 +57,22 @@ def time_direction(
             continue
         samples = _samples(group, repeats, setting, 2 * repeats * cost_s)
         if against == ROOF:
-            noise = _roof.noise(samples, setting.seed)
-            against = _roof.fastest(samples, direction)
+            noise = cell_roof.noise(samples, setting.seed)
+            against = cell_roof.fastest(samples, direction)
         rows.append(cell | {"against": against} | _measured(samples, name, against, noise, cell, setting))
     return rows + [cell | {"against": other, "reason": why} for other, why in reasons.items()]
 
 
 def compile_roof(direction: Direction, data: Data) -> None:
     """Run each stream on one row, so that its compilation is in no measurement."""
-    for call in _roof.streams(direction, first_rows(data.arrays, 1)).values():
+    for call in cell_roof.streams(direction, first_rows(data.arrays, 1)).values():
         call()
 
 
 def _groups(
     name: str, direction: Direction, data: Data, found: Contenders, residency: str
 ) -> dict[str, Group]:
-    streams = _roof.with_noise(_roof.streams(direction, data.arrays), residency)
+    streams = cell_roof.with_noise(cell_roof.streams(direction, data.arrays), residency)
     own = Group({name: found.ready[name].calls[direction]}, {name: found.ready[name].seconds[direction]})
     groups = {ROOF: _joined(own, Group(streams, {key: _once(call) for key, call in streams.items()}))}
     for other, ready in found.ready.items():

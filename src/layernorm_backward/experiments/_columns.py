@@ -8,10 +8,10 @@ import pandas as pd
 from layernorm_backward import stopwatch
 from layernorm_backward.difference import Ratio
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments import _roof, _shapes
-from layernorm_backward.experiments._prepared import ACCESSES
 from layernorm_backward.experiments._sets import Cell
-from layernorm_backward.experiments._timed import labelled, times
+from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing.prepared import ACCESSES
+from layernorm_backward.timing.timed import labelled, times
 
 KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # of a cell, in its samples
 
@@ -19,17 +19,17 @@ KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # of a cell, i
 def of_cell(cell: Cell, threads: int) -> dict[str, Any]:
     """What a cell and a thread count are: keys, sizes, residency, note."""
     rows, hidden = cell.shape[0] * cell.shape[1], cell.shape[2]
-    size = _shapes.touched(cell.direction, rows, hidden, cell.dtype)
+    size = sizing.touched(cell.direction, rows, hidden, cell.dtype)
     named = {"direction": cell.direction, "dtype": cell.dtype, "gamma_dtype": cell.gamma_dtype}
     sizes = {"shape": "x".join(map(str, cell.shape)), "rows": rows, "hidden": hidden, "bytes": size}
-    return named | sizes | {"threads": threads, "residency": _shapes.residency(size), "note": cell.note}
+    return named | sizes | {"threads": threads, "residency": sizing.residency(size), "note": cell.note}
 
 
 def roof(samples: pd.DataFrame, cell: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The fastest stream, its rate, and the noise of the cell."""
-    name = _roof.fastest(samples, cell["direction"])
+    name = cell_roof.fastest(samples, cell["direction"])
     gb_per_s = useful_bytes(cell) / stopwatch.summary(samples, name).median_s / 1e9
-    return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": _roof.noise(samples, seed)}
+    return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": cell_roof.noise(samples, seed)}
 
 
 def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str, seed: int) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward import counters, roofs, stopwatch
+from layernorm_backward.counters.perf_events import Count
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments._prepared import Buffers, Pool, prepare
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.perf_events import Count
+from layernorm_backward.timing.prepared import Buffers, Pool, prepare
 
 KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
 MOVED = {"copy": 3, "copy_nt": 2, "triad": 4, "triad_nt": 3}  # elements, write-allocate included

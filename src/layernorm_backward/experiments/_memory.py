@@ -8,10 +8,10 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from layernorm_backward.experiments._prepared import Buffers
-from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
+from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.sizing import Direction
 
 
 class Memory(NamedTuple):

@@ -7,16 +7,17 @@ import pandas as pd
 
 from layernorm_backward import stopwatch
 from layernorm_backward.difference import differs
-from layernorm_backward.experiments import _columns, _peers, _roof
+from layernorm_backward.experiments import _columns, _peers
 from layernorm_backward.experiments._peers import Limits, Ready
-from layernorm_backward.experiments._prepared import Buffers, Prepared, prepare
-from layernorm_backward.experiments._timed import too_many
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.peers_at_work.client import Lost
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Usage
 from layernorm_backward.peers_at_work.settings import SETTINGS
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
+from layernorm_backward.timing.timed import too_many
 
 OURS = "default"  # the setting of our kernel
 RUN_UP_S = 0.02  # of a sample in the cache: threads that rested need part of a millisecond
@@ -69,7 +70,7 @@ def _timed(
     how: dict[str, Any],
 ) -> tuple[Timed, dict[str, str]]:
     """The samples, and why peers were lost meanwhile: then all others are timed anew."""
-    streams = _roof.with_noise(_roof.streams(cell["direction"], arrays), cell["residency"])
+    streams = cell_roof.with_noise(cell_roof.streams(cell["direction"], arrays), cell["residency"])
     here = {name: Meter(call) for name, call in streams.items()}
     here |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
     known_s = {name: kernel.first_s for name, kernel in kernels.items()}

@@ -1,7 +1,7 @@
 """Peers made ready to be timed: their results are held against the oracle, their sums against our kernel's.
 
-As for kernels (`_prepared`), a peer whose error is over the limit is not timed. dgamma and dbeta are sums
-over all rows, for which the oracle would take minutes; ours, whose error is known, stand in for it.
+As for kernels (`timing.prepared`), a peer whose error is over the limit is not timed. dgamma and dbeta are
+sums over all rows, for which the oracle would take minutes; ours, whose error is known, stand in for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import unit_roundoff
-from layernorm_backward.experiments._prepared import Buffers, error_u_max, rows_looked_at
 from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.protocol import Prepared, Work
 from layernorm_backward.peers_at_work.settings import SETTINGS
+from layernorm_backward.timing.prepared import Buffers, error_u_max, rows_looked_at
 
 SUMS = ("dgamma", "dbeta")
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from typing_extensions import TypedDict
 
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
-from layernorm_backward.experiments import _shapes
-from layernorm_backward.experiments._shapes import Direction, WorkingSet
-from layernorm_backward.experiments._timed import ThreadCount, thread_counts
+from layernorm_backward.timing import sizing
+from layernorm_backward.timing.sizing import Direction, WorkingSet
+from layernorm_backward.timing.timed import ThreadCount, thread_counts
 
 
 class ByWorkingSet(TypedDict):
@@ -80,6 +80,6 @@ def _sizes(
         return [(tuple(shape), "") for shape in sizes]
     found = []
     for hidden in sizes["hidden"]:
-        rows, note = _shapes.sized(hidden, dtype, direction, sizes["working_set"], limit)
+        rows, note = sizing.sized(hidden, dtype, direction, sizes["working_set"], limit)
         found.append(((1, rows, hidden), note))
     return found

@@ -8,25 +8,15 @@ import pandas as pd
 
 from layernorm_backward import difference, stopwatch
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments._prepared import Buffers
-from layernorm_backward.experiments._shapes import Direction, WorkingSet
-from layernorm_backward.experiments._timed import labelled, times, too_many
+from layernorm_backward.experiments._cells import Cell, keys
 from layernorm_backward.experiments._variants import DEFAULT, idle
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.timed import labelled, times, too_many
 
 AGAIN = "again"  # the default a second time, for the noise
 NO_PARTNER = "the default's results are wrong"
 Rows = dict[str, dict[str, Any]]  # the columns measured, by variant
-
-
-class Cell(NamedTuple):
-    """The keys of a cell."""
-
-    working_set: WorkingSet
-    dtype: str
-    hidden: int
-    direction: Direction
-    threads: int
 
 
 class Checks(NamedTuple):
@@ -58,10 +48,8 @@ def measured(
         known_s[AGAIN] = known_s[DEFAULT]
         samples = stopwatch.compare(timed, warmup=0, known_s=known_s, seed=checks.seed, **how)
     costs = _costs(samples, right, checks.seed)
-    keys = cell._asdict() | {"working_set": str(cell.working_set)}
-    return idlers | {name: row | costs.get(name, {}) for name, row in rows.items()}, [
-        labelled(samples, **keys)
-    ]
+    rows = {name: row | costs.get(name, {}) for name, row in rows.items()}
+    return idlers | rows, [labelled(samples, **keys(cell))]
 
 
 def _checked(

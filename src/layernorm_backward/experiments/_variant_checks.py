@@ -17,15 +17,15 @@ from layernorm_backward import inputs, oracle, stopwatch
 from layernorm_backward.double_double import DoubleDouble, exactly
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.experiments._prepared import Buffers
 from layernorm_backward.experiments._rows import stray
-from layernorm_backward.experiments._shapes import Direction
-from layernorm_backward.experiments._timed import most_threads
 from layernorm_backward.experiments._variants import DEFAULT, Shape, plans
 from layernorm_backward.kernels import numba_fused
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.stopwatch import Call
+from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.sizing import Direction
+from layernorm_backward.timing.timed import most_threads
 
 EPS = numba_fused.KERNEL.default_eps
 ROWS = 64  # of a large mean: the fewest that a largest error is taken over

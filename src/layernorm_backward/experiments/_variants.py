@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.timing.sizing import Direction
 
 Variant = Literal[
     "no_recentring",

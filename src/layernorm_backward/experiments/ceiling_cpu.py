@@ -13,8 +13,9 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
-from layernorm_backward.experiments._shapes import beyond_cache
-from layernorm_backward.experiments._timed import (
+from layernorm_backward.tabulate import table
+from layernorm_backward.timing.sizing import beyond_cache
+from layernorm_backward.timing.timed import (
     ThreadCount,
     labelled,
     thread_counts,
@@ -22,7 +23,6 @@ from layernorm_backward.experiments._timed import (
     together,
     too_many,
 )
-from layernorm_backward.tabulate import table
 
 
 def run(

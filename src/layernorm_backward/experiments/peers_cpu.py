@@ -19,16 +19,17 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments import _columns, _peer_cells, _shapes
+from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._peers import Limits
-from layernorm_backward.experiments._prepared import Pool
 from layernorm_backward.experiments._sets import Set, cells
-from layernorm_backward.experiments._timed import together
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.memory import SharedMemory
 from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import sizing
+from layernorm_backward.timing.prepared import Pool
+from layernorm_backward.timing.timed import together
 
 REQUIRES = ("torch", "jax")  # import names; without them the rows say so
 SHARE = 3  # the arrays take at most this part of what other timings allow: each peer keeps several more
@@ -54,7 +55,7 @@ def run(
     is given up.
     """
     (ours,) = kernels
-    wanted = cells(sets, list(SETTINGS), _shapes.memory_limit() // SHARE)
+    wanted = cells(sets, list(SETTINGS), sizing.memory_limit() // SHARE)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))

@@ -1,9 +1,9 @@
 """Time and memory of the kernels as the number of rows, or the hidden size, grows over three decades.
 
 The other axis is held fixed. The kernels of a point are timed interleaved, with all threads, each on
-results that were checked (`_prepared`). overhead_s is the time of the same call on a single element: what a
-call costs whatever its size. For memory see `_memory`. chunks: those into which numba_fused cuts the rows,
-each with sums of its own.
+results that were checked (`timing.prepared`). overhead_s is the time of the same call on a single element:
+what a call costs whatever its size. For memory see `_memory`. chunks: those into which numba_fused cuts the
+rows, each with sums of its own.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from layernorm_backward import stopwatch
 from layernorm_backward.experiments._memory import memory
-from layernorm_backward.experiments._prepared import Prepared, buffers, prepare
-from layernorm_backward.experiments._shapes import Direction
-from layernorm_backward.experiments._timed import labelled, most_threads, times, together
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing.prepared import Prepared, buffers, prepare
+from layernorm_backward.timing.sizing import Direction
+from layernorm_backward.timing.timed import labelled, most_threads, times, together
 
 Axis = Literal["rows", "hidden"]
 

@@ -26,12 +26,13 @@ from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments import _columns, _roof, _shapes
-from layernorm_backward.experiments._prepared import Pool, Prepared, prepare
+from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._rounds import joined, shares
-from layernorm_backward.experiments._timed import ThreadCount, labelled, thread_counts, together, too_many
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing.prepared import Pool, Prepared, prepare
+from layernorm_backward.timing.timed import ThreadCount, labelled, thread_counts, together, too_many
 
 LEAST = 0.02  # quantile of times that stands for the least of them
 LOOPS = ("update", "multiply_add")
@@ -54,7 +55,7 @@ def run(
     directions: Annotated[list[Literal["forward", "backward"]], Field(min_length=1)],
     dtypes: Annotated[list[DtypeName], Field(min_length=1)],
     hidden: Annotated[list[_Count], Field(min_length=1)],
-    working_set: _shapes.WorkingSet,
+    working_set: sizing.WorkingSet,
     threads: Annotated[list[ThreadCount], Field(min_length=1)],
     loop_rounds: dict[Literal["update", "multiply_add"], _Count],
     bands: Annotated[list[_Slowdown], Field(min_length=1)],
@@ -77,7 +78,7 @@ def run(
     chosen = {name: KERNELS[name] for name in kernels}
     named = product(directions, dtypes, hidden, thread_counts(threads))
     sizes = {
-        cell: _shapes.sized(cell.hidden, cell.dtype, cell.direction, working_set)
+        cell: sizing.sized(cell.hidden, cell.dtype, cell.direction, working_set)
         for cell in map(Cell._make, named)
     }
     pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, arrays=3)
@@ -92,7 +93,7 @@ def run(
         refused[cell] |= wrong
         if ready:
             with stopwatch.threads(cell.threads):
-                calls = _roof.streams(cell.direction, arrays) | _loops(loop_rounds) | _calls(ready)
+                calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | _calls(ready)
                 found[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
     timed = {cell: joined(samples) for cell, samples in found.items()}
     rows = []
@@ -107,10 +108,10 @@ def run(
     return table(rows, "spells"), together(keyed)
 
 
-def _about(cell: Cell, size: _shapes.Sized) -> dict[str, Any]:
+def _about(cell: Cell, size: sizing.Sized) -> dict[str, Any]:
     """The columns that say what a row is about."""
-    touched = _shapes.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
-    sizes = {"rows": size.rows, "bytes": touched, "residency": _shapes.residency(touched)}
+    touched = sizing.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
+    sizes = {"rows": size.rows, "bytes": touched, "residency": sizing.residency(touched)}
     return cell._asdict() | sizes | {"note": size.note}
 
 
@@ -143,7 +144,7 @@ def _rows(
     seed: int,
 ) -> Iterator[dict[str, Any]]:
     """The rows of one kernel and cell: all repetitions, then those of each band."""
-    roof = _roof.fastest(samples, cell.direction)
+    roof = cell_roof.fastest(samples, cell.direction)
     names = {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
     slower = _slowdowns(samples, names, least)
     yield _row(0, samples, slower, names, seed) | _correlations(slower)

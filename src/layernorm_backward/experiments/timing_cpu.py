@@ -1,7 +1,7 @@
 """The time of every kernel beside the roof and beside the NumPy baselines, in one paired run.
 
 A cell is a direction (forward, backward, or both in turn), a shape, a dtype of x and one of gamma, and a
-thread count. Its kernels, copy or triad on the very same arrays (`_roof`), and the baselines run interleaved.
+thread count. Its kernels, copy or triad on the very same arrays, and the baselines run interleaved.
 NumPy kernels use one thread by nature: they have rows in the cells with one thread; those in `threaded` in
 all, and there the baselines run beside them. A row is held against the roof with its own number of threads,
 with ordinary or non-temporal stores, whichever was faster.
@@ -11,7 +11,7 @@ All cells are timed one after the other, and so again in each of several rounds 
 Results go to preallocated arrays that were written before. What else a kernel allocates (NumPy's temporaries,
 saved tensors) belongs to its time.
 
-bytes is the working set (`_shapes`). residency is "memory" where it is at least four times the last-level
+bytes is the working set (`sizing`). residency is "memory" where it is at least four times the last-level
 cache, "cache" where it fits there, else "partly". noise is the cell's, and differs says whether the kernel's
 time differs from its roof's, by the rule of `difference`.
 """
@@ -28,13 +28,14 @@ from tqdm import tqdm
 from layernorm_backward import stopwatch
 from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments import _columns, _roof, _shapes
-from layernorm_backward.experiments._prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
+from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
-from layernorm_backward.experiments._timed import together, too_many
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
+from layernorm_backward.timing.timed import together, too_many
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
 _FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "saved_scalars")
@@ -61,7 +62,7 @@ def run(
     strangers = sorted(set(threaded) - set(kernels))
     if strangers:
         raise ValueError(f"threaded names {strangers}; allowed: {kernels}, the kernels of this config")
-    wanted = cells(sets, kernels, _shapes.memory_limit())
+    wanted = cells(sets, kernels, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
@@ -126,7 +127,7 @@ def _samples(
 ) -> pd.DataFrame:
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
-    calls = _roof.with_noise(_roof.streams(cell.direction, arrays), residency)
+    calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
     calls |= {name: ready[name].call for name in names}
     known_s = {name: ready[name].first_s for name in names}
     with stopwatch.threads(count):

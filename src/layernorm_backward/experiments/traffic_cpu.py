@@ -1,7 +1,7 @@
 """Operations and memory accesses of each kernel: modelled, counted by running it, and judged by its time.
 
 operations_per_element and accesses_per_element are the model's (`traffic`), the counted_ ones are found by
-running the kernel on counting arrays (`traffic_count`). An access is a read or write of an element of a
+running the kernel on counting arrays (`traffic.counts`). An access is a read or write of an element of a
 tensor of x's size, whether memory or cache answers it; reductions are the sums over D.
 
 minimum_bytes: x, dy read once and dx written (backward), x read and y written (forward), mean and rstd of
@@ -24,12 +24,12 @@ from tqdm import tqdm
 
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
-from layernorm_backward.experiments._shapes import ARRAYS
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing.sizing import ARRAYS
 from layernorm_backward.traffic import MODELS, Direction, Stores, totals
-from layernorm_backward.traffic_count import count
-from layernorm_backward.traffic_schemes import SCHEMES
+from layernorm_backward.traffic.counts import count
+from layernorm_backward.traffic.schemes import SCHEMES
 
 NEEDS = ("timing_cpu",)
 VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta

@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments._timed import labelled, times, together
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing.timed import labelled, times, together
 from layernorm_backward.variance import accumulators, moments
 
 PARTNER = "two_pass"

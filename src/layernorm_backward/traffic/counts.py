@@ -3,7 +3,7 @@
 A count f(N, D) = a + b*N + c*D + d*N*D is taken at four small sizes, whose mixed difference is d, the
 number per element of x; what grows with N or D alone drops out, exactly. NumPy kernels run as they are,
 numpy_blocked in four blocks whatever N is, through a cache that holds as much as its blocks are made for. Of
-numba_fused the source runs, in Python (`traffic_lanes`), through a cache of a few rows. A scheme's function
+numba_fused the source runs, in Python (`lanes`), through a cache of a few rows. A scheme's function
 reads its parameters and writes its results, and its operations are NumPy's.
 """
 
@@ -20,9 +20,9 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS, numba_plan, numpy_blocked, row_blocks
 from layernorm_backward.traffic import Direction, Stores, Totals
-from layernorm_backward.traffic_arrays import Tally, counted
-from layernorm_backward.traffic_lanes import counting
-from layernorm_backward.traffic_schemes import SCHEMES
+from layernorm_backward.traffic.arrays import Tally, counted
+from layernorm_backward.traffic.lanes import counting
+from layernorm_backward.traffic.schemes import SCHEMES
 
 SIZES = (8, 32)  # N and D of the smallest run: below a chunk of rows, whole lines of every dtype
 EPS = 1e-5

@@ -8,7 +8,7 @@ are overwritten, or no longer wanted, before they leave it. `row_sums` are sums 
 
 In a NumPy kernel a step is one pass of a ufunc or a reduction. `separate` and `fused` are no kernels of ours:
 they are the textbook equations as one GPU or CPU kernel an equation, and as one kernel a direction.
-The totals are checked against a count made by running each of them (`traffic_count`).
+The totals are checked against a count made by running each of them (`traffic.counts`).
 """
 
 from collections.abc import Iterable

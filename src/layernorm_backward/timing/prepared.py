@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from layernorm_backward import inputs, oracle, roofs
 from layernorm_backward.dtypes import dtype_of, round_to
 from layernorm_backward.errors import error_u
-from layernorm_backward.experiments._shapes import Direction
 from layernorm_backward.kernels import Kernel, available
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
+from layernorm_backward.timing.sizing import Direction
 
 ACCESSES: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 5}  # useful ones, an element of x
 LEAST_ROWS = 4  # in which errors are looked at

@@ -16,12 +16,13 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
-from layernorm_backward import near, peak, work_sharing
+from layernorm_backward import work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.streams import non_temporal_missing, streams
+from layernorm_backward.roofs import near, peak
+from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from layernorm_backward.memory_controllers import Event
+from layernorm_backward.counters.memory_controllers import Event
 
 _CALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
 _ATTRIBUTES = "IIQQQQQIIQ"  # type, size, config, period, sample type, read format, flags, ..., config1

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from layernorm_backward.memory_controllers import DEVICES, events, sources
-from layernorm_backward.perf_events import Count, counting
+from layernorm_backward.counters.memory_controllers import DEVICES, events, sources
+from layernorm_backward.counters.perf_events import Count, counting
 
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 

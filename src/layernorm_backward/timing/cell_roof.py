@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from layernorm_backward import difference, roofs, stopwatch
-from layernorm_backward.experiments._prepared import Buffers, Direction
+from layernorm_backward.timing.prepared import Buffers, Direction
 
 ROOFS: dict[Direction, tuple[str, str]] = {
     "forward": ("copy", "copy_nt"),

@@ -27,7 +27,7 @@ from layernorm_backward.kernels import (
     numba_scratch,
     numba_walk,
 )
-from layernorm_backward.traffic_arrays import Tally
+from layernorm_backward.traffic.arrays import Tally
 
 LINE, as_stored = lanes.LINE, lane_memory.as_stored
 in_lanes, in_columns = lane_memory.in_lanes, lane_memory.in_columns

@@ -1,0 +1,71 @@
+"""Cells of numba_fused alone: all combinations of working set, dtype, D, direction and threads in a sweep."""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.timing import sizing
+from layernorm_backward.timing.timed import ThreadCount, thread_counts
+
+
+class Sweep(TypedDict):
+    """Every combination of these is a cell."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    working_sets: list[sizing.WorkingSet]
+    dtypes: list[DtypeName]
+    hidden: list[int]
+    directions: list[Literal["forward", "backward"]]
+    threads: list[ThreadCount]
+
+
+class Cell(NamedTuple):
+    """The keys of a cell."""
+
+    working_set: sizing.WorkingSet
+    dtype: DtypeName
+    hidden: int
+    direction: sizing.Direction
+    threads: int
+
+
+def cells(sweeps: Iterable[Sweep]) -> list[Cell]:
+    """Every cell once, those of a dtype together: they share the numbers in their arrays."""
+    found = [
+        Cell(*keys)
+        for sweep in sweeps
+        for keys in product(
+            sweep["working_sets"],
+            sweep["dtypes"],
+            sweep["hidden"],
+            sweep["directions"],
+            thread_counts(sweep["threads"]),
+        )
+    ]
+    return sorted(dict.fromkeys(found), key=lambda cell: DTYPE_NAMES.index(cell.dtype))
+
+
+def sized(cell: Cell) -> sizing.Sized:
+    """The rows of a cell."""
+    return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set)
+
+
+def array_bytes(cell: Cell, rows: int) -> int:
+    """Bytes of one array of x's size."""
+    return rows * cell.hidden * dtype_of(cell.dtype).itemsize
+
+
+def keys(cell: Cell) -> dict[str, Any]:
+    """The columns that tell a cell from others."""
+    return cell._asdict() | {"working_set": str(cell.working_set)}
+
+
+def about(cell: Cell, size: sizing.Sized) -> dict[str, Any]:
+    """The columns that say what a row is about."""
+    touched = sizing.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
+    sizes = {"rows": size.rows, "bytes": touched, "residency": sizing.residency(touched)}
+    return keys(cell) | sizes | {"note": size.note}
