@@ -42,6 +42,12 @@ def test_imports_flow_one_way(part):
     assert wrong == set()
 
 
+def test_a_table_hangs_on_the_modules_that_other_processes_run_for_it():
+    assert f"{PACKAGE}.first_call" in modules_used(f"{PACKAGE}.experiments.compile_time")
+    at_work = {f"{PACKAGE}.peers_at_work.{name}" for name in ("worker", "torch_calls", "jax_calls")}
+    assert at_work <= modules_used(f"{PACKAGE}.experiments.peers_cpu")
+
+
 def test_no_module_imports_itself_on_a_detour():
     graph = {name: imports(name) - {name, PACKAGE} for name in modules()}
     order = list(graphlib.TopologicalSorter(graph).static_order())

@@ -115,7 +115,7 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"colour": 1}, r"numbers\.yaml: bad\.colour: Extra inputs are not permitted"),
+        ({"colour": 1}, r"numbers\.yaml: bad\.colour: unknown key; allowed: table, study, where, column"),
         ({"reduce": "mean"}, r"bad\.reduce: Input should be 'only', 'min'"),
         ({"format": "hex"}, r"bad: unknown format 'hex'; allowed: power, "),
         ({"per": "nothing"}, r"bad: per: there is no number 'nothing'"),
@@ -126,6 +126,13 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
 def test_a_wrong_entry_is_told_by_name_and_key(run, wrong, message):
     with pytest.raises(numbers.NumberError, match=message):
         run({"bad": entry(**wrong)})
+
+
+def test_a_name_that_stands_twice_is_told_with_its_line(tmp_path):
+    path = tmp_path / "numbers.yaml"
+    path.write_text("one: {table: model}\none: {table: eps}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"numbers\.yaml: line 2: .*'one' stands twice"):
+        numbers.load(path)
 
 
 def test_a_number_written_as_text_in_yaml_selects_the_same_rows(run):

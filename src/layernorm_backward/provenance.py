@@ -1,9 +1,9 @@
 """Where a table comes from: a hash of the code it was computed with, and the record kept beside it.
 
-The hash covers the contents of the modules that an entry module imports, however deep, found by reading
-their import statements; of the kernels it covers only those named. It depends on no file time and no
-commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for these
-hashes at each start.
+The hash covers the contents of the modules that an entry module imports, or runs by name in another process,
+however deep, found by reading their text; of the kernels it covers only those named. It depends on no file
+time and no commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for
+these hashes at each start.
 """
 
 import ast
@@ -46,7 +46,7 @@ def modules_used(*entries: str) -> set[str]:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """The package's modules named in the import statements of `module`, anywhere in its text."""
+    """The package's modules that `module` names in import statements, and as text: run in another process."""
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -55,6 +55,8 @@ def imports(module: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
     return frozenset(name for name in names if name.startswith(PACKAGE) and _exists(name))
 
 

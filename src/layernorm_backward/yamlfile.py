@@ -3,10 +3,12 @@
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import ValidationError
+
+if TYPE_CHECKING:  # a campaign on a GPU runs without pydantic
+    from pydantic import ValidationError
 
 
 def load(path: Path) -> Any:
@@ -22,7 +24,7 @@ def load(path: Path) -> Any:
         raise ValueError(f"{path}: line {line}: not valid YAML: {error.problem}") from None
 
 
-def faults(path: Path, error: ValidationError, allowed: Collection[str]) -> str:
+def faults(path: Path, error: "ValidationError", allowed: Collection[str]) -> str:
     """One line for each fault that pydantic found: file, key, what is wrong and what is allowed."""
     return "\n".join(_fault(path, detail, allowed) for detail in error.errors())
 

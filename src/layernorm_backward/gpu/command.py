@@ -13,8 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import yaml
-
+from layernorm_backward import yamlfile
 from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.until import INTERRUPTED, Until
@@ -96,7 +95,7 @@ def _experiment(stem: str) -> Any:
 def _config(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"{path}: there is no such file; --config names a folder with one for each table")
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    values = yamlfile.load(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path}: allowed: keys and values")
     return values

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from layernorm_backward import archive, tables
+from layernorm_backward import archive, tables, yamlfile
 from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.selection import column_of, select
@@ -55,12 +54,11 @@ class Number(BaseModel):
 
 
 def load(path: Path) -> dict[str, Number]:
-    """The entries of numbers.yaml; NumberError names file and key where one is wrong."""
+    """The entries of numbers.yaml; ValueError names the file, and the key or line where one is wrong."""
     try:
-        entries = TypeAdapter(dict[str, Number]).validate_python(yaml.safe_load(path.read_text("utf-8")))
+        entries = TypeAdapter(dict[str, Number]).validate_python(yamlfile.load(path))
     except ValidationError as error:
-        lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise NumberError(f"{path}: " + "; ".join(lines)) from None
+        raise NumberError(yamlfile.faults(path, error, Number.model_fields)) from None
     for name, entry in entries.items():
         if entry.format not in FORMATS:
             raise NumberError(

@@ -8,10 +8,9 @@ import pandas as pd
 def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     """The rows whose columns have the wanted value, or one of a list of wanted values.
 
-    Raises ValueError where a column does not exist. Numbers are compared as float64, so that a YAML
-    `1e8` (a string there) and `100000000` select the same rows. `max` stands for the largest number among
-    the rows that the columns before it leave: `threads: max` is all threads on any machine. `any` stands for
-    whatever is not empty.
+    Raises ValueError where a column does not exist. Numbers are compared as float64. `max` stands for the
+    largest number among the rows that the columns before it leave: `threads: max` is all threads on any
+    machine. `any` stands for whatever is not empty.
     """
     for name, wanted in where.items():
         if wanted == "any":
