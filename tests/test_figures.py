@@ -95,6 +95,8 @@ OWN = {
     ("tolerance", "property"): ["false_alarms", "killed"],
     ("audit", "property"): ["y_error", "dx_error", "dx_slope", "edge_cases"],
     ("audit_peers", "property"): ["dx_error", "dx_slope", "edge_cases"],
+    ("roof_steps", "step"): ["by_row", "read_twice", "gamma", "partial_sums", "pass"],
+    ("roof_steps", "dtype"): ["float32"],
     ("traffic_steps", "kernel"): ["numba_fused", "separate", "fused", "compact"],
     ("traffic_steps", "step"): [1, 2],
     ("ceiling_gpu", "dtype"): ["float64", "float32"],
@@ -169,6 +171,7 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
         "timing_cpu",
         "timing_gpu_grid",
         "spells",
+        "roof_steps",
     }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)

@@ -182,6 +182,12 @@ SCHEMAS: dict[str, Schema] = {
         "kappa_error_u_max:float bits_equal:bool note reason",
         repeats=None,
     ),
+    "roof_steps": _schema(
+        "step direction dtype hidden:int threads:int working_set",
+        f"rows:int bytes:int residency ahead:int {_TIMES} roof_operation {_interval('roof_fraction')} "
+        f"{_interval('added')} noise:float differs:bool note reason",
+        repeats=None,
+    ),
     "spells": _schema(
         "kernel direction dtype hidden:int threads:int band:int",
         "update_from:float update_below:float rows:int bytes:int residency repeats:int roof_operation "

@@ -91,6 +91,22 @@ def dtypes(names: Iterable[str]) -> list[str]:
     return [name for name in DTYPE_NAMES if name in present]
 
 
+def centre(rows: pd.DataFrame, wanted: dict[str, str]) -> pd.DataFrame:
+    """The rows that a caption speaks of, column -> value; where there are none, those of what comes first."""
+    for column, value in wanted.items():
+        if len(rows):
+            there = value if value in set(rows[column]) else rows[column].iloc[0]
+            rows = rows[rows[column] == there]
+    return rows
+
+
+def others(rows: pd.DataFrame, wanted: dict[str, str]) -> str:
+    """What `centre` shows in place of what the caption speaks of, as a note; empty where nothing is."""
+    found = {column: rows[column].iloc[0] for column in wanted}
+    other = [f"{column} {value}" for column, value in found.items() if value != wanted[column]]
+    return f"Shown here: {', '.join(other)}." if other else ""
+
+
 def nearest(values: Iterable[int], wanted: int) -> int:
     """The value nearest to `wanted` on a logarithmic scale; the smaller of two."""
     return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))

@@ -30,7 +30,7 @@ _MOST = len(_COLOURS)
 
 def draw(spells: pd.DataFrame) -> Figure:
     """A column of panels each number of threads, a line each hidden size."""
-    rows = _centre(_panels.measured(spells, "roof_fraction"))
+    rows = _panels.centre(_panels.measured(spells, "roof_fraction"), CENTRE)
     rows = rows[rows["band"] > 0]
     if rows.empty:
         return _panels.empty(spells, "Spells of the machine")
@@ -47,24 +47,8 @@ def draw(spells: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction_high"].max()))
     axes[1, 0].set_ylabel("time over its least", labelpad=8)
     _legend(figure, looks)
-    _panels.note(figure, _others(rows))
+    _panels.note(figure, _panels.others(rows, CENTRE))
     return figure
-
-
-def _centre(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that the caption speaks of where they were measured, else those of what comes first."""
-    for column, wanted in CENTRE.items():
-        if len(rows):
-            value = wanted if wanted in set(rows[column]) else rows[column].iloc[0]
-            rows = rows[rows[column] == value]
-    return rows
-
-
-def _others(rows: pd.DataFrame) -> str:
-    """What is shown in place of what the caption speaks of."""
-    found = {column: rows[column].iloc[0] for column in CENTRE}
-    other = [f"{column} {value}" for column, value in found.items() if value != CENTRE[column]]
-    return f"Shown here: {', '.join(other)}." if other else ""
 
 
 def _looks(sizes: pd.Series) -> dict[int, Look]:

@@ -1,0 +1,118 @@
+"""From the roof to numba_fused, step by step: what each kind of access of its passes costs.
+
+A cell is a working set, dtype, hidden size, direction and thread count. The streams, the steps of
+`row_streams` and the pass itself run interleaved on the same arrays, with the pass's plan. A step asks for
+lines as far ahead as the pass does, or for none before it reads them, and the faster counts: `ahead` says
+which. Of each step the fraction of the roof that it reaches, and `added`, its time over that of the step
+before it (the roof before the first). The last step's fraction is the roof of a pass that makes these
+accesses in this order; what is left to the pass is its arithmetic, and what it does once a row, block and
+chunk.
+"""
+
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import stopwatch
+from layernorm_backward.clock import Call
+from layernorm_backward.difference import differs
+from layernorm_backward.experiments import _cells
+from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.kernels import numba_plan
+from layernorm_backward.kernels.numba_fused import KERNEL
+from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.roofs import row_streams
+from layernorm_backward.tabulate import table
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing.prepared import Buffers, Pool, prepare
+from layernorm_backward.timing.sizing import Sized
+from layernorm_backward.timing.timed import labelled, times, together, too_many
+
+PASS = "pass"  # the last step
+NOT_ASKED = "_not_asked"  # behind the name of a step
+
+
+def run(
+    *,
+    sweeps: list[Sweep],
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_rows: int,
+    error_limit_u: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
+    most = max((_cells.array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
+    pool = Pool(most, seed, arrays=3)
+    rows, samples = [], []
+    for cell, size in tqdm(sizes.items(), desc="roof_steps", mininterval=1):
+        about = _cells.about(cell, size)
+        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
+        call, reason = _checked(cell, arrays, error_rows, error_limit_u)
+        if call is None:
+            rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
+            continue
+        plan = numba_plan.choose(*arrays.x.shape, arrays.x.dtype, cell.direction)
+        timed = _timed(cell, arrays, plan, call, about["residency"], how)
+        rows += [about | row for row in _rows(cell.direction, timed, plan.ahead, seed)]
+        samples.append(labelled(timed, **_cells.keys(cell)))
+    return table(rows, "roof_steps"), together(samples)
+
+
+def steps(direction: str) -> tuple[str, ...]:
+    """The steps of a direction in their order, the pass among them."""
+    return (*row_streams.STEPS[direction], PASS)
+
+
+def _sized(cell: Cell) -> Sized:
+    """The rows of a cell, in whole groups of any plan."""
+    size = _cells.sized(cell)
+    return size._replace(rows=size.rows + -size.rows % max(numba_plan.GROUPS))
+
+
+def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Call | None, str]:
+    """The call of the pass, or None and why it cannot be timed."""
+    if too_many(cell.threads):
+        return None, too_many(cell.threads)
+    ready, refused = prepare({PASS: KERNEL}, cell.direction, arrays, rows, limit_u)
+    return (ready[PASS].call, "") if ready else (None, refused[PASS])
+
+
+def _timed(
+    cell: Cell, arrays: Buffers, plan: Plan, call: Call, residency: str, how: dict[str, Any]
+) -> pd.DataFrame:
+    """Samples of the streams, of each step asked for ahead and not (NOT_ASKED), and of the pass."""
+    calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
+    for name in row_streams.STEPS[cell.direction]:
+        calls[name] = _step(cell.direction, name, arrays, plan)
+        calls[name + NOT_ASKED] = _step(cell.direction, name, arrays, plan._replace(ahead=0))
+    with stopwatch.threads(cell.threads):
+        return stopwatch.compare(calls | {PASS: call}, **how)
+
+
+def _step(direction: str, name: str, arrays: Buffers, plan: Plan) -> Call:
+    x, dy, gamma, beta, out = arrays.x, arrays.dy, arrays.gamma, arrays.beta, arrays.out
+    if direction == "forward":
+        return row_streams.forward(name, x, gamma, beta, out, plan)
+    return row_streams.backward(name, dy, x, gamma, out, plan)
+
+
+def _rows(direction: str, samples: pd.DataFrame, ahead: int, seed: int) -> list[dict[str, Any]]:
+    roof, noise = cell_roof.fastest(samples, direction), cell_roof.noise(samples, seed)
+    timed = {name: _faster(samples, name, name + NOT_ASKED) for name in row_streams.STEPS[direction]}
+    timed |= {PASS: PASS}
+    rows = []
+    for before, (step, name) in zip([roof, *timed.values()], timed.items(), strict=False):
+        added = stopwatch.ratio(samples, name, before, seed)
+        row = {"step": step, "roof_operation": roof, "ahead": 0 if name.endswith(NOT_ASKED) else ahead}
+        row |= times(samples, name) | stopwatch.ratio(samples, roof, name, seed).columns("roof_fraction")
+        rows.append(row | added.columns("added") | {"noise": noise, "differs": differs(added, noise)})
+    return rows
+
+
+def _faster(samples: pd.DataFrame, *names: str) -> str:
+    return min(names, key=lambda name: stopwatch.summary(samples, name).median_s)

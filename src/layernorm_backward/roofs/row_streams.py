@@ -1,0 +1,111 @@
+"""Loops between a stream and numba_fused: what its passes read and write, one kind of access after the other.
+
+    backward                                       forward
+    by_row        dx = x + s*dy, row by row        y = s*x, row by row
+    read_twice    and x, dy of the next row        and x of the next row
+    gamma         and gamma with both              and gamma and beta
+    partial_sums  and dgamma, dbeta added to       -
+
+Each step makes the accesses of the one before and its own, in the pass's order, asked for and written as the
+pass does it. The arithmetic is what keeps a compiler from leaving them out. What the pass takes beyond the
+last step is its arithmetic, and what it does once a row, block and chunk.
+"""
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from layernorm_backward.clock import Call
+from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.kernels import numba_scratch
+from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
+from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.roofs.row_loops import compiled
+from layernorm_backward.work_sharing import UNITS, pieces, untaken
+
+SCALE = 0.5
+STEPS: dict[str, tuple[str, ...]] = {
+    "forward": ("by_row", "read_twice", "gamma"),
+    "backward": ("by_row", "read_twice", "gamma", "partial_sums"),
+}
+_SEEN = 64  # numbers a thread: two lines of sums and more
+
+
+def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, plan: Plan) -> Call:
+    """A call of one step forward, which writes y and returns what it sums up of the rows read again.
+
+    x, y (N, D) of one dtype, C-contiguous, rows of whole lines, N a multiple of the plan's group; gamma, beta
+    (D,). The threads are those set when it is called. ValueError for an unknown step and for other rows.
+    """
+    number, wide = _number("forward", step), sum_dtype(x.dtype)
+    run, flat = compiled("forward", plan.group, plan.stream), _flat(plan, x, y)
+    vectors, ahead = _vectors(x.dtype, gamma, beta), plan.ahead * _lanes(x.dtype)
+    layout = numba_scratch.of_forward(x.shape[-1], wide.itemsize)
+
+    def call() -> NDArray:
+        threads, held = get_num_threads(), np.empty(layout.size, wide)
+        seen, shared = np.zeros((threads, _SEEN), wide), (pieces(UNITS, threads), untaken(), threads)
+        run(number, flat[0], *vectors, flat[1], seen, held, layout.places, *shared, ahead, wide.type(SCALE))
+        return seen
+
+    return call
+
+
+def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, plan: Plan) -> Call:
+    """A call of one step backward, which writes dx and returns the sums, dgamma and dbeta; as `forward`.
+
+    dgamma and dbeta (D,) in the dtype of the sums are those of x and dy over all rows, and 0 before the step
+    that adds them.
+    """
+    number, wide = _number("backward", step), sum_dtype(x.dtype)
+    run, flat = compiled("backward", plan.group, plan.stream), _flat(plan, dy, x, dx)
+    (vector,), ahead = _vectors(x.dtype, gamma), plan.ahead * _lanes(x.dtype)
+    dgamma, dbeta = np.empty((2, gamma.size), wide)
+    rows, columns = x.shape
+
+    def call() -> tuple[NDArray, NDArray, NDArray]:
+        threads = get_num_threads()
+        layout = numba_scratch.of_backward(1, rows, rows, threads, columns, wide.itemsize)
+        held, shared = np.empty(layout.size, wide), (pieces(UNITS, threads), untaken(), threads)
+        seen = np.zeros((threads, _SEEN), wide)
+        run(
+            number,
+            *flat[:2],
+            vector,
+            flat[2],
+            dgamma,
+            dbeta,
+            seen,
+            held,
+            layout.places,
+            *shared,
+            ahead,
+            wide.type(SCALE),
+        )
+        return seen, *(in_columns(sums, parity_lanes(x.dtype)) for sums in (dgamma, dbeta))
+
+    return call
+
+
+def _number(direction: str, step: str) -> int:
+    if step not in STEPS[direction]:
+        raise ValueError(f"unknown step {step!r} {direction}; allowed: {', '.join(STEPS[direction])}")
+    return STEPS[direction].index(step)
+
+
+def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
+    rows, columns = arrays[0].shape
+    if columns % _lanes(arrays[0].dtype) or rows % plan.group or rows == 0:
+        allowed = f"rows of whole lines of {LINE} bytes, in whole groups of {plan.group}"
+        raise ValueError(f"arrays have shape {rows, columns}; allowed: {allowed}")
+    return [as_stored(array.reshape(-1)) for array in arrays]
+
+
+def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
+    wide, lanes = sum_dtype(dtype), parity_lanes(dtype)
+    return [np.ascontiguousarray(in_lanes(vector.astype(wide), lanes)) for vector in vectors]
+
+
+def _lanes(dtype: np.dtype) -> int:
+    return LINE // dtype.itemsize
