@@ -9,6 +9,7 @@ from emulated import needs_compiler
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels.cuda import columns
 from layernorm_backward.kernels.cuda.emulation import Emulation, Order
+from layernorm_backward.kernels.cuda_fused import WIDE_COLUMNS, WIDE_THREADS
 
 pytestmark = needs_compiler
 
@@ -18,6 +19,13 @@ AROUND = {  # rows about the ends of batches, for one thread of a column and for
     SHORT: (0, 1, 15, 16, 17, 255, 256, 257, 700),
     LONG: (0, 1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5),
 }
+
+
+def test_longer_rows_than_columns_can_be_counted_in_are_refused():
+    assert columns.LONGEST + WIDE_THREADS * WIDE_COLUMNS == 2**31  # so hidden + 2048 - 1 has 32 bits
+    assert columns.sizes(1, columns.LONGEST) == (1, 2**31 - 2048)
+    with pytest.raises(ValueError, match="D is 2147481601; allowed: at most 2147481600"):
+        columns.sizes(1, columns.LONGEST + 1)
 
 
 def added(partials, dtype, order="forward"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from emulated import needs_compiler
-from layernorm_backward.kernels import KERNELS, available, device_missing
+from layernorm_backward.kernels import KERNELS, device_missing, missing
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.emulation import Emulation
 
@@ -32,7 +32,7 @@ class DeviceArray:
     __module__, __qualname__ = "cupy", "ndarray"
 
 
-def fake_cupy(monkeypatch, *, count=1, capability="90", status=None):
+def fake_cupy(monkeypatch, *, count=1, capability="90", status=None, compiler=lambda: (12, 8)):
     """A CuPy whose runtime finds so many devices, or raises an error of this status."""
 
     def devices():
@@ -49,7 +49,9 @@ def fake_cupy(monkeypatch, *, count=1, capability="90", status=None):
     )
     current = SimpleNamespace(id=0, compute_capability=capability)
     cupy = SimpleNamespace(
-        cuda=SimpleNamespace(runtime=runtime, Device=lambda *_: current),
+        cuda=SimpleNamespace(
+            runtime=runtime, Device=lambda *_: current, nvrtc=SimpleNamespace(getVersion=compiler)
+        ),
         __spec__=ModuleSpec("cupy", None),
         ndarray=DeviceArray,
         empty=np.empty,
@@ -89,10 +91,33 @@ def test_a_device_that_is_too_old(monkeypatch):
     assert device_missing() == "the CUDA device has compute capability 7.5; needed: 8.0 or newer"
 
 
+@pytest.mark.parametrize(
+    ("capability", "version", "reason"),
+    [
+        ("90", (12, 8), ""),
+        ("90", (12, 6), "NVRTC, is that of CUDA 12.6; needed for this device: 12.8 or newer"),
+        ("89", (12, 6), ""),
+        ("100", (13, 0), ""),
+    ],
+)
+def test_a_compiler_that_is_too_old_for_clusters(monkeypatch, capability, version, reason):
+    fake_cupy(monkeypatch, capability=capability, compiler=lambda: version)
+    assert device_missing() == (reason and f"the CUDA compiler, {reason}")
+
+
+def test_a_compiler_that_is_not_there(monkeypatch):
+    def absent():
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+    fake_cupy(monkeypatch, compiler=absent)
+    told = "the CUDA compiler, NVRTC, cannot be used: CuPy failed to load libnvrtc.so.13"
+    assert device_missing() == told
+
+
 @pytest.mark.parametrize("name", CUDA)
 def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
     fake_cupy(monkeypatch, count=0)
-    assert available(KERNELS[name])
+    assert missing(KERNELS[name])
     with pytest.raises(RuntimeError, match=ABSENT):
         KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
 
@@ -102,7 +127,7 @@ def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
 )
 def test_what_a_device_can_is_read_from_it(monkeypatch, capability, hopper):
     fake_cupy(monkeypatch, capability=capability)
-    assert device_missing() is None
+    assert not device_missing()
     assert device.current().hardware == (132, 228 << 10, hopper)
 
 

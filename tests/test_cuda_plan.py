@@ -139,13 +139,33 @@ def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
 def test_no_more_clusters_are_launched_than_run_at_once():
     how = plan.choose("backward", 1 << 20, 65536, 4, ALIKE, H200)
     assert (how.map.cluster, how.partials) == (8, 16)
-    assert plan.resident(how, 15) == how._replace(blocks=15 * 8)
-    assert plan.resident(how, 99) == how
-    assert plan.resident(how, 0) is None
+    assert plan.resident(how, 1 << 20, 15) == how._replace(blocks=15 * 8)
+    assert plan.resident(how, 1 << 20, 99) == how
+    assert plan.resident(how, 1 << 20, 0) is None
 
 
-def test_clusters_come_in_multiples_of_the_rows_period_even_if_some_wait():
+@pytest.mark.parametrize(
+    ("rows", "clusters", "wanted"),
+    [
+        (1 << 20, 7, 28),  # four waves of all seven
+        (100, 7, 4),  # one wave of four: a second would take longer to begin than it saves
+        (1 << 20, 3, 12),
+        (4, 3, 4),
+        (1 << 20, 6, 12),
+        (1 << 20, 8, 8),
+    ],
+)
+def test_clusters_come_in_multiples_of_the_rows_period_in_waves_that_pay(rows, clusters, wanted):
     how = plan.choose("backward", 1 << 20, 65535, 4, RAGGED, H200)
-    assert how.period == 4
-    assert plan.resident(how, 7).partials == 4
-    assert plan.resident(how, 3).partials == 4
+    assert (how.period, how.partials) == (4, 8)
+    assert plan.resident(how, rows, clusters).partials == wanted
+
+
+@pytest.mark.parametrize("period", [1, 2, 4, 8])
+def test_waves_of_clusters_leave_little_of_the_device_idle(period):
+    many = 1 << 20
+    how = plan.choose("backward", many, 65536, 4, ALIKE, H200)._replace(period=period)
+    for clusters in range(1, how.partials):
+        found = plan.resident(how, many, clusters).partials
+        assert found % period == 0
+        assert -(-found // clusters) * -(-many // found) < 1.01 * many / clusters

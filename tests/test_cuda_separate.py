@@ -12,7 +12,7 @@ from emulated import needs_compiler, placed
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.gpu.warm import Recorder
-from layernorm_backward.kernels import available, cuda_separate
+from layernorm_backward.kernels import cuda_separate, missing
 from layernorm_backward.kernels.cuda import emulation
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import SOURCES
@@ -319,8 +319,8 @@ def test_the_steps_are_those_of_numpy_on_the_compact_formula(direction):
     assert names == {step.name for step in steps if step.reads}
 
 
-@pytest.mark.skipif(available(cuda_separate.KERNEL) is None, reason="there is a device")
+@pytest.mark.skipif(not missing(cuda_separate.KERNEL), reason="there is a device")
 def test_without_a_device_the_reason_is_told(problem):
-    reason = available(cuda_separate.KERNEL)
+    reason = missing(cuda_separate.KERNEL)
     with pytest.raises(RuntimeError, match=re.escape(reason)):
         cuda_separate.forward(*problem((2, 3), "float32")[:3], EPS)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from itertools import count
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward import archive, peers_on_gpu, tables
-from layernorm_backward.experiments import ceiling_gpu, timing_gpu, traffic_gpu
-from layernorm_backward.gpu import campaign, command, until
+from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
+from layernorm_backward.gpu import campaign, command, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.until import Until
@@ -41,10 +40,9 @@ def measured(finished, tmp_path):
 @pytest.fixture
 def tried(monkeypatch):
     """The cells that an experiment measures."""
-    found = []
 
     def watch(experiment):
-        honest = experiment.measure
+        found, honest = [], experiment.measure
         monkeypatch.setattr(
             experiment, "measure", lambda *given, **how: found.append(given[2]) or honest(*given, **how)
         )
@@ -134,10 +132,9 @@ def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured
     assert len(cells) == 1
 
 
-def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path, monkeypatch, capsys):
-    clock = count()
-    monkeypatch.setattr(until, "monotonic", lambda: 25.0 * next(clock))
-    out = tmp_path / "out"
+def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path, monkeypatch, tried, capsys):
+    cells, out = tried(timing_gpu), tmp_path / "out"
+    monkeypatch.setattr(until, "monotonic", lambda: 50.0 * len(cells))
     assert run(study, out, ["timing_gpu"], until=Until(100)) == 1
     assert "go on with --resume" in capsys.readouterr().out
     first = table(out, "timing_gpu")
@@ -181,14 +178,41 @@ def test_a_tool_that_is_cut_off_by_the_end_leaves_its_cell_unmeasured(study, tmp
 @pytest.mark.parametrize("stems", [["timing_gpu", "ceiling_gpu"], ["ceiling_gpu", "checks_gpu"]])
 def test_tables_are_measured_in_the_order_asked_for(study, tmp_path, stems, monkeypatch, capsys):
     monkeypatch.setattr(command, "Gpu", HostBoard)
-    monkeypatch.setattr(command, "device_missing", lambda: None)
+    monkeypatch.setattr(command, "device_missing", lambda: "")
     words = ["--out", str(tmp_path / "out"), "--config", str(study)]
     for stem in [*stems, stems[0]]:
         words += ["--only", stem]
     assert command.main(words) == 0
     told = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
-    assert [word for word in told if word in command.STEMS] == stems
+    assert list(dict.fromkeys(word for word in told if word in command.STEMS)) == stems
     assert {path.stem for path in (tmp_path / "out" / "tables").glob("*.csv")} == set(stems)
+
+
+def test_checks_by_tools_come_after_all_tables(study, tmp_path, monkeypatch, tried):
+    def seen(*given):
+        when.append(len(cells))
+        return {"passed": True, "value": 0.0, "limit": 0.0}
+
+    checks, cells, when = tried(checks_gpu), tried(traffic_gpu), []
+    monkeypatch.setattr(checks_gpu.sanitizer, "check", seen)
+    run(study, tmp_path / "out")
+    assert ([cell.check for cell in checks].index("memcheck"), when) == (len(checks) - 1, [1])
+    assert table(tmp_path / "out", "checks_gpu")["passed"].all()
+
+
+def test_a_tool_that_has_had_all_its_time_is_kept_as_neither_passed_nor_failed(
+    study, tmp_path, monkeypatch, tried
+):
+    out = tmp_path / "out"
+    late = tools.Unfinished("compute-sanitizer did not finish within 120 s")
+    monkeypatch.setattr(checks_gpu.sanitizer.tools, "over", lambda *_: late)
+    assert run(study, out, ["checks_gpu"]) == 0
+    cells = tried(checks_gpu)
+    assert run(study, out, ["checks_gpu"], resume=True) == 0
+    assert cells == []
+    found = table(out, "checks_gpu").query("check == 'memcheck'")
+    assert list(found["reason"]) == [late]
+    assert found["passed"].isna().all()
 
 
 def test_the_ledger_tells_tables_configurations_and_versions_apart(tmp_path):

@@ -63,7 +63,7 @@ def test_a_bad_set_is_told(change, message):
 
 def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):
     ends = []
-    monkeypatch.setattr(command, "device_missing", lambda: None)
+    monkeypatch.setattr(command, "device_missing", lambda: "")
     monkeypatch.setattr(command, "Gpu", lambda: None)
     monkeypatch.setattr(until, "monotonic", lambda: 0.0)
     monkeypatch.setattr(command, "run", lambda *given: ends.append(given[4].left()) or 0)
@@ -127,7 +127,7 @@ CAMPAIGN = """
 import sys
 from host_board import HostBoard
 from layernorm_backward.gpu import command
-command.Gpu, command.device_missing = HostBoard, lambda: None
+command.Gpu, command.device_missing = HostBoard, lambda: ""
 sys.exit(command.main(sys.argv[1:]))
 """
 

@@ -27,6 +27,7 @@ from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Hardware
+from layernorm_backward.traffic.least import minimum_bytes
 from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
@@ -154,7 +155,7 @@ def test_streams_do_what_they_say(operation, dtype):
 def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     cell = traffic_gpu.Cell("backward", "float32", 65536, 1024)
     tensor = 65536 * 1024 * 4
-    least = traffic_gpu.minimum_bytes(cell)
+    least = minimum_bytes(*cell)
     assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
     found = modelled.columns("cuda_fused", *cell, H200)
     assert found["accesses_per_element"] == 3

@@ -1,4 +1,6 @@
-"""Are the CUDA kernels right on this GPU, and the same on every run? Measured before anything is timed.
+"""Are the CUDA kernels right on this GPU, and the same on every run?
+
+Results and repeats come before anything is timed; the tools, which take minutes, after all else.
 
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
     repeats    the same bits in `runs` runs
@@ -7,7 +9,7 @@
 
 value is the error, in u of the result's dtype, that takes most of the limit of that dtype; or the number of
 runs that differ, or of errors that the tool found. A kernel that raises an error has not passed, and that is
-the reason.
+the reason. Beside a check that is passed or not, the reason names what the tool only warns of.
 """
 
 import sys
@@ -85,6 +87,11 @@ def cells(
         for tool in tools
         for dtype, count, size in sanitized
     }
+
+
+def late(cell: Cell) -> bool:
+    """Whether a check is a tool's: it waits until all tables are measured."""
+    return cell.check not in ("results", "repeats")
 
 
 def measure(

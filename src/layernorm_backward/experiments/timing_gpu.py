@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.difference import Ratio
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _gpu_cells
 from layernorm_backward.experiments._gpu_cells import Cell
@@ -27,11 +26,11 @@ from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.traffic.least import TENSORS
 
 STEM = "timing_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 OURS = "cuda_fused"
-BEYOND = 4  # times the L2 cache
 Rows = list[dict[str, Any]]
 
 
@@ -94,9 +93,9 @@ def measure(
         calls[name], methods[name] = contenders.replayed(one, cell.direction)
     arrays = (board.xp.empty(given.x.shape, given.x.dtype), given.x, given.dy)
     streams = roofs.of(cell.direction)
-    calls |= {name: Timed(roofs.stream(board, name, *arrays)) for name in streams}
+    calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
-    memory = _bytes(cell) >= BEYOND * board.l2_bytes
+    memory = _bytes(cell) >= timer.BEYOND * board.l2_bytes
     samples = timer.compare(board, calls, cold=not memory, **how)
     keys |= {"residency": "memory" if memory else "cold"} | _roof(samples, streams, cell)
     for name, (one, facts) in ready.items():
@@ -143,8 +142,7 @@ def _sample_keys(cell: Cell) -> dict[str, Any]:
 
 
 def _bytes(cell: Cell) -> int:
-    accesses = roofs.ACCESSES[roofs.kind(roofs.of(cell.direction)[0])]
-    return accesses * cell.rows * cell.hidden * dtype_of(cell.dtype).itemsize
+    return TENSORS[cell.direction] * cell.rows * cell.hidden * dtype_of(cell.dtype).itemsize
 
 
 def _roof(samples: pd.DataFrame, streams: list[str], cell: Cell) -> dict[str, Any]:
@@ -156,14 +154,10 @@ def _roof(samples: pd.DataFrame, streams: list[str], cell: Cell) -> dict[str, An
 def _times(samples: pd.DataFrame, name: str, keys: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     found = timer.summary(samples, name)._asdict()
     found["useful_gb_per_s"] = _bytes(cell) / found["median_s"] / 1e9
-    found |= _ratio("roof_fraction", timer.ratio(samples, keys["roof_operation"], name))
+    found |= timer.ratio(samples, keys["roof_operation"], name).columns("roof_fraction")
     if OURS in set(samples["name"]):
-        found |= _ratio("ours_ratio", timer.ratio(samples, name, OURS))
+        found |= timer.ratio(samples, name, OURS).columns("ours_ratio")
     return found
-
-
-def _ratio(column: str, found: Ratio) -> dict[str, float]:
-    return {column: found.median, f"{column}_low": found.low, f"{column}_high": found.high}
 
 
 def _facts(one: Contender) -> dict[str, Any]:

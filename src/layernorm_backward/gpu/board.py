@@ -45,8 +45,6 @@ class Board(Protocol):
 
     def numpy(self, array: Any) -> np.ndarray: ...
 
-    def free_bytes(self) -> int: ...
-
     def release(self) -> None: ...
 
     def lost(self) -> str: ...
@@ -111,10 +109,6 @@ class Gpu:
         """A copy on the host."""
         return self.xp.asnumpy(array.view(unsigned(array.dtype))).view(array.dtype)
 
-    def free_bytes(self) -> int:
-        """Bytes of the device's memory that are free."""
-        return int(self._runtime.memGetInfo()[0]) + self.xp.get_default_memory_pool().free_bytes()
-
     def release(self) -> None:
         """Give memory that no array uses back to the device, that of peers as well."""
         gc.collect()
@@ -173,7 +167,8 @@ class Gpu:
     def copy(self, to: Any, source: Any) -> None:
         """Copy an array by the runtime's own copy."""
         kind = self._runtime.memcpyDeviceToDevice
-        self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, self.xp.cuda.Stream.null.ptr)
+        stream = self.xp.cuda.get_current_stream()  # of a capture, where there is one
+        self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, stream.ptr)
 
 
 class _Replay:

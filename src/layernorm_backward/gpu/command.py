@@ -1,8 +1,9 @@
 """`python -m layernorm_backward gpu --out DIR`: check, then measure all there is to measure on this GPU.
 
-Writes DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on. When
-time is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device, tables are written as far as they are.
-Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
+Results are checked first; what compute-sanitizer checks takes long, and comes last of all. Writes
+DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on. When time
+is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device or hangs, tables are written as far as they
+are. Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from typing import Any
 from layernorm_backward import yamlfile
 from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
+from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.kernels import device_missing
 from layernorm_backward.provenance import code_hash
@@ -47,23 +49,30 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
 
 
 def run(board: Board, out: Path, config: Path, stems: Sequence[str], until: Until, resume: bool) -> int:
-    """The parts of a campaign, one after the other, until it ends; tables are written as far as they are."""
+    """The tables of a campaign, until it ends; they are written as far as they are."""
     machine = board.describe()
     print(f"{machine['gpu']}, {until.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
-    parts = {stem: (_experiment(stem), _config(config / f"{stem}.yaml")) for stem in stems}
-    _compile(board, parts)
-    complete, wrong = True, 0
-    for stem, (experiment, values) in parts.items():
-        record = {
-            "study": config.name,
-            "code_hash": code_hash(experiment.__name__, values.get("kernels", ())),
-            "commit": commit(),
-            "machine": machine,
-        }
-        done = campaign.part(board, experiment, values, out, record, until, resume=resume)
-        complete &= done.done == done.all
-        wrong += done.wrong
-        print(f"{stem}: {done.done} of {done.all} cells, {until.left() / 60:.1f} minutes left", flush=True)
+    wanted = {stem: (_experiment(stem), _config(config / f"{stem}.yaml")) for stem in dict.fromkeys(stems)}
+    _compile(board, wanted)
+    parts = []
+    for experiment, values in wanted.values():
+        part = Part(experiment, values)
+        record = {"study": config.name, **_made_by(experiment, values), "machine": machine}
+        part.keep_in(out, record, resume=resume)
+        parts.append(part)
+    campaign.run(board, parts, out, until)
+    return _told(parts, until)
+
+
+def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:
+    """The code of a table."""
+    return {"code_hash": code_hash(experiment.__name__, values.get("kernels", ())), "commit": commit()}
+
+
+def _told(parts: Sequence[Part], until: Until) -> int:
+    """The exit code, and why it is not 0."""
+    complete = all(len(part.found) == len(part.wanted) for part in parts)
+    wrong = sum(part.wrong for part in parts)
     if until.stopped:
         print(f"stopped: {until.stopped}", flush=True)
     if wrong:
@@ -73,17 +82,17 @@ def run(board: Board, out: Path, config: Path, stems: Sequence[str], until: Unti
     return 0 if complete and not wrong else 1
 
 
-def _compile(board: Board, parts: Mapping[str, tuple[Any, dict[str, Any]]]) -> None:
-    """Compile what the parts will run."""
+def _compile(board: Board, wanted: Mapping[str, tuple[Any, dict[str, Any]]]) -> None:
+    """Compile what the experiments will run."""
     started = monotonic()
-    wanted = [
+    needed = [
         (name, cell.dtype, getattr(cell, "gamma_dtype", cell.dtype), cell.hidden)
-        for experiment, values in parts.values()
+        for experiment, values in wanted.values()
         for cell, names in experiment.cells(**values).items()
         for name in names
         if hasattr(cell, "hidden")
     ]
-    programs = warm.needed(wanted, board.machine.hardware)
+    programs = warm.needed(needed, board.machine.hardware)
     board.compile(programs)
     print(f"{len(programs)} programs compiled in {monotonic() - started:.0f} s", flush=True)
 

@@ -6,10 +6,9 @@ from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Direction, Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
+from layernorm_backward.traffic.least import TENSORS, VECTORS, small_bytes
 
-ONCE = {"forward": 2, "backward": 3}  # accesses of an element where rows stay on the chip
-AGAIN = {"forward": 3, "backward": 5}  # where they are read again
-VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
+AGAIN = {"forward": 3, "backward": 5}  # accesses of an element where rows are read again
 STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels write and read
 
 
@@ -29,10 +28,10 @@ def columns(
 def _fused(direction: Direction, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
     size = dtype_of(dtype).itemsize
     how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), device)
-    accesses = (ONCE if how else AGAIN)[direction]
+    accesses = (TENSORS if how else AGAIN)[direction]
     partials = how.partials if how and direction == "backward" else 0
-    small = 2 * rows * _wide(dtype) + VECTORS[direction] * hidden * size
-    return accesses, accesses * rows * hidden * size + small + _summed(partials, hidden, dtype)
+    moved = accesses * rows * hidden * size + small_bytes(direction, dtype, rows, hidden)
+    return accesses, moved + _summed(partials, hidden, dtype)
 
 
 def _separate(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:

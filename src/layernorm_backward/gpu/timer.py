@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.difference import Ratio
+from layernorm_backward.difference import Ratio, Summary
 from layernorm_backward.gpu.board import Board, Call
 
 CONFIDENCE = 0.95
 CALLS = 32  # that make a sample by the host's clock, so that launching is hidden behind the work before
+BEYOND = 4  # times the L2 cache: arrays that lie in memory and not in it
 COLUMNS = ("name", "repeat", "seconds")
 
 
@@ -25,15 +26,6 @@ class Timed(NamedTuple):
 
     call: Call
     wait: Callable[[], None] | None = None
-
-
-class Summary(NamedTuple):
-    """Seconds a call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
-
-    median_s: float
-    p20_s: float
-    p80_s: float
-    repeats: int
 
 
 def compare(
@@ -88,9 +80,7 @@ def _sample(board: Board, timed: Timed, cold: bool) -> Callable[[], float]:
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:
     """Median and quantiles of one call."""
-    seconds = _seconds(samples, name)
-    p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
-    return Summary(float(median), float(p20), float(p80), len(seconds))
+    return Summary.of(_seconds(samples, name))
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:

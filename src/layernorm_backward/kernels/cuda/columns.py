@@ -8,11 +8,14 @@ from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cp
 
 ACROSS, DOWN = 32, 16  # of a block's threads, as ColumnMap in columns.cuh
 LONG = 32768  # D from which columns alone occupy a device, and few blocks or clusters share the rows
-LONGEST = 2**31 - 1  # D; offsets have 64 bits, columns 32
+LONGEST = 2**31 - 2048  # D
 
 
 def sizes(rows: int, hidden: int) -> tuple[np.int64, np.int32]:
-    """N and D; ValueError for rows that are too long."""
+    """N and D; ValueError for rows that are too long.
+
+    Offsets have 64 bits, columns 32, in which wide.cuh counts on to the end of a tile of 2048.
+    """
     if hidden > LONGEST:
         raise ValueError(f"D is {hidden}; allowed: at most {LONGEST}")
     return np.int64(rows), np.int32(hidden)

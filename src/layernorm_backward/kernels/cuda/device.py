@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from layernorm_backward.kernels import device_missing
+from layernorm_backward.kernels import HOPPER, device_missing
 from layernorm_backward.kernels.checks import Arrays
 from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-HOPPER = 90  # compute capability times ten
 _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED in cuda.h (CUDA 13.0)
 PORTABLE_CLUSTER = 8
 _INVALID_CLUSTER_SIZE = 912  # CUDA_ERROR_INVALID_CLUSTER_SIZE

@@ -6,6 +6,7 @@ threads shares a row; `choose` adds what depends on the device and on N. See `ma
 """
 
 from itertools import product
+from math import lcm
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ GATE = 8  # bytes
 STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay:
 MIN_STAGES = 3  # one row is summed, the one before is written, the others come
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
+ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
 
 # How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
@@ -201,15 +203,21 @@ def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int
     return Plan(chosen, _blocks(chosen, rows, period, device), stages, slot, arrays, period)
 
 
-def resident(how: Plan, clusters: int) -> Plan | None:
-    """The plan with no more clusters than run at once, as far as the rows' period lets; None for none.
+def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
+    """The plan where so many clusters run at once, fewer than were planned perhaps; None for none.
 
-    More would wait until others have ended, and take as long again.
+    More wait until others have ended. But clusters come in multiples of the rows' period, and the next one
+    below may leave much of the device idle: where there are rows enough, more run, in waves that fill it.
     """
     if not clusters:
         return None
+    if how.partials <= clusters:
+        return how
     step = _step(how.map, how.period)
-    return how._replace(blocks=min(how.partials, max(clusters // step, 1) * step) * how.map.cluster)
+    waves = range(1, lcm(step, clusters) // clusters + 1)
+    counts = [max(number * clusters // step, 1) * step for number in waves]
+    best = min(counts, key=lambda count: -(-count // clusters) * (-(-rows // count) + ROWS_A_WAVE))
+    return how._replace(blocks=best * how.map.cluster)
 
 
 def _slot(chosen: Map, needed: int) -> int:

@@ -103,6 +103,6 @@ KERNEL(M) differentiate_wide(const T* dy, const T* x, const sum_t<T>* mean, cons
         const int c = tile * width + k * M::threads + thread_index();
         if (c >= hidden) continue;
         to[c] = dgamma[k];
-        to[hidden + c] = dbeta[k];
+        to[hidden + static_cast<int64>(c)] = dbeta[k];
     }
 }

@@ -1,0 +1,81 @@
+"""A watch over the cells of a campaign: one whose kernel hangs ends the process, once all is written.
+
+Such a kernel keeps the main thread in the driver for ever, where Python runs no handler of signals. Other
+threads go on, since the driver is called without Python's lock; the watch is one of them.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Self
+
+from layernorm_backward.gpu import reasons
+from layernorm_backward.gpu.until import Until
+
+LIMIT_S = 150.0  # of a cell, from when it last asked for the time left; more than `tools.LIMIT_S`
+PEER_S = 60.0  # more for each of its peers, which may have to be imported and compiled
+GRACE_S = 10.0  # for the cell that is at work when the campaign ends
+TICK_S = 1.0
+
+
+class Watch:
+    """Inside, a cell that hangs, or goes on after the end, ends the process; `write` is called before."""
+
+    def __init__(self, until: Until, write: Callable[[], None]) -> None:
+        self._until, self._write = until, write
+        self._hung: Callable[[str], str] | None = None
+        self._limit, self._ends = inf, inf
+        self._cell = Lock()  # held while the cell is changed, and for good once the process ends
+        self._closed = Event()
+        self._thread = Thread(target=self._watch, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    @contextmanager
+    def over(self, hung: Callable[[str], str], peers: int) -> Iterator[None]:
+        """Watch a cell. If it hangs, `hung` is given the reason, and returns why the campaign ends."""
+        self._limit = LIMIT_S + PEER_S * peers
+        self.time_left()
+        self._hung = hung
+        try:
+            yield
+        finally:
+            with self._cell:
+                self._hung = None
+
+    def time_left(self) -> float:
+        """That of the campaign. A cell that asks for it is alive, and has its limit anew."""
+        self._ends = monotonic() + self._limit
+        return self._until.left()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(TICK_S):
+            with self._cell:
+                if self._hung is None:
+                    continue
+                if monotonic() > self._ends:
+                    self._end(self._hung)
+                if self._until.overdue() > GRACE_S:
+                    self._end(None)
+
+    def _end(self, hung: Callable[[str], str] | None) -> None:
+        """End the process: the main thread is not to be had back."""
+        try:
+            why = hung(f"hung: the device did not answer within {self._limit:.0f} s") if hung else ""
+            self._until.stop(why or self._until.why)
+            self._write()
+            print(f"stopped: {self._until.why}; go on with --resume", file=sys.stderr, flush=True)
+        except Exception as error:
+            print(f"error: {reasons.text(error)}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(1)

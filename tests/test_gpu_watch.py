@@ -1,0 +1,153 @@
+"""A campaign on a GPU whose kernel hangs: it ends all the same, with its tables, and goes on behind that."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from emulated import needs_compiler
+from gpu_study import CONFIG, run, table
+from layernorm_backward.gpu.until import Until
+from layernorm_backward.gpu.watch import Watch
+from workspace import ROOT
+
+pytestmark = needs_compiler
+BYTES = [8192, 16384, 32768]  # the second cell hangs
+
+HANGING = """
+import ctypes, sys
+from time import monotonic
+from host_board import HostBoard
+from layernorm_backward.experiments import ceiling_gpu
+from layernorm_backward.gpu import command, until, watch
+watch.GRACE_S, watch.TICK_S = 0.5, 0.1
+limit_s, passing_s, *words = sys.argv[1:]
+honest = ceiling_gpu.measure
+
+def measure(board, pool, cell, *given, **how):
+    if cell.bytes == 16384:
+        print("hanging", flush=True)
+        until.monotonic = lambda: monotonic() + float(passing_s)
+        mutex = ctypes.create_string_buffer(64)
+        for _ in range(2):  # the second call never returns, holds no lock of Python's, and ends by no signal
+            ctypes.CDLL(None).pthread_mutex_lock(mutex)
+    found = honest(board, pool, cell, *given, **how)
+    watch.LIMIT_S = float(limit_s)
+    return found
+
+ceiling_gpu.measure, command.Gpu, command.device_missing = measure, HostBoard, lambda: ""
+sys.exit(command.main(words))
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    """The folder of a study of two tables."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    values = CONFIG | {"ceiling_gpu": CONFIG["ceiling_gpu"] | {"sizes": BYTES}}
+    for stem in ("ceiling_gpu", "traffic_gpu"):
+        (folder / f"{stem}.yaml").write_text(json.dumps(values[stem]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def hanging(study, out):
+    """Runs a campaign that hangs, to its end; the last line that it prints to stderr."""
+
+    def campaign(limit_s, passing_s=0, number=None):
+        paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
+        command = [sys.executable, "-c", HANGING, str(limit_s), str(passing_s)]
+        command += ["--out", str(out), "--config", str(study)]
+        command += ["--only", "ceiling_gpu", "--only", "traffic_gpu"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, **pipes) as process:
+            try:
+                assert "hanging\n" in iter(process.stdout.readline, "")
+                if number:
+                    time.sleep(1)  # until it does
+                    process.send_signal(number)
+                _, errors = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == 1
+        assert [path for path in out.rglob("*") if path.name.startswith(".")] == []
+        return errors.splitlines()[-1]
+
+    return campaign
+
+
+def told(out):
+    """The reason of each size of the ceiling, and of the traffic."""
+    ceiling = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list).to_dict()
+    return [*ceiling.values(), list(table(out, "traffic_gpu")["reason"].unique())]
+
+
+def test_a_cell_that_hangs_is_kept_and_the_campaign_goes_on_behind_it(hanging, study, out):
+    hung = "hung: the device did not answer within 2 s"
+    cell = f"ceiling_gpu, float32 16384: {hung}"
+    assert hanging(2) == f"stopped: {cell}; go on with --resume"
+    assert told(out) == [[""], [hung], *2 * [[f"not measured: {cell}"]]]
+    assert run(study, out, ["ceiling_gpu", "traffic_gpu"], resume=True) == 1  # a cell has failed
+    assert told(out) == [[""], [hung], [""], ["ncu is not installed"]]
+
+
+@pytest.mark.parametrize(
+    ("passing_s", "number", "why"),
+    [
+        (0, signal.SIGINT, "interrupted"),
+        (0, signal.SIGTERM, "interrupted"),
+        (3600, None, "time was up"),
+    ],
+)
+def test_a_campaign_that_hangs_ends_when_it_has_to(hanging, study, out, passing_s, number, why):
+    assert hanging(60, passing_s, number) == f"stopped: {why}; go on with --resume"
+    assert told(out) == [[""], *3 * [[f"not measured: {why}"]]]
+    run(study, out, ["ceiling_gpu"], resume=True)
+    assert set(table(out, "ceiling_gpu")["reason"]) == {""}
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A watch that looks often; the exit codes that it would end this process with."""
+    codes = []
+    monkeypatch.setattr("layernorm_backward.gpu.watch.os._exit", codes.append)
+    for name, seconds in (("LIMIT_S", 0.5), ("PEER_S", 10.0), ("GRACE_S", 0.0), ("TICK_S", 0.02)):
+        monkeypatch.setattr(f"layernorm_backward.gpu.watch.{name}", seconds)
+    return codes
+
+
+def test_a_cell_that_asks_for_the_time_left_is_alive(quick):
+    with Watch(Until(60), list) as watch:
+        with watch.over(str, peers=0):
+            for _ in range(8):
+                time.sleep(0.1)
+                assert watch.time_left() > 0
+        time.sleep(0.8)
+    assert quick == []
+
+
+def test_peers_have_longer(quick):
+    with Watch(Until(60), list) as watch, watch.over(str, peers=1):
+        time.sleep(0.8)
+    assert quick == []
+
+
+def test_the_process_ends_even_if_nothing_can_be_written(quick, capsys):
+    def full():
+        raise OSError("no space left on device")
+
+    with Watch(Until(60), full) as watch, watch.over(str, peers=0):
+        while not quick:
+            time.sleep(0.02)
+    assert set(quick) == {1}
+    assert "error: OSError: no space left on device" in capsys.readouterr().err
