@@ -13,6 +13,7 @@ from claim_cases_mutants import mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
 from claim_cases_spells import slowed, spells
+from claim_cases_steps import steps
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
@@ -42,6 +43,7 @@ CASES = [
     *decisions(),
     *slopes(),
     *spells(),
+    *steps(),
     *saving(),
     *representing(),
     *mean_paths(),
