@@ -21,13 +21,19 @@ def gpu() -> Iterator[Case]:
         "gpu_rows_stay",
         32,
         STAY,
+        confirmed=[_checks("results", (32, True, 1.0), (33, False, 99.0), (1024, True, 1.0))],
         corrected=[_checks("results", (33, True, 1.0), (8, False, 99.0))],
-        refuted=[_checks("results", (1024, False, 99.0))],
+        refuted=[
+            _checks("results", (1024, False, 99.0)),
+            _checks("results", (8, False, 99.0), (64, False, 99.0)),
+            _checks("results", (8, True, 1.0), (64, True, 1.0), (65, False, 99.0)),
+        ],
     )
     yield from cases_of(
         "gpu_sums_repeat",
         0,
         {},
+        confirmed=[_checks("repeats", (64, False, 2.0), (65, False, 1.0))],
         corrected=[_checks("repeats", (64, True, 0.0))],
         refuted=[_checks("repeats", (64, False, 2.0), (65, True, 0.0))],
     )

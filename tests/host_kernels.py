@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from functools import partial
 
-from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.kernels.cuda import emulation
 from layernorm_backward.kernels.cuda.emulation import Emulation
 
@@ -18,7 +18,7 @@ def emulated(name: str, **how: object) -> Kernel:
 
 def _host() -> dict[str, Kernel]:
     here = {name: KERNELS[name] for name in KERNELS if KERNELS[name].device == "cpu"}
-    found = {name: kernel for name, kernel in here.items() if available(kernel) is None}
+    found = {name: kernel for name, kernel in here.items() if not missing(kernel)}
     if os.environ.get("CI") or not emulation.missing():
         found |= {f"{name} (emulated)": emulated(name) for name in ("cuda_fused", "cuda_separate")}
     return found

@@ -1,6 +1,7 @@
 """The command `audit`: what it takes, what it prints, its exit codes, and the page that shows it."""
 
 import csv
+import importlib
 import re
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from dataclasses import replace
 import pytest
 
 from audit_small import failed
+from layernorm_backward import config
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
 from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.timing import sizing
 from workspace import ROOT
 
 QUICK = ["--rows", "8", "--hidden", "32"]
@@ -186,7 +189,7 @@ def test_a_function_that_leaves_the_program_has_failed(tmp_path, monkeypatch, ca
 
 
 def test_the_largest_audit_that_is_allowed_is_within_the_limit(monkeypatch):
-    monkeypatch.setattr(room, "memory_limit", lambda: 10**9)
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 10**9)
     dtypes = ("float32", "bfloat16")
     with pytest.raises(ValueError, match=r"--rows up to (\d+)$") as refused:
         room.require_room(replace(STANDARD, rows=10**6), dtypes)
@@ -252,3 +255,9 @@ def test_the_page_is_right_as_it_is_written(tmp_path):
     (tmp_path / name).write_text(mended)
     again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stdout
+
+
+@pytest.mark.parametrize("name", ["audit", "audit_peers"])
+def test_the_paper_audits_as_the_command_does(name):
+    run = importlib.import_module(f"layernorm_backward.experiments.{name}").run
+    assert vars(STANDARD).items() <= config.load(ROOT / f"config/paper/{name}.yaml", run).items()

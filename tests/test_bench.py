@@ -242,8 +242,8 @@ def test_sizes_beyond_the_memory_are_refused_with_what_would_fit(monkeypatch):
     both = dataclasses.replace(SETTING, directions=("both",))
     with pytest.raises(ValueError, match=r"allowed here: --rows up to 22$"):
         bench(OWN, both, Deadline(1.0))
-    monkeypatch.setattr(sizing, "memory_limit", lambda: 10)
-    with pytest.raises(ValueError, match="no such row fits"):
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 3 * 4 * 23)
+    with pytest.raises(ValueError, match=r"allowed here: --rows 1 and --hidden up to 23$"):
         bench(OWN, SETTING, Deadline(1.0))
 
 

@@ -1,15 +1,18 @@
 """The checks in use, restated: what they catch, where they cry wolf, and which data suffice."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 
+from layernorm_backward import gradient_check
 from layernorm_backward.experiments import mutation, mutation_cover
 from layernorm_backward.experiments._set_cover import smallest_cover
+from layernorm_backward.figures.mutation import SMALLEST
 from layernorm_backward.gradient_check import adequate, packages
 from layernorm_backward.gradient_check.cases import case
-from layernorm_backward.gradient_check.datasets import DATA, DEFAULT, DataSet, point
+from layernorm_backward.gradient_check.datasets import DEFAULT, GAMMAS, ROWS, UPSTREAMS, DataSet, point
 from layernorm_backward.gradient_check.mutants import MUTANTS, kernel
 from layernorm_backward.gradient_check.rules import RULES
 from layernorm_backward.inputs import values
@@ -87,9 +90,9 @@ def test_an_unknown_kind_of_data_is_refused_with_what_is_allowed():
         point(DataSet("far", "random", "normal"), (2, 4), EPS, 0)
 
 
-@pytest.mark.parametrize("name", DATA)
-def test_a_data_set_is_what_its_name_says(name):
-    data, at = DATA[name], point(DATA[name], (4, 3, 64), EPS, 5)
+@pytest.mark.parametrize("kinds", [*product(ROWS, GAMMAS, UPSTREAMS)], ids=" ".join)
+def test_a_data_set_is_what_its_name_says(kinds):
+    data, at = DataSet(*kinds), point(DataSet(*kinds), (4, 3, 64), EPS, 5)
     found = forward_equations(*map(values, at[:3]), EPS)
     var, far = found.var.ravel(), np.abs(found.mean / np.sqrt(found.var)).ravel() > 100
     near = (var < 10 * EPS) & (var > EPS / 10)
@@ -105,7 +108,7 @@ def test_a_data_set_is_what_its_name_says(name):
 
 
 def test_of_a_quadratic_loss_the_gradient_is_that_of_dy_equal_to_y():
-    at = case(DATA["normal random squared_loss"], "loss", "float64", kernel("none"), (2, 4), 0)
+    at = case(DataSet("normal", "random", "squared_loss"), "loss", "float64", kernel("none"), (2, 4), 0)
     assert RULES["scipy_check_grad"].prepare(at)(kernel("none").backward) < 1
 
 
@@ -114,13 +117,13 @@ def test_a_restated_rule_and_the_package_give_the_same_verdict(check):
     rule = RULES[check]
     if not packages.version(rule.package):
         pytest.skip(f"{rule.package} is not installed")
-    for name in ("normal random normal", "offset uniform normal", "near_eps random normal"):
-        at = case(DATA[name], rule.of, rule.dtype, kernel("none"), (2, 2, 4), 3)
+    for rows, gamma in (("normal", "random"), ("offset", "uniform"), ("near_eps", "random")):
+        at = case(DataSet(rows, gamma, "normal"), rule.of, rule.dtype, kernel("none"), (2, 2, 4), 3)
         with np.errstate(invalid="ignore"):
             judge = rule.prepare(at)
         for mutant in ("none", "no x_hat term", "eps added twice", "gamma left out"):
             backward = kernel(mutant).backward
-            assert packages.CATCHES[rule.package](at, backward) == (not judge(backward) <= 1), (name, mutant)
+            assert packages.CATCHES[rule.package](at, backward) == (not judge(backward) <= 1), (rows, mutant)
 
 
 def test_a_package_that_is_not_there_has_no_version():
@@ -145,6 +148,17 @@ def test_the_default_data_is_the_computed_cover_in_float64_and_float32():
     assert chosen["data"].tolist() == [DEFAULT.name]
     assert chosen["smallest"].all()
     assert (chosen["killed"] == 2 * len(MUTANTS)).all()
+
+
+def test_the_figure_calls_the_default_data_the_smallest_set():
+    assert SMALLEST == DEFAULT
+
+
+def test_our_rule_is_the_check_with_its_defaults():
+    at = case(DEFAULT, "loss", "float64", kernel("none"), (4, 8, 16), 0)
+    for mutant in ("none", "eps added twice"):
+        found = gradient_check.check(kernel(mutant), at.at, eps=at.eps, raise_on_failure=False)
+        assert RULES["ours"].prepare(at)(kernel(mutant).backward) == found["error_over_tolerance"].max()
 
 
 def test_check_draws_its_data_from_the_default_set():

@@ -6,7 +6,8 @@ import pytest
 
 from claim_cases_goals import SHORT, reached, unmeasured
 from claim_frames import frame
-from layernorm_backward.paper import claims
+from layernorm_backward.figures import kernel_costs, timing_cpu
+from layernorm_backward.paper import claims, machines
 from layernorm_backward.paper.goals import goal_rows
 from layernorm_backward.paper.predicates import PREDICATES
 from test_claims_predicates import tables_of
@@ -98,3 +99,35 @@ def test_every_floor_and_goal_of_the_paper_is_a_claim_and_in_the_grid(scope, lea
 def test_a_floor_or_goal_of_this_machine_ends_in_its_kind(kind):
     named = {claim.id for claim in goals_of(HERE) if claim.says.startswith(f"{kind} of ")}
     assert named == {claim.id for claim in goals_of(HERE) if claim.id.endswith(f"-{kind}")}
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+@pytest.mark.parametrize(("place", "threads"), [(0, "max"), (1, 1)])
+def test_the_figure_of_times_shows_the_floors_and_goals_of_the_claims(direction, place, threads):
+    cells = {
+        "kernel": "numba_fused",
+        "direction": direction,
+        "dtype": ["float64", "float32"],
+        "threads": threads,
+    }
+    found = [claim for claim in goals_of(HERE) if claim.tables == {"timing_cpu": cells}]
+    found = [claim for claim in found if claim.numbers["column"] == "roof_fraction"]
+    floors = {
+        (*sizes, claim.tolerance)
+        for claim in found
+        for sizes in claim.numbers["hidden"]
+        if claim.id.endswith("-floor")
+    }
+    goals = {claim.tolerance for claim in found if claim.id.endswith("-goal")} or {None}
+    assert set(timing_cpu.FLOORS[direction][place]) == floors
+    assert {timing_cpu.GOALS[direction][place]} == goals
+
+
+def test_the_table_of_machines_has_the_sizes_of_the_floors():
+    sizes = [machines.SPANS[name][-1] for name in ("short", "long")]
+    assert sizes == [(start, end) for start, end, _ in timing_cpu.FLOORS["backward"][0]]
+
+
+def test_the_figure_of_costs_shows_goal_and_floor_of_the_claims():
+    costs = [claim.tolerance for claim in goals_of(HERE) if claim.predicate == "decision_costs_at_most"]
+    assert [100 * cost for cost in sorted(costs)] == list(kernel_costs.GOALS)

@@ -14,7 +14,7 @@ from layernorm_backward.config import load
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments import audit_peers
-from layernorm_backward.kernels import KERNELS, available, version
+from layernorm_backward.kernels import KERNELS, missing, version
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw, run_kernel
 from workspace import ROOT
@@ -24,7 +24,7 @@ CONFIG = ROOT / "config" / "smoke" / "audit_peers.yaml"
 
 def test_a_missing_package_is_named():
     kernel = dataclasses.replace(KERNELS["compact"], requires=("numpy", "no_such_package"))
-    assert available(kernel) == "not installed: no_such_package"
+    assert missing(kernel) == "not installed: no_such_package"
     assert version(kernel) == f"numpy {np.__version__}"
     assert version(KERNELS["compact"]) == ""
 
@@ -48,7 +48,7 @@ def test_what_the_peers_require_is_what_the_experiment_requires():
     assert {name for peer in PEERS.values() for name in peer.requires} == set(audit_peers.REQUIRES)
 
 
-INSTALLED = [(name, dtype) for name, peer in PEERS.items() if not available(peer) for dtype in peer.dtypes]
+INSTALLED = [(name, dtype) for name, peer in PEERS.items() if not missing(peer) for dtype in peer.dtypes]
 
 
 @pytest.mark.parametrize(("name", "dtype"), INSTALLED)

@@ -240,7 +240,10 @@ def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
 
 @pytest.mark.parametrize(
     "changed, message",
-    [(only("compat"), "unknown kernel 'compat'"), ({"threaded": ["recentred"]}, "threaded names")],
+    [
+        (only("compat"), "unknown kernel 'compat'"),
+        ({"threaded": ["recentred"]}, "threaded: unknown recentred; allowed: "),
+    ],
 )
 def test_unknown_kernels_are_refused(changed, message):
     with pytest.raises(ValueError, match=message):

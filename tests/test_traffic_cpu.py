@@ -96,7 +96,7 @@ def test_what_has_no_model_says_so(monkeypatch):
     found = bytes_of(timing()).loc["compact"]
     assert found["reason"] == "no traffic model is written down for compact"
     assert np.isnan(found["modelled_bytes"])
-    with pytest.raises(ValueError, match=r"no traffic model is written down for \['compact'\]"):
+    with pytest.raises(ValueError, match="kernels or schemes: unknown compact; allowed: reference,"):
         traffic_steps.run(kernels=["compact"], schemes=[])
 
 
@@ -111,7 +111,7 @@ def test_16_bits_are_modelled_where_nothing_is_widened_in_passes():
 
 
 def test_unknown_schemes_are_refused():
-    with pytest.raises(ValueError, match=r"unknown schemes \['joined'\]; allowed: separate, fused"):
+    with pytest.raises(ValueError, match="schemes: unknown joined; allowed: separate, fused"):
         bytes_of(timing(), schemes=["joined"])
     assert set(SCHEMES) == {"separate", "fused"}
 

@@ -1,4 +1,4 @@
-"""When two times differ: the one rule by which anything here is called faster or slower than another.
+"""Times as they stand in tables, and when two differ: the one rule by which anything here is called faster.
 
 Two times differ where the 95 % interval of their paired ratio leaves 1 out, and the ratio is further from 1
 than the noise. The noise is the distance from 1 of a ratio that is 1 in truth: a stream timed against itself
@@ -6,15 +6,38 @@ than the noise. The noise is the distance from 1 of a ratio that is 1 in truth: 
 the noise what the machine does on top of it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Ratio(NamedTuple):
-    """The median of paired ratios and its 95 % bootstrap interval."""
+    """The median of paired ratios and its 95 % interval, however that is found; NaN where it is not known."""
 
     median: float
     low: float
     high: float
+
+    def columns(self, name: str) -> dict[str, float]:
+        """The columns `name`, `name`_low and `name`_high of a table."""
+        return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+class Summary(NamedTuple):
+    """Seconds a call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
+
+    median_s: float
+    p20_s: float
+    p80_s: float
+    repeats: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float] | NDArray[np.float64]) -> "Summary":
+        """Of the seconds of each repetition, one or more."""
+        p20, median, p80 = map(float, np.quantile(seconds, [0.2, 0.5, 0.8]))
+        return cls(median, p20, p80, len(seconds))
 
 
 def noise(of_itself: Ratio) -> float:

@@ -22,11 +22,6 @@ def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = No
     return rel_error(computed, exact) / unit_roundoff(computed.dtype if dtype is None else dtype)
 
 
-def element_error(computed: NDArray, exact: DoubleDouble) -> Floats:
-    """The relative error of each element, shape (..., D); dominated by elements near zero."""
-    return _ratio(np.abs(_error(computed, exact)), np.abs(exact.hi))
-
-
 def max_abs_error(computed: NDArray, exact: DoubleDouble) -> float:
     """The largest absolute error of an element; 0.0 for no elements."""
     return float(np.max(np.abs(_error(computed, exact)), initial=0.0))

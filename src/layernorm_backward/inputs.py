@@ -68,10 +68,10 @@ def upstream(rng: np.random.Generator, kind: str, x: NDArray) -> NDArray:
     )
 
 
-def aligned(rng: np.random.Generator, x: NDArray, spread: float, scale: float = 1.0) -> NDArray:
-    """scale*(1 + x_hat + spread*N(0,1)): dy of which dx keeps, with gamma = 1, no more than the spread."""
+def aligned(rng: np.random.Generator, x: NDArray, spread: float) -> NDArray:
+    """1 + x_hat + spread*N(0,1): dy of which dx keeps, with gamma = 1, no more than the spread."""
     noise = rng.standard_normal(x.shape)
-    return round_to(scale * (1.0 + _standardised(values(x)) + spread * noise), x.dtype)
+    return round_to(1.0 + _standardised(values(x)) + spread * noise, x.dtype)
 
 
 def gamma(rng: np.random.Generator, kind: str, hidden: int, dtype: DTypeLike) -> NDArray:

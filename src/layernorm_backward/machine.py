@@ -101,7 +101,7 @@ def _linux_caches(folder: Path, cores: Sequence[int]) -> dict[str, int]:
     for core in cores:
         for index in sorted(folder.glob(f"cpu{core}/cache/index*")):
             level, kind, size, shared = (
-                _text(index / name) for name in ("level", "type", "size", "shared_cpu_list")
+                contents(index / name) for name in ("level", "type", "size", "shared_cpu_list")
             )
             if level and kind != "Instruction":
                 found[int(level), shared or str(core)] = _bytes(size)
@@ -118,11 +118,12 @@ def _bytes(text: str) -> int:
 
 
 def _field(path: Path, name: str) -> str:
-    lines = (line.partition(":") for line in _text(path).splitlines())
+    lines = (line.partition(":") for line in contents(path).splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == name), "")
 
 
-def _text(path: Path) -> str:
+def contents(path: Path) -> str:
+    """What a file of the system says, without white space around it; "" where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

@@ -1,11 +1,17 @@
-"""What the commands for people share: errors in one line, and a check that a result can be written."""
+"""What the commands for people share: errors in one line, progress, room in memory, and a file to write."""
 
 import argparse
 import errno
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+
+from tqdm import tqdm
+
+from layernorm_backward.timing import sizing
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,12 +21,48 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}; --help lists what is allowed\n")
 
 
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """ValueError, with the option, where what is done inside cannot write the file of `--out`."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
 def require_writable(out: Path) -> None:
     """ValueError where the file of `--out` cannot be written, before anything is measured for it."""
-    try:
+    with writing(out):
         if out.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with tempfile.TemporaryFile(dir=out.parent):
             pass
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
+def require_room(rows: int, hidden: int, element_bytes: int) -> None:
+    """ValueError where rows x hidden elements take more than a third of the available memory.
+
+    It says what would fit.
+    """
+    limit = sizing.memory_limit()
+    row = hidden * element_bytes
+    size = rows * row
+    if size <= limit:
+        return
+    fits = f"--rows up to {limit // row}"
+    if row > limit:
+        fits = f"--rows 1 and --hidden up to {limit // element_bytes}"
+    said = f"the arrays take {size / 1e9:.3g} GB, over {limit / 1e9:.3g} GB, a third of the memory"
+    raise ValueError(f"{said}; allowed here: {fits}")
+
+
+@contextmanager
+def progress(steps: int, what: str) -> Iterator[Callable[[str], None]]:
+    """A bar of so many steps, as long as it is open: a function that is told what comes next."""
+    with tqdm(total=steps, desc=what, leave=False) as bar:
+
+        def tick(step: str) -> None:
+            bar.set_postfix_str(step, refresh=False)
+            bar.update()
+
+        yield tick

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from layernorm_backward.dtypes import round_to
 from layernorm_backward.problem import Problem, Results
 from layernorm_backward.sums import tree_sum
-from layernorm_backward.variance import ALGORITHMS
+from layernorm_backward.variance import ALGORITHMS, count
 
 
 class Centred(NamedTuple):
@@ -77,7 +77,7 @@ def statistics(way: str, x: NDArray, eps: float, accumulator: DTypeLike) -> Stat
 
 def gradients(x_hat: NDArray, rstd: NDArray, gamma: NDArray, dy: NDArray) -> tuple[NDArray, NDArray]:
     """dx (N, D) and dgamma (D,) from x_hat, dy (N, D), rstd (N,) and gamma (D,), all in the accumulator."""
-    n = _count(x_hat)
+    n = count(x_hat)
     g = gamma * dy
     c1, c2 = (tree_sum(terms) / n for terms in (g, g * x_hat))
     return rstd[:, None] * (g - c1[:, None] - x_hat * c2[:, None]), tree_sum((dy * x_hat).T)
@@ -98,7 +98,7 @@ def _by_variance(algorithm: Callable[[NDArray], tuple[NDArray, NDArray]]) -> Cal
 
 def recentred(x: NDArray) -> Centred:
     """z = x - m; z -= mean(z); the variance of what is left."""
-    n = _count(x)
+    n = count(x)
     mean = tree_sum(x) / n
     z = x - mean[:, None]
     shift = tree_sum(z) / n
@@ -108,7 +108,7 @@ def recentred(x: NDArray) -> Centred:
 
 def recentred_sums(x: NDArray) -> Centred:
     """The same from sums over z = x - m alone, so that a fused kernel makes no further sweep."""
-    n = _count(x)
+    n = count(x)
     mean = tree_sum(x) / n
     z = x - mean[:, None]
     shift = tree_sum(z) / n
@@ -120,7 +120,7 @@ def float64_mean(x: NDArray) -> Centred:
     """The mean of onnxruntime's AVX2 kernel; float64 rows gain nothing."""
     mean = (tree_sum(x.astype(np.float64)) / x.shape[-1]).astype(x.dtype)
     z = x - mean[:, None]
-    return Centred(z, tree_sum(z * z) / _count(x), mean, np.zeros_like(mean))
+    return Centred(z, tree_sum(z * z) / count(x), mean, np.zeros_like(mean))
 
 
 def float64_statistics(x: NDArray) -> Centred:
@@ -130,10 +130,6 @@ def float64_statistics(x: NDArray) -> Centred:
     z = wide - mean[:, None]
     variance = tree_sum(z * z) / x.shape[-1]
     return Centred(z.astype(x.dtype), variance, mean, np.zeros_like(mean))
-
-
-def _count(x: NDArray) -> NDArray:
-    return np.asarray(x.shape[-1], dtype=np.float64).astype(x.dtype)
 
 
 WAYS: dict[str, Callable[[NDArray], Centred]] = {

@@ -40,6 +40,12 @@ def draw(rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str) -
     return Problem(x, gamma, beta, inputs.upstream(rng, upstream, x))
 
 
+def draw_aligned(rng: np.random.Generator, x: NDArray, spread: float) -> Problem:
+    """The problem of rows x (..., D) with gamma 1, beta 0 and `inputs.aligned` for dy, all in x's dtype."""
+    gamma = inputs.gamma(rng, "uniform", x.shape[-1], x.dtype)
+    return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, spread))
+
+
 def run_kernel(kernel: Kernel, problem: Problem, eps: float) -> Results:
     """Forward, then backward."""
     y, saved = kernel.forward(problem.x, problem.gamma, problem.beta, eps)

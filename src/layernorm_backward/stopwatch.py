@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,20 +27,11 @@ from threadpoolctl import threadpool_limits
 
 from layernorm_backward import allocator, clock
 from layernorm_backward.clock import Call
-from layernorm_backward.difference import Ratio
+from layernorm_backward.difference import Ratio, Summary
 
 WAITED = 0.05
 FEWEST = 5
 LONG_S = 0.05  # a call that lasts longer does not notice how it begins: it is not run untimed
-
-
-class Summary(NamedTuple):
-    """Seconds a call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
-
-    median_s: float
-    p20_s: float
-    p80_s: float
-    repeats: int
 
 
 def compare(
@@ -93,9 +83,7 @@ def untimed(seconds: float) -> int:
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:
     """Median and quantiles of one call."""
-    (seconds,) = _usable(samples, name)
-    p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
-    return Summary(float(median), float(p20), float(p80), len(seconds))
+    return Summary.of(*_usable(samples, name))
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) -> Ratio:
@@ -113,6 +101,15 @@ def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) ->
         (ratios,), np.median, n_resamples=2000, method="percentile", rng=np.random.default_rng(seed)
     )
     return Ratio(float(np.median(ratios)), *map(float, found.confidence_interval))
+
+
+def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which repetitions count, shape (repetitions,), by whether each call waited: (calls, repetitions).
+
+    Those in which none waited; all, where fewer than half or than FEWEST would remain.
+    """
+    clean = ~waited.any(axis=0)
+    return clean if clean.sum() >= max(FEWEST, len(clean) / 2) else np.ones_like(clean)
 
 
 @contextmanager
@@ -142,10 +139,8 @@ def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
         raise ValueError(f"no samples of {missing}; there are: {sorted(set(name))}")
     shared = reduce(np.intersect1d, (repeat[name == wanted] for wanted in names))
     held = [(name == wanted) & np.isin(repeat, shared) for wanted in names]
-    clean = ~np.any([waited[its] for its in held], axis=0)
-    if clean.sum() < max(FEWEST, len(clean) / 2):
-        clean[:] = True
-    return [seconds[its][clean] for its in held]
+    kept = counted(np.array([waited[its] for its in held]))
+    return [seconds[its][kept] for its in held]
 
 
 def _loops(call: Call, warmup: int, minimum_s: float) -> int:

@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from layernorm_backward.double_double import two_sum
+
 
 def tree_depth(count: int) -> int:
     """ceil(log2(count)): the roundings a term of a binary tree of `count` leaves takes part in."""
@@ -75,10 +77,8 @@ def compensated_tree(terms: NDArray) -> tuple[NDArray, NDArray]:
     lost = np.zeros_like(terms[..., 0])
     while (count := terms.shape[-1]) > 1:
         half = count // 2
-        a, b = terms[..., :half], terms[..., half : 2 * half]
-        folded = a + b
-        part = folded - a
-        lost = lost + tree_sum((a - (folded - part)) + (b - part))
+        folded, error = two_sum(terms[..., :half], terms[..., half : 2 * half])
+        lost = lost + tree_sum(error)
         terms = np.concatenate([folded, terms[..., 2 * half :]], axis=-1) if count % 2 else folded
     return terms[..., 0], lost
 

@@ -42,35 +42,35 @@ def accumulators(dtype: DTypeLike) -> dict[str, np.dtype]:
 
 def naive(x: NDArray) -> Moments:
     """S2/n - (S/n)^2 with S = sum(x), S2 = sum(x^2)."""
-    n = _count(x)
+    n = count(x)
     mean = tree_sum(x) / n
     return Moments(mean, tree_sum(x * x) / n - mean * mean)
 
 
 def naive_s2(x: NDArray) -> Moments:
     """(S2 - S^2/n)/n."""
-    n = _count(x)
+    n = count(x)
     total = tree_sum(x)
     return Moments(total / n, (tree_sum(x * x) - total * total / n) / n)
 
 
 def naive_nn(x: NDArray) -> Moments:
     """S2/n - S^2/n^2; n^2 is above float16's largest number from n = 256 on."""
-    n = _count(x)
+    n = count(x)
     total = tree_sum(x)
     return Moments(total / n, tree_sum(x * x) / n - (total * total) / (n * n))
 
 
 def naive_compensated(x: NDArray) -> Moments:
     """S2/n - (S/n)^2 with compensated running sums: the sums are right, their difference still cancels."""
-    n = _count(x)
+    n = count(x)
     mean = compensated_sum(x) / n
     return Moments(mean, compensated_sum(x * x) / n - mean * mean)
 
 
 def two_pass(x: NDArray) -> Moments:
     """sum((x - mean)^2)/n."""
-    n = _count(x)
+    n = count(x)
     mean = tree_sum(x) / n
     centred = x - mean[..., None]
     return Moments(mean, tree_sum(centred * centred) / n)
@@ -78,7 +78,7 @@ def two_pass(x: NDArray) -> Moments:
 
 def two_pass_corrected(x: NDArray) -> Moments:
     """(sum(d^2) - sum(d)^2/n)/n with d = x - mean; the mean is corrected by sum(d)/n."""
-    n = _count(x)
+    n = count(x)
     mean = tree_sum(x) / n
     centred = x - mean[..., None]
     rest = tree_sum(centred)
@@ -92,7 +92,7 @@ def welford(x: NDArray) -> Moments:
         step = element - mean
         mean = mean + step / x.dtype.type(k)
         spread = spread + step * (element - mean)
-    return Moments(mean, spread / _count(x))
+    return Moments(mean, spread / count(x))
 
 
 def chan(x: NDArray) -> Moments:
@@ -109,19 +109,19 @@ def chan(x: NDArray) -> Moments:
         spread = np.concatenate([merged, spread[..., odd]], axis=-1)
         mean = np.concatenate([mean[..., a] + step * share, mean[..., odd]], axis=-1)
         counts = np.concatenate([n_a + n_b, counts[odd]])
-    return Moments(mean[..., 0], spread[..., 0] / _count(x))
+    return Moments(mean[..., 0], spread[..., 0] / count(x))
 
 
 def shifted(x: NDArray) -> Moments:
     """The naive formula for d = x - x_1, the row less its own first element."""
-    n = _count(x)
+    n = count(x)
     first = x[..., :1]
     d = x - first
     rest = tree_sum(d) / n
     return Moments(first[..., 0] + rest, tree_sum(d * d) / n - rest * rest)
 
 
-def _count(x: NDArray) -> NDArray:
+def count(x: NDArray) -> NDArray:
     """The number of elements of a row, rounded to the accumulator (bfloat16 holds 8 bits of it)."""
     return np.asarray(x.shape[-1], dtype=np.float64).astype(x.dtype)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from layernorm_backward import audit as audits
 from layernorm_backward import files
@@ -17,7 +16,7 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version
-from layernorm_backward.options import Parser, require_writable
+from layernorm_backward.options import Parser, progress, require_writable, writing
 from layernorm_backward.schemas import SCHEMAS
 
 DESCRIPTION = (
@@ -59,25 +58,17 @@ def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> 
     """The findings as CSV, whole or not at all."""
     rows = [row for dtype in found for row in report.rows(kernel, dtype, version(kernel), found[dtype])]
     table = pd.DataFrame(rows)[list(SCHEMAS["audit"].columns)]
-    try:
-        with files.whole(out) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
+    with writing(out), files.whole(out) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def _with_progress(kernel: Kernel, dtype: DtypeName, setting: Setting) -> list[Finding]:
-    with tqdm(total=audits.steps(dtype, setting), desc=f"{kernel.name} {dtype}", leave=False) as bar:
-
-        def tick(what: str) -> None:
-            bar.set_postfix_str(what, refresh=False)
-            bar.update()
-
-        try:
-            return list(audits.audit(kernel, dtype, setting, tick))
-        except MemoryError:
-            said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
-            raise ValueError(said) from None
+    try:
+        with progress(audits.steps(dtype, setting), f"{kernel.name} {dtype}") as tick:
+            return audits.audit(kernel, dtype, setting, tick)
+    except MemoryError:
+        said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
+        raise ValueError(said) from None
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels import Kernel
 
 
@@ -17,13 +18,13 @@ def fitting(kernel: Kernel) -> Kernel:
 
     def forward(x: Any, gamma: Any, *arguments: Any) -> tuple[Any, Any]:
         y, saved = parts("forward", kernel.forward(x, gamma, *arguments), 2, "y, saved")
-        _like("y", y, x.shape, x.dtype)
+        require_like("y", y, x.shape, x.dtype)
         return y, saved
 
     def backward(dy: Any, saved: Any) -> tuple[Any, Any, Any]:
         found = parts("backward", kernel.backward(dy, saved), 3, "dx, dgamma, dbeta")
-        for name, part in zip(("dx", "dgamma", "dbeta"), found, strict=True):
-            _like(name, part, dy.shape if name == "dx" else dy.shape[-1:], dy.dtype)
+        for name, part in zip(Gradients._fields, found, strict=True):
+            require_like(name, part, dy.shape if name == "dx" else dy.shape[-1:], dy.dtype)
         return found
 
     return dataclasses.replace(kernel, forward=forward, backward=backward)
@@ -36,7 +37,8 @@ def parts(role: str, returned: Any, length: int, names: str) -> tuple:
     raise MisfitError(f"{role} returned {_described(returned)}; wanted: {names}")
 
 
-def _like(name: str, found: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+def require_like(name: str, found: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """MisfitError where a result is no array of this shape and dtype."""
     if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (shape, dtype):
         raise MisfitError(f"{name} is {_described(found)}; wanted: an array {shape} of {dtype}")
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import theilslopes
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.errors import error_u
+from layernorm_backward.fits import slope
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.problem import Problem, draw, run_kernel
+from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
-QUANTITIES = ("y", "dx", "dgamma", "dbeta")
+QUANTITIES = Results._fields
 POINTS = 4  # fewer give no slope
 FLOOR = 4.0  # an error this many times that at kappa = 1 has begun to grow
 LOST = 0.1  # a relative error above this grows no further
@@ -65,7 +65,7 @@ def worst_errors(computed: tuple, exact: oracle.Results) -> list[float]:
 
 
 def growth(kappas: Floats, errors: Floats, u: float) -> tuple[float, float, float]:
-    """The power of kappa with which errors grow, and its 95 % interval (Theil-Sen on logarithms).
+    """The power of kappa with which errors grow, and its interval (`fits.slope`).
 
     Where POINTS or more stand clear of the error at kappa = 1, and are not yet lost, it is theirs. NaN where
     there are not as many in all.
@@ -75,18 +75,17 @@ def growth(kappas: Floats, errors: Floats, u: float) -> tuple[float, float, floa
     used = growing if growing.sum() >= POINTS else used
     if used.sum() < POINTS:
         return np.nan, np.nan, np.nan
-    slope, _, low, high = theilslopes(np.log(errors[used]), np.log(kappas[used]))
-    return float(slope), float(low), float(high)
+    return slope(kappas[used], errors[used])[:3]
 
 
 def _of_quantity(name: str, kappas: Floats, errors: Floats, u: float, setting: Setting) -> Iterator[Finding]:
     worst, limit = float(errors.max()), setting.limit_u
     at = f"at kappa {kappas[errors.argmax()]:.3g}"
     yield Finding(f"{name}_error", worst, limit, worst <= limit, note=at)
-    slope, low, high = growth(kappas, errors, u)
-    flat = bool(worst <= limit or slope <= setting.slope_limit)
-    note = "too few errors that are not yet lost" if np.isnan(slope) else ""
-    yield Finding(f"{name}_slope", slope, setting.slope_limit, flat, low, high, note)
+    power, *interval = growth(kappas, errors, u)
+    flat = bool(worst <= limit or power <= setting.slope_limit)
+    note = "too few errors that are not yet lost" if np.isnan(power) else ""
+    yield Finding(f"{name}_slope", power, setting.slope_limit, flat, *interval, note)
     small = np.logical_and.accumulate(errors <= limit)
     reached = float(kappas[small][-1]) if small.any() else 0.0
     yield Finding(f"{name}_kappa", reached, float(kappas[-1]), bool(small.all()))

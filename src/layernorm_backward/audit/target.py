@@ -19,7 +19,7 @@ from layernorm_backward.audit.fitting import MisfitError, fitting, parts
 from layernorm_backward.audit.held import arrays
 from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw
 
@@ -72,9 +72,9 @@ def as_kernel(name: str, thing: Any) -> Kernel:
 
 def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
     """Run the kernel once on three rows; ValueError where it cannot be called or its results do not fit."""
-    missing = available(kernel) or kernel.unsupported.get(dtype)
-    if missing:
-        raise ValueError(f"{kernel.name} cannot run here in {dtype}: {missing}")
+    reason = missing(kernel) or kernel.unsupported.get(dtype)
+    if reason:
+        raise ValueError(f"{kernel.name} cannot run here in {dtype}: {reason}")
     rng = inputs.generator(0)
     problem = draw(rng, inputs.rows(rng, 3, 16, dtype_of(dtype)), "shifted", "random")
     x, gamma, beta, dy = (array.copy() for array in problem)

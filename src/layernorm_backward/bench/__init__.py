@@ -11,10 +11,11 @@ import pandas as pd
 from layernorm_backward import stopwatch
 from layernorm_backward.bench.contenders import WrongError, baselines, line_up
 from layernorm_backward.bench.data import draw
-from layernorm_backward.bench.schedule import require_room
+from layernorm_backward.bench.schedule import arrays_bytes
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.bench.timed import compile_roof, time_direction
 from layernorm_backward.kernels import Kernel
+from layernorm_backward.options import require_room
 from layernorm_backward.tabulate import table
 
 __all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
@@ -32,7 +33,7 @@ def bench(
 
     ValueError where the kernel cannot be timed in this setting, WrongError where its results are wrong.
     """
-    require_room(setting)
+    require_room(setting.rows, setting.hidden, arrays_bytes(setting, 1) // setting.hidden)
     tick("arrays")
     data = draw(setting)
     rows = []

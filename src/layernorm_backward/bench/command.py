@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from tqdm import tqdm
 
 from layernorm_backward import bench as benches
 from layernorm_backward import tables
@@ -13,8 +12,8 @@ from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
 from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
 from layernorm_backward.dtypes import DTYPE_NAMES
-from layernorm_backward.kernels import KERNELS, Kernel, available
-from layernorm_backward.options import Parser, require_writable
+from layernorm_backward.kernels import KERNELS, Kernel, missing
+from layernorm_backward.options import Parser, progress, require_writable, writing
 from layernorm_backward.record import Started, begin, record
 from layernorm_backward.timing.prepared import ACCESSES
 from layernorm_backward.timing.timed import most_threads
@@ -38,7 +37,8 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
                 raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
             require_writable(out)
         kernel = _timeable(load(target), setting)
-        found = _with_progress(kernel, setting, deadline)
+        with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
+            found = benches.bench(kernel, setting, deadline, tick)
         print(report.text(kernel, setting, found))
         if out is not None:
             _write(out, kernel, setting, found, started)
@@ -77,9 +77,8 @@ def _count(threads: str) -> int:
 
 
 def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
-    missing = available(kernel)
     if kernel.device != "cpu":
-        here = f"; {missing}" if missing else ""
+        here = f"; {missing(kernel)}" if missing(kernel) else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
     try:
         try_out(kernel, setting.dtype, EPS)
@@ -89,27 +88,13 @@ def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
     return kernel
 
 
-def _with_progress(kernel: Kernel, setting: Setting, deadline: Deadline) -> pd.DataFrame:
-    with tqdm(
-        total=benches.steps(kernel, setting), desc=f"{kernel.name} {setting.dtype}", leave=False
-    ) as bar:
-
-        def tick(what: str) -> None:
-            bar.set_postfix_str(what, refresh=False)
-            bar.update()
-
-        return benches.bench(kernel, setting, deadline, tick)
-
-
 def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, started: Started) -> None:
     """The table as CSV with its meta beside it, each whole or not at all."""
     used = [name for name in (kernel.name, *BASELINES) if name in KERNELS]
     config = vars(setting) | {"kernel": kernel.name, "source": kernel.source, "kernels": used}
     meta = record(benches.__name__, config, Path("bench") / "-", started)
-    try:
+    with writing(out):
         tables.write(found, out, meta, stem="bench")
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be written: {error.strerror}") from None
 
 
 def _parser() -> Parser:

@@ -8,7 +8,7 @@ from layernorm_backward.bench.data import Data, changed
 from layernorm_backward.bench.prepare import Ready, TooSlowError, gradients_u, needs, ready
 from layernorm_backward.bench.schedule import fitting_rows, room
 from layernorm_backward.bench.setting import BASELINES, Deadline, Setting
-from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.kernels import KERNELS, Kernel, missing
 
 LIMIT_U = {2: 8.0, 4: 100.0, 8: 100.0}  # by bytes of a number
 SUM_LIMIT_U = 0.1  # a row more: what a running sum over the rows shows is below a fifth of it
@@ -39,7 +39,7 @@ def line_up(
     for name in baselines(kernel.name):
         tick(name)
         baseline = KERNELS[name]
-        reason = available(baseline) or baseline.unsupported.get(setting.dtype, "")
+        reason = missing(baseline) or baseline.unsupported.get(setting.dtype, "")
         try:
             if reason:
                 raise ValueError(reason)

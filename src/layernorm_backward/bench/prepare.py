@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward.audit.fitting import MisfitError, parts
+from layernorm_backward.audit.fitting import parts, require_like
 from layernorm_backward.audit.held import arrays as held
 from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
 from layernorm_backward.bench.setting import EPS
+from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.prepared import Buffers, Direction
 
 FEW = 1 << 16  # elements of the first run
 GROWTH = 8
 TRIES, LONG_S = 5, 0.1
-GRADIENTS = ("dx", "dgamma", "dbeta")
 
 
 class TooSlowError(ValueError):
@@ -115,7 +115,7 @@ def gradients_u(name: str, gradients: tuple[NDArray, NDArray, NDArray], data: Da
 
 
 def _named(gradients: tuple[NDArray, NDArray, NDArray]) -> dict[str, NDArray]:
-    return dict(zip(GRADIENTS, gradients, strict=True))
+    return dict(zip(Gradients._fields, gradients, strict=True))
 
 
 def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Callable[[Any], tuple]]:
@@ -180,9 +180,5 @@ def _require_y_is_free(kernel: Kernel, saved: Any, arrays: Buffers) -> None:
 
 def _require_like(name: str, found: dict[str, Any], wanted: dict[str, NDArray]) -> None:
     """MisfitError where a result is no array of the shape and dtype wanted."""
-    for result, array in found.items():
-        is_array, like = isinstance(array, np.ndarray), wanted[result]
-        if not is_array or (array.shape, array.dtype) != (like.shape, like.dtype):
-            said = f"an array {array.shape} of {array.dtype}" if is_array else f"one {type(array).__name__}"
-            wants = f"an array {like.shape} of {like.dtype}"
-            raise MisfitError(f"{name}: {result} is {said}; wanted: {wants}")
+    for result, like in wanted.items():
+        require_like(f"{name}: {result}", found[result], like.shape, like.dtype)

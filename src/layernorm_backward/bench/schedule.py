@@ -6,7 +6,6 @@ import psutil
 
 from layernorm_backward.bench.prepare import Needs
 from layernorm_backward.bench.setting import Setting
-from layernorm_backward.timing import sizing
 
 MOST_REPEATS = 200
 SHORTEST_S = 1e-3  # a repetition of a call: the clock's minimum, and what lies around it
@@ -23,19 +22,6 @@ def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
     first, *_ = roots = [max(cost, SHORTEST_S) ** 0.5 for cost in costs_s.values()]
     share = max(first / sum(roots), FIRST_SHARE)
     return max(1, min(MOST_REPEATS, int(share * seconds / first**2)))
-
-
-def require_room(setting: Setting) -> None:
-    """ValueError where the arrays take more than a third of the available memory; it says what would fit."""
-    limit = sizing.memory_limit()
-    row = arrays_bytes(setting, 1)
-    if setting.rows * row <= limit:
-        return
-    said = (
-        f"the arrays take {setting.rows * row / 1e9:.3g} GB, over {limit / 1e9:.3g} GB, a third of the memory"
-    )
-    fits = limit // row
-    raise ValueError(f"{said}; allowed here: --rows up to {fits}" if fits else f"{said}: no such row fits")
 
 
 def room(setting: Setting) -> float:

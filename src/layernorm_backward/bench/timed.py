@@ -13,10 +13,11 @@ from layernorm_backward.bench.prepare import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.difference import differs
+from layernorm_backward.problem import Results
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import ACCESSES, Direction
 
-RESULTS = {"forward": ("y",), "backward": ("dx", "dgamma", "dbeta"), "both": ("y", "dx", "dgamma", "dbeta")}
+RESULTS = {"forward": Results._fields[:1], "backward": Results._fields[1:], "both": Results._fields}
 ROOF = "roof"
 Call = Callable[[], object]
 
@@ -105,13 +106,12 @@ def _measured(
     ratio = stopwatch.ratio(samples, against, name, setting.seed)
     own, other = (stopwatch.summary(samples, which) for which in (name, against))
     useful = ACCESSES[cell["direction"]] * setting.rows * setting.row_bytes
-    return own._asdict() | {
+    return {
+        **own._asdict(),
         "useful_gb_per_s": useful / own.median_s / 1e9,
         "against_median_s": other.median_s,
         "against_gb_per_s": useful / other.median_s / 1e9,
-        "ratio": ratio.median,
-        "ratio_low": ratio.low,
-        "ratio_high": ratio.high,
+        **ratio.columns("ratio"),
         "noise": noise,
         "differs": differs(ratio, noise),
     }

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from layernorm_backward.machine import contents
+
 DEVICES = Path("/sys/bus/event_source/devices")
 TRANSFER = 64  # bytes of a count whose scale is not told
 _UNITS = {"": 1.0, "Bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -49,9 +51,9 @@ def sources(folder: Path = DEVICES) -> list[str]:
 def _listed(folder: Path, device: str, wanted: re.Pattern[str]) -> Iterator[Event]:
     for path in sorted(folder.glob(f"{device}*/events/*")):
         if wanted.fullmatch(path.name):
-            scale = float(_text(path.with_name(f"{path.name}.scale")) or TRANSFER)
-            unit = _UNITS[_text(path.with_name(f"{path.name}.unit"))]
-            yield _event(path.parent.parent, path.name, _text(path), scale * unit)
+            scale = float(contents(path.with_name(f"{path.name}.scale")) or TRANSFER)
+            unit = _UNITS[contents(path.with_name(f"{path.name}.unit"))]
+            yield _event(path.parent.parent, path.name, contents(path), scale * unit)
 
 
 def _encoded(folder: Path, device: str, encodings: tuple[str, ...]) -> Iterator[Event]:
@@ -63,9 +65,9 @@ def _encoded(folder: Path, device: str, encodings: tuple[str, ...]) -> Iterator[
 def _event(device: Path, name: str, encoding: str, bytes_per_count: float) -> Event:
     config = 0
     for field, _, value in (term.partition("=") for term in encoding.split(",")):
-        config |= _placed(_text(device / "format" / field), int(value or "1", 0))
-    cores = _cores(_text(device / "cpumask"))
-    return Event(device.name, name, int(_text(device / "type")), config, cores, bytes_per_count)
+        config |= _placed(contents(device / "format" / field), int(value or "1", 0))
+    cores = _cores(contents(device / "cpumask"))
+    return Event(device.name, name, int(contents(device / "type")), config, cores, bytes_per_count)
 
 
 def _placed(layout: str, value: int) -> int:
@@ -83,10 +85,3 @@ def _cores(text: str) -> tuple[int, ...]:
     """'0,28-29' -> 0, 28, 29; core 0 where the device names none."""
     ranges = (part.partition("-") for part in (text or "0").split(","))
     return tuple(n for first, _, last in ranges for n in range(int(first), int(last or first) + 1))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

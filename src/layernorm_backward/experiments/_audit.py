@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from layernorm_backward.audit import Setting, audit, report
 from layernorm_backward.dtypes import DtypeName
-from layernorm_backward.kernels import Kernel, available, version
+from layernorm_backward.kernels import Kernel, missing, version
 from layernorm_backward.tabulate import table
 
 
@@ -21,10 +21,10 @@ def audited(
     rows: list[dict[str, Any]] = []
     for dtype, name in tqdm(list(product(dtypes, names)), desc=stem, mininterval=1):
         kernel = kernels[name]
-        missing = available(kernel) or kernel.unsupported.get(dtype)
-        if missing:
+        reason = missing(kernel) or kernel.unsupported.get(dtype)
+        if reason:
             common = {"kernel": name, "dtype": dtype, "version": version(kernel)}
-            rows.append(common | {"property": "all", "limit": np.nan, "note": "", "reason": missing})
+            rows.append(common | {"property": "all", "limit": np.nan, "note": "", "reason": reason})
         else:
             rows += report.rows(kernel, dtype, version(kernel), audit(kernel, dtype, setting))
     return table(rows, stem)

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward import stopwatch
-from layernorm_backward.difference import Ratio
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments._sets import Cell
 from layernorm_backward.timing import cell_roof, sizing
@@ -36,18 +35,12 @@ def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str, seed: int
     """The roof's columns, and of one call its times, its rate and its fraction of the roof."""
     found = roof(samples, cell, seed) | times(samples, name)
     found["useful_gb_per_s"] = useful_bytes(cell) / found["median_s"] / 1e9
-    fraction = stopwatch.ratio(samples, found["roof_operation"], name, seed)
-    return found | ratio("roof_fraction", fraction)
+    return found | stopwatch.ratio(samples, found["roof_operation"], name, seed).columns("roof_fraction")
 
 
 def with_keys(samples: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     """Samples with the keys of their cell in front."""
     return labelled(samples, **{key: cell[key] for key in KEYS})
-
-
-def ratio(column: str, found: Ratio) -> dict[str, float]:
-    """A ratio and its interval."""
-    return {column: found.median, f"{column}_low": found.low, f"{column}_high": found.high}
 
 
 def useful_bytes(cell: Mapping[str, Any]) -> int:

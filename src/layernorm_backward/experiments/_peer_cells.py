@@ -103,5 +103,5 @@ def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame, s
     row = _columns.of_call(cell, samples, name, seed)
     if ours in set(samples["name"]):
         ratio = stopwatch.ratio(samples, name, ours, seed)
-        row |= _columns.ratio("ours_ratio", ratio) | {"differs": differs(ratio, row["noise"])}
+        row |= ratio.columns("ours_ratio") | {"differs": differs(ratio, row["noise"])}
     return row

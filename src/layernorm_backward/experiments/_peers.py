@@ -15,7 +15,7 @@ from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.protocol import Prepared, Work
 from layernorm_backward.peers_at_work.settings import SETTINGS
-from layernorm_backward.timing.prepared import Buffers, error_u_max, rows_looked_at
+from layernorm_backward.timing.prepared import Buffers, error_u_max, evenly, rows_looked_at
 
 SUMS = ("dgamma", "dbeta")
 
@@ -70,9 +70,8 @@ def prepare(
 
 
 def _work(cell: Mapping[str, Any], arrays: Buffers, apart: int, eps: float, rows: int) -> Work:
-    looked_at = np.unique(np.linspace(0, cell["rows"] - 1, min(rows, cell["rows"])).astype(np.intp))
     what = cell["direction"], cell["dtype"], (cell["rows"], cell["hidden"]), apart
-    return Work(*what, arrays.gamma, arrays.beta, eps, cell["threads"], looked_at)
+    return Work(*what, arrays.gamma, arrays.beta, eps, cell["threads"], evenly(rows, cell["rows"]))
 
 
 def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, float]:

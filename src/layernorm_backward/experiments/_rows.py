@@ -46,5 +46,10 @@ def stray(moments: oracle.Moments, wanted: float, dtype: str) -> str:
 
 
 def kappa_g(g: Floats, deviation: Floats, dx: Floats) -> float:
-    """The median over rows of rms(g)/(deviation*rms(dx)); g, dx (rows, D), deviation = 1/rstd (rows,)."""
-    return float(np.median(np.linalg.norm(g, axis=-1) / deviation / np.linalg.norm(dx, axis=-1)))
+    """The median of `kappas_g`."""
+    return float(np.median(kappas_g(g, deviation, dx)))
+
+
+def kappas_g(g: Floats, deviation: Floats, dx: Floats) -> Floats:
+    """rms(g)/(deviation*rms(dx)) of each row (rows,); g, dx (rows, D), deviation = 1/rstd (rows,)."""
+    return np.linalg.norm(g, axis=-1) / deviation / np.linalg.norm(dx, axis=-1)

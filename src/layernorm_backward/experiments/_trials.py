@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from layernorm_backward import passes
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.experiments.slopes import POWERS
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.problem import Problem, run_kernel
@@ -18,7 +19,7 @@ from layernorm_backward.tolerances.registry import RULES
 from layernorm_backward.tolerances.rules import rejects
 from layernorm_backward.tolerances.setting import Errors, errors, norm, setting, sizes
 
-RECENTRED = {"recentred", "recentred_sums", "numpy_blocked", "numba_fused"}
+RECENTRED = {name for name, power in POWERS.items() if power == 0}
 IDEAL = {"ideal": False, "ideal_strict": True}
 
 

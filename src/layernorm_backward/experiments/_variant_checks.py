@@ -23,7 +23,7 @@ from layernorm_backward.kernels import numba_fused
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.prepared import Buffers, evenly
 from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import most_threads
 
@@ -47,7 +47,7 @@ class Agreement(NamedTuple):
 
 def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
     """`count` evenly spread rows, the first and the last among them."""
-    rows = np.unique(np.linspace(0, len(arrays.x) - 1, count).astype(np.intp))
+    rows = evenly(count, len(arrays.x))
     return Sampled(
         rows, _exact(direction, Problem(arrays.x[rows], arrays.gamma, arrays.beta, arrays.dy[rows]))
     )

@@ -14,7 +14,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, Kernel
-from layernorm_backward.problem import Problem, run_kernel
+from layernorm_backward.problem import Problem, draw_aligned, run_kernel
 from layernorm_backward.tabulate import table
 
 
@@ -34,16 +34,10 @@ def run(
     for dtype in dtypes:
         for spread in spreads:
             rng = inputs.generator(seed, hidden)
-            problem = _problem(rng, dtype, spread, rows, hidden)
+            problem = draw_aligned(rng, inputs.rows(rng, rows, hidden, dtype_of(dtype)), spread)
             cell = {"dtype": dtype, "spread": spread, "hidden": hidden}
             records += [cell | _measure(kernel, problem, eps) for kernel in chosen]
     return table(records, "cancellation")
-
-
-def _problem(rng: np.random.Generator, dtype: DtypeName, spread: float, rows: int, hidden: int) -> Problem:
-    x = inputs.rows(rng, rows, hidden, dtype_of(dtype))
-    gamma = inputs.gamma(rng, "uniform", hidden, x.dtype)
-    return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, spread))
 
 
 def _measure(kernel: Kernel, problem: Problem, eps: float) -> dict[str, Any]:

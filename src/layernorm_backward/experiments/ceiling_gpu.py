@@ -19,7 +19,6 @@ from layernorm_backward.gpu.timer import Timed
 STEM = "ceiling_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 HIDDEN = 1024
-BEYOND = 4  # times the L2 cache
 Rows = list[dict[str, Any]]
 
 
@@ -72,7 +71,7 @@ def measure(
     else:
         calls = {roofs.MULTIPLY_ADD: Timed(roofs.multiply_adds(board, cell.dtype))}
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
-    samples = timer.compare(board, calls, cold=0 < cell.bytes < BEYOND * board.l2_bytes, **how)
+    samples = timer.compare(board, calls, cold=0 < cell.bytes < timer.BEYOND * board.l2_bytes, **how)
     rows = []
     for name in names:
         found = timer.summary(samples, name)

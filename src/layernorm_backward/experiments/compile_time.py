@@ -12,10 +12,10 @@ import sys
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from layernorm_backward.difference import Summary
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
@@ -31,7 +31,8 @@ def run(*, kernels: list[str], dtypes: list[DtypeName], compilations: int, loads
         found = _measured(name, dtype, compilations, loads)
         for (cache, direction), seconds in found.items():
             keys = {"kernel": name, "dtype": dtype, "direction": direction, "cache": cache}
-            rows.append(keys | _times(seconds))
+            times = Summary.of(seconds)._asdict() if seconds else {"reason": "not measured in this study"}
+            rows.append(keys | times)
     return table(rows, "compile_time")
 
 
@@ -57,10 +58,3 @@ def _first_calls(name: str, dtype: str, cache: str | None) -> dict[str, float]:
     if done.returncode:
         raise ValueError(f"{' '.join(command[1:])}: {done.stderr.strip().splitlines()[-1]}")
     return json.loads(done.stdout)
-
-
-def _times(seconds: list[float]) -> dict[str, Any]:
-    if not seconds:
-        return {"reason": "not measured in this study"}
-    p20, median, p80 = np.quantile(seconds, [0.2, 0.5, 0.8])
-    return {"median_s": median, "p20_s": p20, "p80_s": p80, "repeats": len(seconds)}

@@ -14,6 +14,8 @@ from layernorm_backward.derivations.exact import Balls, balls, radius, rel_error
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.derivations.registry import DERIVATIONS
 from layernorm_backward.derivations.symbolic import prove
+from layernorm_backward.experiments._known import require_known
+from layernorm_backward.tabulate import table
 
 QUANTITIES = Gradients._fields
 
@@ -34,7 +36,7 @@ def run(
     is the certified radius. `proved` is true in rows of `symbolic` whose D is in `prove_hidden`. dy is
     N(1,1): with a zero mean a wrong mean(g) would hardly show.
     """
-    _require_known(derivations)
+    require_known("derivations", derivations, DERIVATIONS)
     proofs = {hidden: prove(hidden) for hidden in tqdm(prove_hidden, desc="derivation proofs", mininterval=1)}
     cells = [(shape, kind) for shape in shapes for kind in gamma_kinds]
     rows: list[dict[str, Any]] = []
@@ -46,13 +48,7 @@ def run(
             for row in _judge(name, point, eps, truth):
                 proved = name == "symbolic" and proofs.get(shape[-1], {}).get(row["quantity"], False)
                 rows.append({"derivation": name} | cell | row | {"proved": proved})
-    return pd.DataFrame(rows)
-
-
-def _require_known(derivations: list[str]) -> None:
-    unknown = [name for name in derivations if name not in DERIVATIONS]
-    if unknown:
-        raise ValueError(f"derivations: unknown {', '.join(unknown)}; allowed: {', '.join(DERIVATIONS)}")
+    return table(rows, "derivation")
 
 
 def _point(shape: tuple[int, int, int], gamma_kind: str, seed: int) -> tuple[NDArray[np.float64], ...]:
@@ -70,8 +66,8 @@ def _judge(name: str, point: tuple[NDArray, ...], eps: float, truth: Balls) -> I
         found = DERIVATIONS[name](*point, eps)
     except ValueError as error:
         for quantity in QUANTITIES:
-            yield {"quantity": quantity, "rel_error": math.nan, "reason": str(error)}
+            yield {"quantity": quantity, "reason": str(error)}
         return
     for quantity, values, exact in zip(QUANTITIES, found, truth, strict=True):
         error = radius(exact) if name == "exact" else rel_error(values, exact)
-        yield {"quantity": quantity, "rel_error": error, "reason": ""}
+        yield {"quantity": quantity, "rel_error": error}

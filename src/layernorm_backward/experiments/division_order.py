@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import largest
+from layernorm_backward.tabulate import table
 
 SPREAD = 1e-3
 
@@ -43,7 +44,7 @@ def run(
 ) -> pd.DataFrame:
     """One row per place of the division, upstream, std of the rows and share."""
     cells = [(upstream, std, share) for upstream in upstreams for std in stds for share in shares]
-    return pd.DataFrame([row for cell in cells for row in _cell(*cell, hidden, rows, eps, seed)])
+    return table((row for cell in cells for row in _cell(*cell, hidden, rows, eps, seed)), "division_order")
 
 
 def _cell(
@@ -57,7 +58,7 @@ def _cell(
     fits = np.abs(exact).max(axis=-1) <= largest(np.float32)
     x_hat, rstd = oracle.normalize(x, eps)
     operands = x_hat.hi.astype(np.float32), (1 / rstd.hi[:, None]).astype(np.float32)
-    common = {"upstream": upstream, "std": std, "share": share, "hidden": hidden, "rows": rows, "reason": ""}
+    common = {"upstream": upstream, "std": std, "share": share, "hidden": hidden, "rows": rows}
     counted = common | {"representable_rows": int(fits.sum())}
     return [
         counted | {"division": name, "finite_rows": int((_finite(divide, dz, *operands) & fits).sum())}

@@ -1,7 +1,6 @@
 """Numerical gradients over a sweep of steps: where each method is best, and how far the kernels are off."""
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,10 +10,11 @@ from tqdm import tqdm
 
 from layernorm_backward import stopwatch
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import METHODS, compare, normal
 from layernorm_backward.gradient_check.checker import gradients
-from layernorm_backward.gradient_check.comparison import MEASURES
-from layernorm_backward.kernels import KERNELS, Kernel, available
+from layernorm_backward.kernels import KERNELS, Kernel, missing
+from layernorm_backward.tabulate import table
 
 Shape = tuple[int, int, int]
 
@@ -53,9 +53,9 @@ def run(
     Three parts: the sweep of steps (every element and random directions); the published setting,
     over many seeds, since its errors are rounding noise; large tensors, by rows and directions.
     """
-    _require_known("methods", [*methods, *published_methods, large_method], METHODS)
-    _require_known("kernels", kernels, KERNELS)
-    _require_known("published_kernels", published_kernels, kernels)
+    require_known("methods", [*methods, *published_methods, large_method], METHODS)
+    require_known("kernels", kernels, KERNELS)
+    require_known("published_kernels", published_kernels, kernels)
     sweep = [
         Cell(*cell, seed, ("full", "directions"))
         for method in methods
@@ -74,12 +74,6 @@ def run(
     return _measure(sweep + published + large, counts)
 
 
-def _require_known(key: str, names: Iterable[str], allowed: Iterable[str]) -> None:
-    unknown = [name for name in names if name not in allowed]
-    if unknown:
-        raise ValueError(f"{key}: unknown {', '.join(unknown)}; allowed: {', '.join(allowed)}")
-
-
 def _measure(cells: list[Cell], counts: dict[str, int]) -> pd.DataFrame:
     """The table of the cells; a cell that two parts ask for is measured once."""
     rows: dict[tuple, dict[str, Any]] = {}
@@ -89,7 +83,7 @@ def _measure(cells: list[Cell], counts: dict[str, int]) -> pd.DataFrame:
             for row in _rows(cell, counts):
                 key = (*cell[:5], row["quantity"], row["scope"])
                 rows.setdefault(key, row)
-    return pd.DataFrame(rows.values())
+    return table(rows.values(), "gradient_check")
 
 
 def _rows(cell: Cell, counts: dict[str, int]) -> Iterator[dict[str, Any]]:
@@ -101,16 +95,14 @@ def _rows(cell: Cell, counts: dict[str, int]) -> Iterator[dict[str, Any]]:
         "shape": "x".join(map(str, cell.shape)),
         "seed": cell.seed,
     }
-    missing = available(kernel)
-    if missing:
-        nothing = dict.fromkeys(MEASURES, math.nan) | {"evaluations": pd.NA, "reason": missing}
+    reason = missing(kernel)
+    if reason:
         for quantity, scope in product(Gradients._fields, cell.scopes):
-            yield shown | {"quantity": quantity, "scope": scope} | nothing
+            yield shown | {"quantity": quantity, "scope": scope, "reason": reason}
         return
     for comparison in _comparisons(kernel, cell, counts):
         named = {"quantity": comparison.quantity, "scope": comparison.scope}
-        measured = comparison.measures() | {"evaluations": comparison.evaluations, "reason": ""}
-        yield shown | named | measured
+        yield shown | named | comparison.measures() | {"evaluations": comparison.evaluations}
 
 
 def _comparisons(kernel: Kernel, cell: Cell, counts: dict[str, int]) -> Iterator[compare.Comparison]:

@@ -26,7 +26,7 @@ from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._intervals import median_intervals
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import stray
-from layernorm_backward.problem import Problem, Results, draw
+from layernorm_backward.problem import Problem, Results, draw, draw_aligned
 from layernorm_backward.tabulate import table
 from layernorm_backward.variance import accumulators
 
@@ -100,10 +100,9 @@ def _rows(rng: np.random.Generator, cell: dict[str, Any], rows: int) -> NDArray:
 
 
 def _problem(rng: np.random.Generator, cell: dict[str, Any], x: NDArray) -> Problem:
-    if cell["upstream"] != "aligned":
-        return draw(rng, x, cell["upstream"], "random")
-    gamma = inputs.gamma(rng, "uniform", cell["hidden"], x.dtype)
-    return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, cell["spread"]))
+    if cell["upstream"] == "aligned":
+        return draw_aligned(rng, x, cell["spread"])
+    return draw(rng, x, cell["upstream"], "random")
 
 
 def _with_intervals(records: list[dict[str, Any]], resamples: int, seed: int) -> list[dict[str, Any]]:

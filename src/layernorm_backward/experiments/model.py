@@ -18,6 +18,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.encoder import pretrained, text
+from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.problem import Problem
 from layernorm_backward.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
@@ -62,8 +63,8 @@ def _rows(norm: pretrained.Norm, moments: oracle.Moments) -> dict[str, Any]:
 
 def _projected(problem: Problem, moments: oracle.Moments, eps: float) -> dict[str, float]:
     x, gamma, _, dy = problem.values()
-    size = np.linalg.norm(gamma * dy, axis=-1) / np.sqrt(moments.variance.hi + eps)
-    return _summaries(kappa_g=size / np.linalg.norm(oracle.backward(x, gamma, dy, eps).dx.hi, axis=-1))
+    deviation = np.sqrt(moments.variance.hi + eps)
+    return _summaries(kappa_g=kappas_g(gamma * dy, deviation, oracle.backward(x, gamma, dy, eps).dx.hi))
 
 
 def _summaries(**found: Floats) -> dict[str, float]:

@@ -26,12 +26,11 @@ from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments import _columns
-from layernorm_backward.experiments._rounds import joined, shares
+from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
-from layernorm_backward.timing.prepared import Pool, Prepared, prepare
+from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare
 from layernorm_backward.timing.timed import ThreadCount, labelled, thread_counts, together, too_many
 
 LEAST = 0.02  # quantile of times that stands for the least of them
@@ -82,7 +81,7 @@ def run(
         for cell in map(Cell._make, named)
     }
     pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, arrays=3)
-    found, refused = defaultdict(list), defaultdict(dict)
+    samples, refused = defaultdict(list), defaultdict(dict)
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="spells", mininterval=1):
         if too_many(cell.threads):
@@ -92,10 +91,29 @@ def run(
         ready, wrong = prepare(chosen, cell.direction, arrays, error_rows, error_limit_u)
         refused[cell] |= wrong
         if ready:
-            with stopwatch.threads(cell.threads):
-                calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | _calls(ready)
-                found[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
-    timed = {cell: joined(samples) for cell, samples in found.items()}
+            samples[cell].append(_samples(cell, arrays, ready, loop_rounds, share))
+    timed = {cell: joined(parts) for cell, parts in samples.items()}
+    return _tables(sizes, timed, refused, kernels, bands, seed)
+
+
+def _samples(
+    cell: Cell, arrays: Buffers, ready: dict[str, Prepared], loop_rounds: dict[str, int], share: Share
+) -> pd.DataFrame:
+    """Samples of one cell in one round."""
+    with stopwatch.threads(cell.threads):
+        calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds)
+        calls |= {name: one.call for name, one in ready.items()}
+        return stopwatch.compare(calls, warmup=1, **share._asdict())
+
+
+def _tables(
+    sizes: dict[Cell, sizing.Sized],
+    timed: dict[Cell, pd.DataFrame],
+    refused: dict[Cell, dict[str, str]],
+    kernels: list[str],
+    bands: list[float],
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = []
     for (cell, size), name in product(sizes.items(), kernels):
         about = {"kernel": name} | _about(cell, size)
@@ -125,10 +143,6 @@ def _loops(rounds: dict[str, int]) -> dict[str, stopwatch.Call]:
     return {name: made[name]("float32", rounds[name]) for name in LOOPS}
 
 
-def _calls(ready: dict[str, Prepared]) -> dict[str, stopwatch.Call]:
-    return {name: one.call for name, one in ready.items()}
-
-
 def _least(threads: int, timed: dict[Cell, pd.DataFrame]) -> dict[str, float]:
     """What each loop takes at least on so many threads."""
     alike = pd.concat(samples for cell, samples in timed.items() if cell.threads == threads)
@@ -154,16 +168,11 @@ def _rows(
 
 
 def _slowdowns(samples: pd.DataFrame, names: dict[str, str], least: dict[str, float]) -> pd.DataFrame:
-    """Times over their least, a row each repetition that holds all calls and in which none of them waited.
-
-    All repetitions, where fewer than half or than stopwatch.FEWEST would remain.
-    """
+    """Times over their least, a row each repetition that holds all calls and that counts (`stopwatch`)."""
     samples = samples[samples["name"].isin(names.values())]
     wide = samples.pivot(index="repeat", columns="name", values=["seconds", "waited"])
     wide = wide.dropna()
-    clean = ~wide["waited"].astype(bool).any(axis=1)
-    if clean.sum() >= max(stopwatch.FEWEST, len(clean) / 2):
-        wide = wide[clean]
+    wide = wide[stopwatch.counted(wide["waited"].to_numpy(bool).T)]
     seconds = pd.DataFrame({what: wide["seconds"][name].astype(float) for what, name in names.items()})
     return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
 
@@ -184,4 +193,4 @@ def _row(
     its = samples[samples["repeat"].isin(slower.index)]
     fraction = stopwatch.ratio(its, names["roof"], names["kernel"], seed)
     slowdowns = {f"{what}_slowdown": slower[what].median() for what in names}
-    return row | _columns.ratio("roof_fraction", fraction) | slowdowns
+    return row | fraction.columns("roof_fraction") | slowdowns

@@ -29,6 +29,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
+from layernorm_backward.experiments._known import require_known
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
@@ -59,9 +60,7 @@ def run(
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
     chosen = {name: KERNELS[name] for name in kernels}
-    strangers = sorted(set(threaded) - set(kernels))
-    if strangers:
-        raise ValueError(f"threaded names {strangers}; allowed: {kernels}, the kernels of this config")
+    require_known("threaded", threaded, kernels)
     wanted = cells(sets, kernels, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
@@ -146,5 +145,5 @@ def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any], seed: int) -
     fraction = Ratio(*(row["roof_fraction" + end] for end in ("", "_low", "_high")))
     row["differs"] = differs(fraction, row["noise"])
     for baseline in set(BASELINES) & set(samples["name"]):
-        row |= _columns.ratio(f"{baseline}_ratio", stopwatch.ratio(samples, baseline, name, seed))
+        row |= stopwatch.ratio(samples, baseline, name, seed).columns(f"{baseline}_ratio")
     return row

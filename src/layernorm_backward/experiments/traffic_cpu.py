@@ -22,17 +22,17 @@ from typing import Any, Literal
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
+from layernorm_backward.experiments._known import require_known
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
-from layernorm_backward.timing.sizing import ARRAYS
 from layernorm_backward.traffic import MODELS, Direction, Stores, totals
 from layernorm_backward.traffic.counts import count
+from layernorm_backward.traffic.least import minimum_bytes, small_bytes
 from layernorm_backward.traffic.schemes import SCHEMES
 
 NEEDS = ("timing_cpu",)
-VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
 
 
 def run(
@@ -49,9 +49,7 @@ def run(
     timing_cpu: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row a kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""
-    unknown = sorted(set(schemes) - set(SCHEMES))
-    if unknown:
-        raise ValueError(f"unknown schemes {unknown}; allowed: {', '.join(SCHEMES)}")
+    require_known("schemes", schemes, SCHEMES)
     names = [KERNELS[name].name for name in kernels] + schemes
     timed = _timed(timing_cpu, names, directions)
     counts = counted_bytes(
@@ -88,13 +86,11 @@ def _row(cell: dict[str, Any], timed: pd.Series | None, counts: Counts) -> dict[
         return cell | {"reason": reason}
     stores = _stores(**cell)
     per_element = _per_element(name, direction, dtype, stores)
-    tensor = rows * hidden * dtype_of(dtype).itemsize
-    small = 2 * rows * sum_dtype(dtype_of(dtype)).itemsize
-    small += VECTORS[direction] * hidden * dtype_of(dtype).itemsize
+    tensor, size = rows * hidden * dtype_of(dtype).itemsize, (direction, dtype, rows, hidden)
     found = {
         "stores": stores,
-        "minimum_bytes": ARRAYS[direction] * tensor + small,
-        "modelled_bytes": per_element["memory_accesses"] * tensor + small,
+        "minimum_bytes": minimum_bytes(*size),
+        "modelled_bytes": per_element["memory_accesses"] * tensor + small_bytes(*size),
     }
     measured = {} if timed is None else _measured(cell, timed, tensor, counts)
     if measured:

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from layernorm_backward.dtypes import DtypeName, dtype_of, sum_dtype
+from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.gpu import campaign, contenders, counters, modelled
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
+from layernorm_backward.traffic.least import minimum_bytes
 
 STEM = "traffic_gpu"
 REQUIRES = ("cupy", "a CUDA device")
-TENSORS = {"forward": 2, "backward": 3}
-VECTORS = {"forward": 2, "backward": 3}  # gamma, beta; gamma, dgamma, dbeta
 Rows = list[dict[str, Any]]
 
 
@@ -72,13 +71,11 @@ def measure(
     board: Board, pool: Pool, cell: Cell, names: list[str], *, time_left: Callable[[], float], **_: Any
 ) -> tuple[Rows, Rows]:
     """A row for each kernel; there are no samples."""
-    minimum = minimum_bytes(cell)
+    minimum = minimum_bytes(*cell)
     found = []
     for name in names:
         row = _keys(cell, name) | {"minimum_bytes": float(minimum)}
-        row |= modelled.columns(
-            name, cell.direction, cell.dtype, cell.rows, cell.hidden, board.machine.hardware
-        )
+        row |= modelled.columns(name, *cell, board.machine.hardware)
         found.append(row | _counted(name, cell, minimum, time_left()))
     return found, []
 
@@ -103,14 +100,6 @@ def _counted(name: str, cell: Cell, minimum: int, time_left: float) -> dict[str,
 def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:
     """The rows of a cell that could not be measured at all."""
     return [_keys(cell, name) | {"reason": reason} for name in names]
-
-
-def minimum_bytes(cell: Cell) -> int:
-    """The fewest bytes that a pass can move."""
-    dtype = dtype_of(cell.dtype)
-    tensors = TENSORS[cell.direction] * cell.rows * cell.hidden * dtype.itemsize
-    vectors = VECTORS[cell.direction] * cell.hidden * dtype.itemsize
-    return tensors + vectors + 2 * cell.rows * sum_dtype(dtype).itemsize
 
 
 def _keys(cell: Cell, name: str) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 import pandas as pd
 
+from layernorm_backward.experiments._known import require_known
 from layernorm_backward.tabulate import table
 from layernorm_backward.traffic import MODELS
 
 
 def run(*, kernels: list[str], schemes: list[str]) -> pd.DataFrame:
     """One row a step; numbers are per element of x."""
-    unknown = sorted(set(kernels + schemes) - set(MODELS))
-    if unknown:
-        raise ValueError(f"no traffic model is written down for {unknown}; there are: {', '.join(MODELS)}")
+    require_known("kernels or schemes", kernels + schemes, MODELS)
     return table(
         [
             {"kernel": name, "direction": direction, "step": number} | step._asdict()

@@ -62,10 +62,5 @@ def _call(name: str, x: NDArray, sums: DTypeLike) -> stopwatch.Call:
 
 
 def _row(keys: dict[str, Any], name: str, samples: pd.DataFrame, seed: int) -> dict[str, Any]:
-    found = stopwatch.ratio(samples, name, PARTNER, seed)
-    ratios = {
-        "two_pass_ratio": found.median,
-        "two_pass_ratio_low": found.low,
-        "two_pass_ratio_high": found.high,
-    }
-    return keys | {"algorithm": name} | times(samples, name) | ratios
+    ratio = stopwatch.ratio(samples, name, PARTNER, seed)
+    return keys | {"algorithm": name} | times(samples, name) | ratio.columns("two_pass_ratio")

@@ -1,11 +1,10 @@
-"""The data sets on which gradient checks are compared: rows x gamma x upstream gradient, in one registry.
+"""The data sets on which gradient checks are compared: rows x gamma x upstream gradient.
 
 Each choice hides some faults and shows others. A gamma of ones (with beta 0: a layer as it is initialised)
 hides a missing gamma; a zero mean of g hides its term; eps shows only where the variance is near it.
 """
 
 import math
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ class DataSet(NamedTuple):
         return " ".join(self)
 
 
-DATA: dict[str, DataSet] = {part.name: part for part in map(DataSet._make, product(ROWS, GAMMAS, UPSTREAMS))}
 DEFAULT = DataSet("mixed", "random", "shifted")  # the smallest set that suffices; computed in mutation_cover
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.gradient_check import compare
 from layernorm_backward.gradient_check.cases import Arguments, Case, Of, flat
+from layernorm_backward.gradient_check.checker import DIRECTIONS, METHOD, SEED
 from layernorm_backward.gradient_check.methods import METHODS
 
 Judge = Callable[[Callable[..., Arguments]], float]
@@ -92,12 +93,12 @@ def scipy_check_grad(case: Case) -> Judge:
 
 def ours(case: Case) -> Judge:
     """`check` with its defaults: row by row and along random directions, against the error model."""
-    method = METHODS["central6"]
+    method = METHODS[METHOD]
     outputs = compare.outputs(case.forward, case.eps, method)
     setting = compare.Setting(outputs, case.at, case.eps, method, None)
     saved = case.forward(*case.arguments, case.eps)[1]
     differenced = compare.full(setting, Gradients(*case.arguments))  # the differences, beside any gradient
-    moves = compare.moved(setting, 4, np.random.default_rng(0))
+    moves = compare.moved(setting, DIRECTIONS, np.random.default_rng(SEED))
 
     def judge(backward: Callable[..., Arguments]) -> float:
         analytic = Gradients(*backward(case.at.dy, saved))

@@ -16,7 +16,8 @@ from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
 NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
-OLDEST_DEVICE = 80  # compute capability times ten
+OLDEST_DEVICE, HOPPER = 80, 90  # compute capability times ten
+OLDEST_COMPILER = (12, 8)  # NVRTC for devices with clusters, whose fences have PTX 8.6
 _HOME = {
     "reference": "reference:KERNEL",
     "compact": "published:COMPACT",
@@ -89,14 +90,12 @@ def module_of(name: str) -> str:
     return _points()[name].module
 
 
-def available(kernel: Kernel) -> str | None:
-    """None where this kernel can run here, else the reason why it cannot, in a sentence."""
-    missing = [name for name in kernel.requires if find_spec(name) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)}"
-    if kernel.device == "cuda":
-        return device_missing()
-    return None
+def missing(kernel: Kernel) -> str:
+    """Empty where this kernel can run here, else the reason why it cannot, in a sentence."""
+    packages = [name for name in kernel.requires if find_spec(name) is None]
+    if packages:
+        return f"not installed: {', '.join(packages)}"
+    return device_missing() if kernel.device == "cuda" else ""
 
 
 def version(kernel: Kernel) -> str:
@@ -111,8 +110,8 @@ def _distribution(name: str) -> str:
     return metadata.packages_distributions().get(name, [name])[0]
 
 
-def device_missing() -> str | None:
-    """None where CuPy has a current device that the CUDA kernels can run on, else the reason why not."""
+def device_missing() -> str:
+    """Empty where CuPy has a current device that the CUDA kernels can run on, else the reason why not."""
     try:
         import cupy
     except ImportError:
@@ -127,7 +126,19 @@ def device_missing() -> str | None:
         return f"the CUDA device cannot be used: {error}"
     if found < OLDEST_DEVICE:
         return f"the CUDA device has compute capability {found / 10}; needed: {OLDEST_DEVICE / 10} or newer"
-    return None
+    return _compiler_missing(cupy.cuda.nvrtc, found)
+
+
+def _compiler_missing(nvrtc: Any, capability: int) -> str:
+    """Empty where the kernels can be compiled for a device of this capability, else the reason why not."""
+    try:
+        found = nvrtc.getVersion()
+    except RuntimeError as error:
+        return f"the CUDA compiler, NVRTC, cannot be used: {error}"
+    if capability < HOPPER or found >= OLDEST_COMPILER:
+        return ""
+    version, oldest = (".".join(map(str, one)) for one in (found, OLDEST_COMPILER))
+    return f"the CUDA compiler, NVRTC, is that of CUDA {version}; needed for this device: {oldest} or newer"
 
 
 KERNELS: Mapping[str, Kernel] = _Registry()

@@ -155,7 +155,7 @@ def _plan(
         how = plan.choose(direction, rows, hidden, dtype.itemsize, lie, machine.hardware)
     if how is None or how.map.cluster == 1:
         return how
-    return plan.resident(how, machine.clusters(_program(direction, types, how), _launch(how)))
+    return plan.resident(how, rows, machine.clusters(_program(direction, types, how), _launch(how)))
 
 
 def _program(direction: str, types: tuple[str, str], how: Plan, more: tuple[str, ...] = ()) -> Program:

@@ -12,10 +12,9 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from layernorm_backward import tables as storage
-from layernorm_backward import yamlfile
+from layernorm_backward import tables, yamlfile
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.judgement import VERDICTS, Judgement, NothingMeasured
+from layernorm_backward.paper.predicates.judgement import Judgement, NothingMeasured
 from layernorm_backward.paper.selection import select
 from layernorm_backward.schemas import SCHEMAS
 
@@ -61,16 +60,11 @@ def load(claims_yaml: Path) -> list[Claim]:
     return claims
 
 
-def tables(claims_yaml: Path) -> set[str]:
-    """The stems of the tables that the claims are judged by."""
-    return {stem for claim in load(claims_yaml) for stem in claim.tables}
-
-
 def run(claims_yaml: Path, tables_dir: Path) -> pd.DataFrame:
     """Judge every claim over the tables in a folder; the table `claims`."""
     claims = load(claims_yaml)
     stems = sorted({stem for claim in claims for stem in claim.tables})
-    frames = {stem: storage.read(tables_dir / f"{stem}.csv") for stem in stems}
+    frames = {stem: tables.read(tables_dir / f"{stem}.csv") for stem in stems}
     smoke = tables_dir.parent.name == "smoke"
     return pd.DataFrame([_row(claim, _judge(claim, frames, smoke)) for claim in claims])
 
@@ -82,12 +76,6 @@ def require(judged: pd.DataFrame) -> None:
     if len(failed):
         lines = [f"{row.claim}: {row.verdict}: {row.says}: {row.value}" for row in failed.itertuples()]
         raise ClaimError("claims of ours do not hold:\n" + "\n".join(lines))
-
-
-def counts(judged: pd.DataFrame, origin: str | None = None) -> dict[str, int]:
-    """How many claims got each verdict: all, or those of one origin (published, ours)."""
-    kept = judged if origin is None else judged[judged["origin"] == origin]
-    return {verdict: int((kept["verdict"] == verdict).sum()) for verdict in VERDICTS}
 
 
 def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgement:

@@ -64,7 +64,6 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "rows": partial(_rows, tables_dir),
         "table": markdown_table,
         "grid": Names("grid", grid),
-        "figures": sorted(drawn),
         "figure": drawn.__getitem__,
         "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),
         "meta": Names("table", meta),

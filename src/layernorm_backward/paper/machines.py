@@ -11,7 +11,7 @@ from layernorm_backward.paper.goals import NONE
 STEM = "timing_cpu"
 _WIDE, _SHORT = ("float64", "float32"), ("float16", "bfloat16")
 _Cells = tuple[str, str, tuple[str, ...], tuple[int, int]]  # column, direction, dtypes, least and most D
-_SPANS: dict[str, _Cells] = {
+SPANS: dict[str, _Cells] = {
     "short": ("roof_fraction", "backward", _WIDE, (256, 1024)),
     "long": ("roof_fraction", "backward", _WIDE, (4096, 16384)),
     "forward": ("roof_fraction", "forward", _WIDE, (256, 16384)),
@@ -42,7 +42,7 @@ def _row(name: str, path: Path) -> dict[str, str]:
     found = found[(found.kernel == "numba_fused") & (found.residency == "memory") & (found.hidden % 64 == 0)]
     measured = found[found.roof_fraction.notna()]
     found = measured[measured.threads == measured.threads.max()]
-    spans = {key: _span(found, cells) for key, cells in _SPANS.items()}
+    spans = {key: _span(found, cells) for key, cells in SPANS.items()}
     return {"machine": name, "processor": _processor(machine)} | spans
 
 

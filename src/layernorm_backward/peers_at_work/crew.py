@@ -31,7 +31,7 @@ class Crew:
         """The process of a setting with so many threads; it may still be loading its package."""
         key = name, threads
         if key not in self._peers:
-            at_work = setting.module, setting.option, setting.surroundings(threads)
+            at_work = setting.module, setting.setting, setting.surroundings(threads)
             self._peers[key] = Peer(name, *at_work, self._memory, self._answers_within_s)
         return self._peers[key]
 

@@ -23,8 +23,9 @@ _KEEPING = {  # glibc: https://sourceware.org/glibc/manual/latest/html_node/Memo
 
 @dataclass(frozen=True)
 class Setting:
-    """How one peer's process is started: module and option of its calls, package, environment.
+    """How one peer's process is started: module of its calls, package, environment.
 
+    `setting` is also the option that its calls are given: what they do differently.
     `threads_from` names the variables that hold the number of threads from the start of the process.
     """
 
@@ -38,11 +39,6 @@ class Setting:
     def surroundings(self, threads: int) -> dict[str, str]:
         """Environment variables for so many threads."""
         return dict.fromkeys(self.threads_from, str(threads)) | dict(self.environment)
-
-    @property
-    def option(self) -> str:
-        """What its calls do differently: the setting's own name."""
-        return self.setting
 
     def missing(self) -> str:
         """Which package is not installed; "" where all are."""

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from layernorm_backward import inputs, oracle, roofs
 from layernorm_backward.dtypes import dtype_of, round_to
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import Kernel, available
+from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 from layernorm_backward.timing.sizing import Direction
+from layernorm_backward.traffic.least import TENSORS
 
-ACCESSES: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 5}  # useful ones, an element of x
+ACCESSES: dict[Direction, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 LEAST_ROWS = 4  # in which errors are looked at
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
@@ -96,12 +97,9 @@ class Pool:
         self._filled = dtype.name
 
 
-def buffers(
-    shape: tuple[int, ...], dtype: str, seed: int, gamma_dtype: str = "", *, both: bool = False
-) -> Buffers:
-    """The arrays of one cell, in memory of their own; see `Pool`. `both`: y is not `out`."""
-    size = int(np.prod(shape)) * dtype_of(dtype).itemsize
-    return Pool(size, seed, 4 if both else 3).buffers(shape, dtype, gamma_dtype)
+def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
+    """The arrays of one cell, in memory of their own; see `Pool`. y is `out`."""
+    return Pool(int(np.prod(shape)) * dtype_of(dtype).itemsize, seed, 3).buffers(shape, dtype)
 
 
 def prepare(
@@ -114,7 +112,7 @@ def prepare(
     """The kernels that can be timed, and for each other one the reason why not."""
     ready, refused = {}, {}
     for name, kernel in kernels.items():
-        reason = available(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
+        reason = missing(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
         if not reason:
             found = _prepared(kernel, direction, arrays, error_rows)
             if found.error_u_max <= error_limit_u:
@@ -161,6 +159,11 @@ def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:
     kernel.backward(row, saved)
 
 
+def evenly(count: int, rows: int) -> NDArray[np.intp]:
+    """The numbers of `count` evenly spread rows of so many, or of all; the first and last are among them."""
+    return np.unique(np.linspace(0, rows - 1, min(count, rows)).astype(np.intp))
+
+
 def rows_looked_at(elements: int, hidden: int) -> int:
     """In how many rows errors are looked at: of so many elements in all, and in at least LEAST_ROWS."""
     return max(LEAST_ROWS, elements // hidden)
@@ -169,8 +172,7 @@ def rows_looked_at(elements: int, hidden: int) -> int:
 def error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:
     """Largest error, in units of u, of evenly spread rows of y, dx or both, the first and last among them."""
     flat = [array.reshape(-1, array.shape[-1]) for array in (arrays.x, arrays.dy, arrays.out, arrays.y)]
-    count = len(flat[0])
-    sample = np.unique(np.linspace(0, count - 1, min(error_rows, count)).astype(np.intp))
+    sample = evenly(error_rows, len(flat[0]))
     x, dy, dx, y = (array[sample] for array in flat)
     x, dy, gamma, beta = map(inputs.values, (x, dy, arrays.gamma, arrays.beta))
     errors = []

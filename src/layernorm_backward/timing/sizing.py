@@ -12,12 +12,13 @@ import psutil
 
 from layernorm_backward import machine
 from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.traffic.least import TENSORS
 
 Direction = Literal["forward", "backward", "both"]
 WorkingSet = int | Literal["beyond_cache", "in_cache"]
 Residency = Literal["memory", "partly", "cache", ""]
 
-ARRAYS: dict[Direction, int] = {"forward": 2, "backward": 3, "both": 4}  # of x's size
+ARRAYS: dict[Direction, int] = TENSORS | {"both": 4}  # of x's size
 BEYOND = 4  # times the last-level cache; a set that is to stay in it is at most this part of it
 UNKNOWN_CACHE = 64 << 20  # bytes taken for the last-level cache where the system does not tell
 SHARE = 3  # arrays take at most this part of the memory that is available

@@ -4,38 +4,42 @@ Each is judged on the device that the tables are from. Tables that hold no such 
 and their own reason.
 """
 
-import numpy as np
 import pandas as pd
 
-from layernorm_backward.paper.predicates.cells import geometric_mean, reached, short
+from layernorm_backward.paper.predicates.cells import (
+    Range,
+    fastest_takes,
+    memory_cells_reach,
+    nothing,
+    reached,
+)
 from layernorm_backward.paper.predicates.forms import ratio, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     count,
-    listing,
     number,
     over,
     said,
     span,
     verdict,
 )
-
-Range = list[float]  # the least and the largest D, both included
-CELL = ["direction", "dtype", "gamma_dtype", "rows", "hidden"]
+from layernorm_backward.traffic.least import TENSORS
 
 
 def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: float) -> Judgement:
-    """Rows of more than `tolerance` elements need no shared memory, and far longer ones are right as well.
+    """Without shared memory, rows are right up to `tolerance` elements and no further; corrected where all
+    longer rows are right, those on the chip as well.
 
     `warp` and `chip` are the longest float32 rows that ours keeps in a warp's registers, and on the chip.
     """
-    cells = checks_gpu[(checks_gpu["check"] == "results") & checks_gpu["passed"].notna()]
-    cells = cells[cells["hidden"].between(tolerance + 1, chip)]
+    checked = checks_gpu[(checks_gpu["check"] == "results") & checks_gpu["passed"].notna()]
+    cells = checked[checked["hidden"].between(tolerance + 1, chip)]
     if cells.empty:
-        return _nothing(checks_gpu, "results of rows of more than 32 elements")
-    right = cells["passed"].astype(bool)
+        return nothing(checks_gpu, "results of rows of more than 32 elements")
+    alone, right = checked[checked["hidden"] <= warp], cells["passed"].astype(bool)
+    found = set(zip(alone["hidden"] <= tolerance, alone["passed"].astype(bool), strict=True))
     return Judgement(
-        verdict(False, bool(right.all())),
+        verdict(found == {(True, True), (False, False)}, bool(right.all())),
         f"{count(int(right.sum()), 'check')} of {len(cells)} right, D = {span(cells['hidden'])}",
         "cuda_fused; " + over(cells, "dtype", "hidden"),
         f"with several elements a lane a warp holds float32 rows of up to {warp} without shared memory, and "
@@ -44,17 +48,18 @@ def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: 
 
 
 def gpu_sums_repeat(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """dgamma and dbeta without atomics: the same bits on every run."""
+    """Bits of dgamma and dbeta change in more than `tolerance` runs of every cell, as with atomics, which add
+    in the order of arrival; corrected where they change in none."""
     cells = checks_gpu[(checks_gpu["check"] == "repeats") & checks_gpu["passed"].notna()]
     if cells.empty:
-        return _nothing(checks_gpu, "repeated runs of cuda_fused, which uses no atomics")
-    differing = cells["value"].sum()
+        return nothing(checks_gpu, "repeated runs of cuda_fused, which uses no atomics")
+    differing = cells["value"] > tolerance
     return Judgement(
-        verdict(False, differing <= tolerance),
-        f"{number(differing)} runs with other bits in {count(len(cells), 'cell')}",
+        verdict(bool(differing.all()), not differing.any()),
+        f"{number(cells['value'].sum())} runs with other bits in {count(len(cells), 'cell')}",
         "cuda_fused; " + over(cells, "dtype", "hidden"),
         "partial rows summed in a fixed order do without atomics "
-        + said(differing <= tolerance, "and give the same bits on every run", "but the bits differ"),
+        + said(differing.any(), "but the bits differ", "and give the same bits on every run"),
     )
 
 
@@ -62,7 +67,7 @@ def gpu_launches_are(traffic_gpu: pd.DataFrame, *, fused: str, separate: str, to
     """Kernels that a pass launches: one in the place of `tolerance` or more."""
     found = traffic_gpu.dropna(subset=["launches"]).groupby("kernel")["launches"].max()
     if not {fused, separate} <= set(found.index):
-        return _nothing(traffic_gpu, "kernels launched in a pass")
+        return nothing(traffic_gpu, "kernels launched in a pass")
     return Judgement(
         verdict(found[fused] == 1 and found[separate] >= tolerance, found[fused] < found[separate]),
         f"{number(found[fused])} in the place of {number(found[separate])}",
@@ -77,8 +82,8 @@ def gpu_accesses_are(
     """Measured bytes, as accesses of an element, are those wanted of each direction, or fewer."""
     cells = traffic_gpu[traffic_gpu["kernel"] == kernel].dropna(subset=["measured_over_minimum"])
     if cells.empty:
-        return _nothing(traffic_gpu, "bytes counted")
-    least = cells["direction"].map({"forward": 2.0, "backward": 3.0})
+        return nothing(traffic_gpu, "bytes counted")
+    least = cells["direction"].map(TENSORS)
     measured = cells["measured_over_minimum"] * least
     wanted = cells["direction"].map(accesses)
     fewer, same = measured < wanted - tolerance, (measured - wanted).abs() <= tolerance
@@ -97,7 +102,7 @@ def gpu_fusion_gains(
     cells = timing_gpu[(timing_gpu["kernel"] == separate) & (timing_gpu["residency"] == "memory")]
     cells = cells.dropna(subset=["ours_ratio"])
     if cells.empty:
-        return _nothing(timing_gpu, f"times of {separate}")
+        return nothing(timing_gpu, f"times of {separate}")
     gains = cells["ours_ratio"]
     inside = gains.between(low * (1 - tolerance), high * (1 + tolerance))
     return Judgement(
@@ -112,36 +117,22 @@ def gpu_cells_reach(
     timing_gpu: pd.DataFrame, *, column: str, hidden: list[Range], tolerance: float
 ) -> Judgement:
     """A fraction or ratio of times is at least the tolerance in every cell beyond the cache."""
-    cells = timing_gpu[timing_gpu["residency"] == "memory"].dropna(subset=[column])
-    cells = cells[np.logical_or.reduce([cells["hidden"].between(*limits) for limits in hidden])]
-    if cells.empty:
-        return _nothing(timing_gpu, column)
-    cells = cells.sort_values(column)
-    return reached(cells, column, cells[column] >= tolerance, number(tolerance))
+    return memory_cells_reach(timing_gpu, column, hidden, tolerance)
 
 
 def gpu_peers_take(timing_gpu: pd.DataFrame, *, ours: list[str], least: float, tolerance: float) -> Judgement:
-    """Time of the fastest peer over ours: a geometric mean of the tolerance, and no cell under `least`."""
+    """Time of the fastest peer over ours, by the rule of `fastest_takes`."""
     peers = timing_gpu[~timing_gpu["kernel"].isin(ours)].dropna(subset=["ours_ratio"])
     if peers.empty:
-        return _nothing(timing_gpu, "times of peers")
-    best = peers.loc[peers.groupby(CELL)["ours_ratio"].idxmin()].sort_values("ours_ratio")
-    ratio, lost = best["ours_ratio"], best[best["ours_ratio"] < least]
-    mean = geometric_mean(ratio)
-    return Judgement(
-        verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
-        f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells",
-        f"time of the fastest of {over(peers, 'kernel')} over ours; " + over(best, "direction", "hidden"),
-        f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
-        + short(lost, "ours_ratio", len(best), number(least)),
-    )
+        return nothing(timing_gpu, "times of peers")
+    return fastest_takes(peers, " over ours", least, tolerance)
 
 
 def gpu_traffic_is(traffic_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
     """Measured over minimal bytes are at most the tolerance in every cell."""
     cells = traffic_gpu.dropna(subset=["measured_over_minimum"])
     if cells.empty:
-        return _nothing(traffic_gpu, "bytes counted")
+        return nothing(traffic_gpu, "bytes counted")
     cells = cells.sort_values("measured_over_minimum", ascending=False)
     good = cells["measured_over_minimum"] <= tolerance
     return reached(cells, "measured_over_minimum", good, number(tolerance))
@@ -151,7 +142,7 @@ def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance
     """The largest error of dx, in u, is at most the tolerance up to a kappa."""
     cells = backward_error_gpu[backward_error_gpu["kappa"] <= kappa].dropna(subset=["error_u_max"])
     if cells.empty:
-        return _nothing(backward_error_gpu, "errors of dx")
+        return nothing(backward_error_gpu, "errors of dx")
     worst = cells["error_u_max"].max()
     return Judgement(
         verdict(worst <= tolerance, bool((cells["error_u_max"] <= tolerance).any())),
@@ -165,13 +156,6 @@ def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: flo
     """No error exceeds its first-order bound by more than the factor `tolerance`."""
     cells = backward_error_gpu.dropna(subset=["error_u_max", "bound_u"])
     if cells.empty:
-        return _nothing(backward_error_gpu, "errors that have a bound")
+        return nothing(backward_error_gpu, "errors that have a bound")
     condition = over(cells, "kernel", "dtype", "kappa", "hidden")
     return within_bounds(ratio(cells, "error_u_max", "bound_u"), condition, tolerance)
-
-
-def _nothing(table: pd.DataFrame, what: str) -> Judgement:
-    """No verdict, and the reason that most rows of the table give."""
-    reasons = table.loc[table["reason"] != "", "reason"] if "reason" in table else pd.Series(dtype=str)
-    told = listing(reasons.mode()[:1]) if len(reasons) else "no such cell is in this study"
-    return Judgement("not measured", "", what, told)

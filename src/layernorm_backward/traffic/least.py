@@ -1,0 +1,18 @@
+"""The fewest bytes that a pass can move: every array of its own is read or written once."""
+
+from layernorm_backward.dtypes import dtype_of, sum_dtype
+
+TENSORS = {"forward": 2, "backward": 3}  # (N, D): x, y; x, dy, dx
+VECTORS = {"forward": 2, "backward": 3}  # (D,): gamma, beta; gamma, dgamma, dbeta
+
+
+def minimum_bytes(direction: str, dtype: str, rows: int, hidden: int) -> int:
+    """Bytes of all arrays of a pass over (rows, hidden), gamma in x's dtype."""
+    tensors = TENSORS[direction] * rows * hidden * dtype_of(dtype).itemsize
+    return tensors + small_bytes(direction, dtype, rows, hidden)
+
+
+def small_bytes(direction: str, dtype: str, rows: int, hidden: int) -> int:
+    """Those of mean and rstd of each row, and of the vectors of length `hidden`."""
+    storage = dtype_of(dtype)
+    return 2 * rows * sum_dtype(storage).itemsize + VECTORS[direction] * hidden * storage.itemsize
