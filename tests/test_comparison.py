@@ -82,6 +82,7 @@ def test_a_verdict_that_turned_and_a_number_that_went_are_differences(runs):
 def test_rows_without_a_partner_are_counted(runs):
     row = runs.compared(edge_cases(), edge_cases(case=["one_row", "no_rows"]))
     assert (row["rows"], row["unmatched_rows"]) == (1, 2)
+    assert not row["passed"]
 
 
 def test_tables_with_nothing_in_common_do_not_agree(runs):

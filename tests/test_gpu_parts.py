@@ -9,7 +9,7 @@ import yaml
 
 from emulated import needs_compiler
 from host_board import HostBoard
-from layernorm_backward import kernels, oracle, revision
+from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import traffic_gpu
 from layernorm_backward.gpu import (
@@ -195,14 +195,6 @@ def test_installed_packages_are_looked_through_once(monkeypatch):
     assert [kernels.version(kernel) for _ in range(3)] == 3 * [f"numpy {np.__version__}"]
     assert looked == [1]
     kernels._distribution.cache_clear()
-
-
-def test_the_commit_of_a_copy_is_the_one_that_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(revision, "__file__", str(tmp_path / "revision.py"))
-    monkeypatch.delenv("LAYERNORM_COMMIT", raising=False)
-    assert revision.commit() == ""
-    monkeypatch.setenv("LAYERNORM_COMMIT", "0123456789ab")
-    assert revision.commit() == "0123456789ab"
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])

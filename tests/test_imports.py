@@ -1,10 +1,12 @@
 """The import graph: data flows one way, and so do imports."""
 
 import graphlib
+from dataclasses import replace
 
 import pytest
 
-from layernorm_backward.provenance import PACKAGE, ROOT, imports, modules_used
+from layernorm_backward import schemas
+from layernorm_backward.provenance import PACKAGE, ROOT, code_hash, imports, modules_used
 
 
 def modules() -> list[str]:
@@ -46,6 +48,13 @@ def test_a_table_hangs_on_the_modules_that_other_processes_run_for_it():
     assert f"{PACKAGE}.first_call" in modules_used(f"{PACKAGE}.experiments.compile_time")
     at_work = {f"{PACKAGE}.peers_at_work.{name}" for name in ("worker", "torch_calls", "jax_calls")}
     assert at_work <= modules_used(f"{PACKAGE}.experiments.peers_cpu")
+
+
+def test_a_table_hangs_on_its_own_schema_and_on_no_other(monkeypatch):
+    eps, model = (f"{PACKAGE}.experiments.{name}" for name in ("eps", "model"))
+    before = code_hash(eps), code_hash(model)
+    monkeypatch.setitem(schemas.SCHEMAS, "eps", replace(schemas.SCHEMAS["eps"], repeats=0.5))
+    assert code_hash(eps) != before[0] and code_hash(model) == before[1]
 
 
 def test_no_module_imports_itself_on_a_detour():

@@ -48,6 +48,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     parts = results.name == IN_PARTS
     files = _of_campaign(results) if campaign else _tables(results, parts)
     provenance = _provenance(machine, files)
+    if not all(record["commit"] for record in provenance["tables"].values()):
+        print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
     figure = [] if parts or campaign else [_figure(results)]

@@ -1,9 +1,9 @@
 """Where a table comes from: a hash of the code it was computed with, and the record kept beside it.
 
 The hash covers the contents of the modules that an entry module imports, or runs by name in another process,
-however deep, found by reading their text; of the kernels it covers only those named. It depends on no file
-time and no commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for
-these hashes at each start.
+however deep, found by reading their text; of the kernels it covers only those named, and of the schemas only
+the table's own. It depends on no file time and no commit, so an edit elsewhere changes nothing. No module is
+imported for it: the workflow asks for these hashes at each start.
 """
 
 import ast
@@ -13,6 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from layernorm_backward import schemas
 from layernorm_backward.kernels import module_of
 
 PACKAGE = "layernorm_backward"
@@ -24,12 +25,20 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
     homes = {module_of(name) for name in kernels}
     digest = hashlib.sha256()
     for name in sorted(modules_used(module, *homes)):
-        digest.update(name.encode() + b"\0" + _path(name).read_bytes())
+        digest.update(name.encode() + b"\0" + _content(name, module))
         for source in _sources(name):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     for name in sorted(home for home in homes if not home.startswith(PACKAGE)):
         digest.update(name.encode() + b"\0" + Path(find_spec(name).origin).read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _content(name: str, module: str) -> bytes:
+    """The source of a module; of all schemas only that of the table which `module` makes."""
+    stem = module.rpartition(".")[2]
+    if name == schemas.__name__ and stem in schemas.SCHEMAS:
+        return repr(schemas.SCHEMAS[stem]).encode()
+    return _path(name).read_bytes()
 
 
 def modules_used(*entries: str) -> set[str]:

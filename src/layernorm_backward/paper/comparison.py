@@ -72,7 +72,7 @@ def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any
         "beyond": beyond,
         "largest_difference": float(np.max(differences, initial=0.0)),
         "allowed_difference": float(schema.repeats),
-        "passed": len(both) > 0 and beyond == 0,
+        "passed": len(both) > 0 and unmatched == 0 and beyond == 0,
     }
 
 

@@ -1,0 +1,63 @@
+"""The commit that tables are recorded with: of this checkout and no other, and whether it was edited."""
+
+import subprocess
+
+import pytest
+
+from layernorm_backward import revision
+
+TOLD = "0123456789ab"
+
+
+def git(folder, *words):
+    named = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout with one commit, a file in src and a file that is ignored."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "one.py").write_text("one\n")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "one")
+    return tmp_path
+
+
+def test_a_clean_checkout_has_its_commit(checkout):
+    (checkout / "notes.txt").write_text("not measured with")
+    (checkout / "src" / "run.log").write_text("ignored")
+    found = revision.commit(checkout)
+    assert len(found) == 12 and set(found) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize("name", ["src/one.py", "src/two.py", "config/paper/new.yaml"])
+def test_an_edit_and_a_new_file_that_results_hang_on_are_told(checkout, name):
+    path = checkout / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("changed")
+    assert revision.commit(checkout).endswith("+changes")
+
+
+def test_a_copy_within_another_checkout_has_not_its_commit(checkout, monkeypatch):
+    copy = checkout / "copy"
+    copy.mkdir()
+    monkeypatch.delenv(revision.TOLD, raising=False)
+    assert revision.commit(copy) == ""
+    monkeypatch.setenv(revision.TOLD, TOLD)
+    assert revision.commit(copy) == TOLD
+
+
+def test_a_copy_outside_of_any_checkout_has_the_commit_that_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv(revision.TOLD, TOLD)
+    assert revision.commit(tmp_path) == TOLD
+    monkeypatch.setattr(revision, "_git", lambda *_: (_ for _ in ()).throw(FileNotFoundError("git")))
+    assert revision.commit(tmp_path) == TOLD
+
+
+def test_a_checkout_of_another_user_has_its_commit(checkout, monkeypatch):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert len(revision.commit(checkout)) == 12
