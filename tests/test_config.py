@@ -1,14 +1,16 @@
 """A config file is the arguments of `run`: every fault is told with file, key and what is allowed."""
 
+import importlib
 import typing
 
 import pytest
 import yaml
 
-from layernorm_backward import config
+from layernorm_backward import config, experiments
 from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels import KERNELS, missing
+from layernorm_backward.provenance import constant
 from workspace import ROOT
 
 GOOD = """\
@@ -73,6 +75,18 @@ def test_a_good_file_gives_the_arguments_in_their_types(tmp_path):
         (GOOD, "- 1\n", "must hold keys and values, holds list"),
         (GOOD, "", "must hold keys and values, holds NoneType"),
         ("[compact, recentred]", "[compact", "line 2: not valid YAML"),
+        (
+            "mode: fast",
+            "mode: fa\x07st",
+            r"line 5: not valid YAML: the character '\x07' is not allowed",
+        ),
+        ("seed: 1", "? [seed]\n: 1", "line 6: not valid YAML: a key must be a word or a number"),
+        ("seed: 1", "{a: b}: 1", "line 6: not valid YAML: a key must be a word or a number"),
+        ("seed: 1", "2020-01-01: 1", "line 6: not valid YAML: a key must be a word or a number"),
+        ("seed: 1", "seed: 2020-13-01", "not valid YAML: month must be in 1..12"),
+        ("seed: 1", "seed: !much 1", "line 6: not valid YAML: could not determine a constructor"),
+        ("seed: 1", "seed: &a [*a]", "holds a value that holds itself"),
+        ("seed: 1", f"seed: {'[' * 2000}", "not valid YAML"),
     ],
 )
 def test_a_fault_is_told_with_file_key_and_what_is_allowed(tmp_path, old, new, message):
@@ -123,3 +137,134 @@ def test_configs_name_kernels_where_their_code_is_looked_for():
     """A table is made again when the code of the kernels under `kernels` has changed."""
     singular = [path for path in ROOT.glob("config/*/*.yaml") if "kernel" in yaml.safe_load(path.read_text())]
     assert singular == []
+
+
+CONFIGS = sorted(path.relative_to(ROOT) for path in ROOT.glob("config/*/*.yaml"))
+
+
+def of_experiment(path):
+    name = experiments.module_name(path.stem)
+    return config.load(path, importlib.import_module(name).run, constant(name, "NEEDS"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=str)
+def test_every_config_can_be_used(path):
+    assert of_experiment(ROOT / path)
+
+
+def changed(tmp_path, key, value):
+    """The smoke config `key` begins with, with another value at the rest of it."""
+    stem, *inner, last = key.split(".")
+    values = yaml.safe_load((ROOT / f"config/smoke/{stem}.yaml").read_text(encoding="utf-8"))
+    place = values
+    for part in inner:
+        place = place[int(part) if part.isdigit() else part]
+    place[last] = value
+    path = tmp_path / f"{stem}.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+SET = "timing_cpu.sets.published"
+SIZES = "timing_cpu.sets.working_sets.sizes"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("eps.hidden", 0, "hidden: Input should be greater than or equal to 1, found 0"),
+        ("eps.rows", 0, "rows: Input should be greater than or equal to 1, found 0"),
+        ("eps.seed", -1, "seed: Input should be greater than or equal to 0, found -1"),
+        ("eps.eps", [-1.0], "eps.0: Input should be greater than or equal to 0"),
+        ("eps.dtypes", [], "dtypes: List should have at least 1 item"),
+        ("eps.dtypes", ["float32"] * 2, "dtypes: 'float32' stands twice; allowed: once"),
+        ("eps.kernels", [], "kernels: List should have at least 1 item"),
+        ("eps.kernels", ["compact"] * 2, "kernels: 'compact' stands twice; allowed: once"),
+        ("backward_error.kappas", [], "kappas: List should have at least 1 item"),
+        ("backward_error.kappas", [0.5], "kappas.0: Input should be greater than or equal to 1"),
+        ("backward_error.kappas", [float("nan")], "kappas.0: Input should be a finite number"),
+        ("backward_error.kappas", [3, 3.0], "kappas: 3.0 stands twice"),
+        ("backward_error.upstreams", [], "upstreams: List should have at least 1 item"),
+        ("backward_error.hidden_sweep", [0], "hidden_sweep.0: Input should be greater than or equal to 1"),
+        ("variance.gaussian_offsets", [], "gaussian_offsets: List should have at least 1 item"),
+        ("variance.gaussian_offsets", [float("inf")], "gaussian_offsets.0: Input should be a finite number"),
+        ("variance.algorithms", ["naiv"], "algorithms: unknown 'naiv'; allowed: naive, "),
+        ("mean_path.algorithms", ["naiv"], "algorithms: unknown 'naiv'; allowed: naive, "),
+        ("mean_path.sweeps.0.hidden", [0], "sweeps.0.hidden.0: Input should be greater than or equal to 1"),
+        ("tolerance.confidence", 95, "confidence: Input should be less than 1"),
+        ("tolerance.ways", ["naiv"], "ways: unknown 'naiv'; allowed: naive, "),
+        ("derivation.shapes", [[1, 0, 2]], "shapes.0.1: Input should be greater than or equal to 1"),
+        ("derivation.derivations", ["guess"], "derivations: unknown 'guess'; allowed: "),
+        ("gradient_check.methods", ["guess"], "methods: unknown 'guess'; allowed: "),
+        ("mutation.checks", ["guess"], "checks: unknown 'guess'; allowed: "),
+        ("summation.schemes", ["guess"], "schemes: unknown 'guess'; allowed: running, "),
+        ("audit_peers.peers", ["guess"], "peers: unknown 'guess'; allowed: "),
+        ("variance_time.budget_s", -1, "budget_s: Input should be greater than or equal to 0"),
+        ("variance_time.budget_s", float("inf"), "budget_s: Input should be a finite number"),
+        ("variance_time.repeats", 0, "repeats: Input should be greater than or equal to 1"),
+        ("variance_time.at_least", 0, "at_least: Input should be greater than or equal to 1"),
+        ("spells.hidden", [0], "hidden.0: Input should be greater than or equal to 1"),
+        ("spells.working_set", -5, "working_set: Input should be greater than or equal to 1, found -5"),
+        ("spells.threads", [0], "threads.0: Input should be greater than or equal to 1, found 0"),
+        ("kernel_costs.error_rows", 0, "error_rows: Input should be greater than or equal to 1"),
+        ("kernel_costs.error_limit_u", 0, "error_limit_u: Input should be greater than 0"),
+        ("kernel_costs.sweeps", [], "sweeps: List should have at least 1 item"),
+        ("kernel_costs.sweeps.0.threads", [0], "sweeps.0.threads.0: Input should be greater than or equal"),
+        (
+            "kernel_costs.sweeps.0.thread",
+            [1],
+            "sweeps.0.thread: unknown key; allowed: working_sets, dtypes, hidden, directions, threads",
+        ),
+        ("timing_cpu.error_elements", 0, "error_elements: Input should be greater than or equal to 1"),
+        ("timing_cpu.threaded", ["compat"], "threaded: unknown 'compat'; allowed: reference, compact"),
+        ("timing_cpu.sets", {}, "sets: Dictionary should have at least 1 item"),
+        (
+            f"{SET}.thread",
+            [1],
+            "d.thread: unknown key; allowed: kernels, directions, sizes, dtypes, gamma_dtypes, threads",
+        ),
+        (f"{SET}.threads", [0], "sets.published.threads.0: Input should be greater than or equal to 1"),
+        (f"{SET}.kernels", ["compat"], "sets: published: kernels: unknown 'compat'; allowed: reference, "),
+        (f"{SET}.directions", [], "sets.published.directions: List should have at least 1 item"),
+        (f"{SET}.sizes", [[0, 1, 2]], "sets.published.sizes.0.0: Input should be greater than or equal"),
+        (f"{SIZES}.hidden", [0], "sizes.ByWorkingSet.hidden.0: Input should be greater than or equal to 1"),
+        (f"{SIZES}.working_set", -5, "sizes.ByWorkingSet.working_set: Input should be greater than or"),
+        (f"{SIZES}.thread", [1], "sizes.ByWorkingSet.thread: unknown key; allowed: hidden, working_set"),
+        ("peers_cpu.kernels", ["compact", "recentred"], "kernels: Value should have at most 1 item"),
+        ("peers_cpu.sets.resident.kernels", ["guess"], "resident: kernels: unknown 'guess'; allowed: torch_"),
+        ("peers_cpu.error_limit_u.float32", -1, "error_limit_u.float32: Input should be greater than 0"),
+        ("scaling.decades", 0, "decades: Input should be greater than 0"),
+        ("scaling_points.axes.rows", [0], "axes.rows.0: Input should be greater than or equal to 1"),
+        ("ceiling_cpu.working_sets", [0], "working_sets.0: Input should be greater than or equal to 1"),
+    ],
+)
+def test_an_argument_of_an_experiment_that_cannot_be_is_told(tmp_path, key, value, message):
+    path = changed(tmp_path, key, value)
+    with pytest.raises(config.ConfigError) as caught:
+        of_experiment(path)
+    assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
+    assert message in str(caught.value)
+
+
+@pytest.mark.skipif(not missing(KERNELS["cuda_fused"]), reason="cuda_fused can run here")
+@pytest.mark.parametrize("stem", ["backward_error", "cancellation", "edge_cases", "eps", "tolerance"])
+def test_a_kernel_that_cannot_run_here_is_told_with_the_reason(tmp_path, stem):
+    path = changed(tmp_path, f"{stem}.kernels", ["compact", "cuda_fused"])
+    said = f"kernels: kernel 'cuda_fused' cannot run here: {missing(KERNELS['cuda_fused'])}"
+    with pytest.raises(config.ConfigError) as caught:
+        of_experiment(path)
+    assert str(caught.value) == f"{path}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backward_error.hidden_sweep", []),
+        ("compile_time.compilations", 0),
+        ("summation.reversed_rows", 0),
+        ("variance_time.budget_s", 0),
+        ("mean_path.sweeps.0.spreads", [0]),
+    ],
+)
+def test_nothing_at_all_is_allowed_where_it_means_something(tmp_path, key, value):
+    assert of_experiment(changed(tmp_path, key, value))

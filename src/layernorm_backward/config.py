@@ -3,11 +3,14 @@
 import inspect
 import json
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from pydantic import ConfigDict, ValidationError, create_model
+from typing_extensions import is_typeddict
 
 from layernorm_backward import yamlfile
 from layernorm_backward.kernels import KERNELS
@@ -29,10 +32,11 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
     names = [name for name in inspect.signature(run).parameters if name not in needs]
     fields = {name: (hints[name], ...) for name in names}
     model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=True), **fields)
+    needed = {name: hints[name] for name in names}
     try:
-        checked = model.model_validate_json(json.dumps(values, default=str))
+        checked = model.model_validate_json(_json(path, values))
     except ValidationError as error:
-        raise ConfigError(yamlfile.faults(path, error, names)) from None
+        raise ConfigError(yamlfile.faults(path, error, partial(_keys, needed))) from None
     arguments = {name: getattr(checked, name) for name in names}
     _check_kernels(path, arguments.get("kernels", ()))
     return arguments
@@ -46,6 +50,30 @@ def _mapping(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must hold keys and values, holds {type(values).__name__}")
     return values
+
+
+def _json(path: Path, values: dict[str, Any]) -> str:
+    try:
+        return json.dumps(values, default=str)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path}: holds a value that holds itself") from None
+
+
+def _keys(hint: Any, place: Sequence[int | str]) -> Collection[str]:
+    """The keys that a value of this type may have at a place within it; none where they are not known."""
+    while typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if is_typeddict(hint):
+        hint = typing.get_type_hints(hint, include_extras=True)
+    if not place:
+        return list(hint) if isinstance(hint, dict) else []
+    first, *rest = place
+    if isinstance(hint, dict):
+        return _keys(hint.get(first), rest)
+    parts = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, UnionType):  # pydantic names the one it means
+        parts = [part for part in parts if getattr(part, "__name__", "") == first]
+    return _keys(parts[-1], rest) if parts else []
 
 
 def _check_kernels(path: Path, names: Collection[str]) -> None:

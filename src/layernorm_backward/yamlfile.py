@@ -1,7 +1,7 @@
 """YAML as people expect it: 1e-5 is a number (in YAML 1.1 it is text), and a key stands once."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,31 +10,64 @@ import yaml
 if TYPE_CHECKING:  # a campaign on a GPU runs without pydantic
     from pydantic import ValidationError
 
+KeysAt = Callable[[Sequence[int | str]], Collection[str]]  # the keys that are allowed in a place of a file
+REFUSED = "refused"  # the type of a fault of ours, which says what was found and what is allowed
+_KEYS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "merge"))
+_ALTERNATIVE = re.compile(r"constrained-|[\w-]+\[.*\]$")  # pydantic's name for one of several types
+
 
 def load(path: Path) -> Any:
     """The content of a YAML file; ValueError names the file, and the line where there is one."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text: {error}") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1
-        raise ValueError(f"{path}: line {line}: not valid YAML: {error.problem}") from None
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {_where(error, text)}not valid YAML: {_why(error)}") from None
 
 
-def faults(path: Path, error: "ValidationError", allowed: Collection[str]) -> str:
-    """One line for each fault that pydantic found: file, key, what is wrong and what is allowed."""
-    return "\n".join(_fault(path, detail, allowed) for detail in error.errors())
+def _where(error: Exception, text: str) -> str:
+    """The line of an error, where it is known."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"line {text.count(chr(10), 0, error.position) + 1}: "
+    mark = getattr(error, "problem_mark", None)
+    return f"line {mark.line + 1}: " if mark else ""
 
 
-def _fault(path: Path, detail: Any, allowed: Collection[str]) -> str:
-    where = f"{path}: {'.'.join(str(part) for part in detail['loc'])}"
+def _why(error: Exception) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"the character {chr(error.character)!r} is not allowed in it"
+    return getattr(error, "problem", None) or str(error)
+
+
+def faults(
+    path: Path,
+    error: "ValidationError",
+    allowed: Collection[str] | KeysAt,
+) -> str:
+    """One line for each fault that pydantic found: file, key, what is wrong and what is allowed.
+
+    allowed: the keys, or what gives those at a place where they are not everywhere the same.
+    """
+    keys_at = allowed if callable(allowed) else lambda place: allowed
+    return "\n".join(_fault(path, detail, keys_at) for detail in error.errors())
+
+
+def _fault(path: Path, detail: Any, keys_at: KeysAt) -> str:
+    *place, _ = detail["loc"] or ("",)
+    keys = keys_at(place)
+    named = (str(part) for part in detail["loc"])
+    where = f"{path}: {'.'.join(part for part in named if not _ALTERNATIVE.match(part))}"
     if detail["type"] == "extra_forbidden":
-        return f"{where}: unknown key; allowed: {', '.join(allowed)}"
-    if detail["type"] == "missing" and len(detail["loc"]) == 1:
-        return f"{where}: the key is missing; needed: {', '.join(allowed)}"
+        return f"{where}: unknown key" + (f"; allowed: {', '.join(keys)}" if keys else "")
+    if detail["type"] == "missing" and not place:
+        return f"{where}: the key is missing; needed: {', '.join(keys)}"
+    if detail["type"] == REFUSED:
+        return f"{where}: {detail['msg']}"
     return f"{where}: {detail['msg']}, found {detail['input']!r}"
 
 
@@ -44,12 +77,16 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
+                raise _fault_at(key, "a key must be a word or a number")
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
-                )
+                raise _fault_at(key, f"the key {key.value!r} stands twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _fault_at(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 _Loader.add_implicit_resolver(

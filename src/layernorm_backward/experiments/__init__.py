@@ -7,7 +7,7 @@ from other tables names them in `NEEDS`. Modules that begin with an underscore a
 from pathlib import Path
 
 EXPERIMENTS = tuple(
-    sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith(("_", ".")))
 )
 
 

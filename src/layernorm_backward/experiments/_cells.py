@@ -1,6 +1,6 @@
 """Cells of numba_fused alone: all combinations of working set, dtype, D, direction and threads in a sweep."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -8,19 +8,23 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.timed import ThreadCount, thread_counts
+from layernorm_backward.timing.prepared import Pool
+from layernorm_backward.timing.timed import thread_counts
+
+ARRAYS = 3  # of x's size that are allocated for a cell: x, dy, and the result
 
 
 class Sweep(TypedDict):
     """Every combination of these is a cell."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-    working_sets: list[sizing.WorkingSet]
-    dtypes: list[DtypeName]
-    hidden: list[int]
-    directions: list[Literal["forward", "backward"]]
-    threads: list[ThreadCount]
+    working_sets: Several[WorkingSet]
+    dtypes: Several[DtypeName]
+    hidden: Several[Count]
+    directions: Several[Literal["forward", "backward"]]
+    threads: Threads
 
 
 class Cell(NamedTuple):
@@ -51,12 +55,18 @@ def cells(sweeps: Iterable[Sweep]) -> list[Cell]:
 
 def sized(cell: Cell) -> sizing.Sized:
     """The rows of a cell."""
-    return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set)
+    return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set, arrays=ARRAYS)
 
 
 def array_bytes(cell: Cell, rows: int) -> int:
     """Bytes of one array of x's size."""
     return rows * cell.hidden * dtype_of(cell.dtype).itemsize
+
+
+def pool(sizes: Mapping[Cell, sizing.Sized], seed: int) -> Pool:
+    """Memory for the arrays of any of these cells."""
+    most = max((array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
+    return Pool(most, seed, ARRAYS)
 
 
 def keys(cell: Cell) -> dict[str, Any]:

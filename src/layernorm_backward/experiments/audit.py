@@ -4,24 +4,25 @@ import pandas as pd
 
 from layernorm_backward.audit import Setting
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments._arguments import Count, Eps, Names, Positive, Seed, Several, Shape
 from layernorm_backward.experiments._audit import audited
 from layernorm_backward.kernels import KERNELS
 
 
 def run(
     *,
-    kernels: list[str],
-    dtypes: list[DtypeName],
-    rows: int,
-    hidden: int,
-    per_decade: int,
-    sum_rows: int,
-    check_shape: tuple[int, int, int],
-    eps: float,
-    limit_u: float,
-    slope_limit: float,
-    edge_limit_u: float,
-    seed: int,
+    kernels: Names,
+    dtypes: Several[DtypeName],
+    rows: Count,
+    hidden: Count,
+    per_decade: Count,
+    sum_rows: Count,
+    check_shape: Shape,
+    eps: Eps,
+    limit_u: Positive,
+    slope_limit: Positive,
+    edge_limit_u: Positive,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per kernel, dtype and property; errors in u of the dtype."""
     setting = Setting(

@@ -1,9 +1,21 @@
 """The same audit of layer norms of other packages, where they are installed (`make peers`)."""
 
+from typing import Annotated
+
 import pandas as pd
 
 from layernorm_backward.audit import Setting
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Eps,
+    Names,
+    Positive,
+    Seed,
+    Several,
+    Shape,
+    each_of,
+)
 from layernorm_backward.experiments._audit import audited
 from layernorm_backward.kernels.peers import PEERS
 
@@ -12,18 +24,18 @@ REQUIRES = ("torch", "jax", "flax")  # import names; without them the rows say s
 
 def run(
     *,
-    peers: list[str],
-    dtypes: list[DtypeName],
-    rows: int,
-    hidden: int,
-    per_decade: int,
-    sum_rows: int,
-    check_shape: tuple[int, int, int],
-    eps: float,
-    limit_u: float,
-    slope_limit: float,
-    edge_limit_u: float,
-    seed: int,
+    peers: Annotated[Names, each_of(PEERS)],
+    dtypes: Several[DtypeName],
+    rows: Count,
+    hidden: Count,
+    per_decade: Count,
+    sum_rows: Count,
+    check_shape: Shape,
+    eps: Eps,
+    limit_u: Positive,
+    slope_limit: Positive,
+    edge_limit_u: Positive,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per peer, dtype and property; errors in u of the dtype."""
     unknown = [name for name in peers if name not in PEERS]

@@ -16,6 +16,15 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Eps,
+    Kappa,
+    RunnableKernels,
+    Seed,
+    Several,
+)
 from layernorm_backward.experiments._error_cells import Runner, cells, measure
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import run_kernel
@@ -24,16 +33,16 @@ from layernorm_backward.tabulate import table
 
 def run(
     *,
-    kernels: list[str],
-    dtypes: list[DtypeName],
-    kappas: list[float],
-    hidden: int,
-    hidden_sweep: list[int],
-    hidden_kappas: list[float],
-    upstreams: list[inputs.UpstreamKind],
-    rows: int,
-    eps: float,
-    seed: int,
+    kernels: RunnableKernels,
+    dtypes: Several[DtypeName],
+    kappas: Several[Kappa],
+    hidden: Count,
+    hidden_sweep: Distinct[Count],
+    hidden_kappas: Distinct[Kappa],
+    upstreams: Several[inputs.UpstreamKind],
+    rows: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per kernel, dtype, kappa, upstream, D and quantity: kappa at one D, then D at few kappas."""
     wanted = cells(dtypes, kappas, hidden, hidden_sweep, hidden_kappas, upstreams)

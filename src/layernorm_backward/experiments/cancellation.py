@@ -13,6 +13,7 @@ import pandas as pd
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._arguments import Count, Eps, Positive, RunnableKernels, Seed, Several
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, draw_aligned, run_kernel
 from layernorm_backward.tabulate import table
@@ -20,13 +21,13 @@ from layernorm_backward.tabulate import table
 
 def run(
     *,
-    kernels: list[str],
-    dtypes: list[DtypeName],
-    spreads: list[float],
-    hidden: int,
-    rows: int,
-    eps: float,
-    seed: int,
+    kernels: RunnableKernels,
+    dtypes: Several[DtypeName],
+    spreads: Several[Positive],
+    hidden: Count,
+    rows: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per kernel, dtype and spread."""
     chosen = [KERNELS[name] for name in kernels]

@@ -13,10 +13,10 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
+from layernorm_backward.experiments._arguments import Count, Seconds, Seed, Several, Threads
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.sizing import beyond_cache
 from layernorm_backward.timing.timed import (
-    ThreadCount,
     labelled,
     thread_counts,
     times,
@@ -27,15 +27,15 @@ from layernorm_backward.timing.timed import (
 
 def run(
     *,
-    dtypes: list[Literal["float64", "float32"]],
-    working_sets: list[int | Literal["beyond_cache"]],
-    threads: list[ThreadCount],
-    multiply_add_rounds: int,
-    memory_limit_bytes: int,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    seed: int,
+    dtypes: Several[Literal["float64", "float32"]],
+    working_sets: Several[Count | Literal["beyond_cache"]],
+    threads: Threads,
+    multiply_add_rounds: Count,
+    memory_limit_bytes: Count,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row an operation, dtype, working set and thread count; `budget_s` is for one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}

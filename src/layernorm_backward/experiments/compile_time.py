@@ -17,13 +17,16 @@ from tqdm import tqdm
 
 from layernorm_backward.difference import Summary
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments._arguments import RunnableKernels, Several, Whole
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 
 DIRECTIONS = ("forward", "backward")
 
 
-def run(*, kernels: list[str], dtypes: list[DtypeName], compilations: int, loads: int) -> pd.DataFrame:
+def run(
+    *, kernels: RunnableKernels, dtypes: Several[DtypeName], compilations: Whole, loads: Whole
+) -> pd.DataFrame:
     """One row a kernel, dtype, direction and state of the cache."""
     cells = [(name, dtype) for name in kernels for dtype in dtypes if dtype in KERNELS[name].dtypes]
     rows: list[dict[str, Any]] = []

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,16 @@ from layernorm_backward.derivations.exact import Balls, balls, radius, rel_error
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.derivations.registry import DERIVATIONS
 from layernorm_backward.derivations.symbolic import prove
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Eps,
+    Names,
+    Seed,
+    Several,
+    Shape,
+    each_of,
+)
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.tabulate import table
 
@@ -22,13 +32,13 @@ QUANTITIES = Gradients._fields
 
 def run(
     *,
-    derivations: list[str],
-    shapes: list[tuple[int, int, int]],
-    gamma_kinds: list[inputs.GammaKind],
-    prove_hidden: list[int],
-    eps: float,
-    precision_bits: int,
-    seed: int,
+    derivations: Annotated[Names, each_of(DERIVATIONS)],
+    shapes: Several[Shape],
+    gamma_kinds: Several[inputs.GammaKind],
+    prove_hidden: Distinct[Count],
+    eps: Eps,
+    precision_bits: Count,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row a derivation, shape, kind of gamma and gradient.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import largest
+from layernorm_backward.experiments._arguments import Count, Eps, Positive, Seed, Several
 from layernorm_backward.tabulate import table
 
 SPREAD = 1e-3
@@ -34,13 +35,13 @@ DIVISIONS: dict[str, Callable[[NDArray, NDArray, NDArray], NDArray]] = {"before"
 
 def run(
     *,
-    upstreams: list[Literal["normal", "aligned"]],
-    stds: list[float],
-    shares: list[float],
-    hidden: int,
-    rows: int,
-    eps: float,
-    seed: int,
+    upstreams: Several[Literal["normal", "aligned"]],
+    stds: Several[Positive],
+    shares: Several[Positive],
+    hidden: Count,
+    rows: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per place of the division, upstream, std of the rows and share."""
     cells = [(upstream, std, share) for upstream in upstreams for std in stds for share in shares]

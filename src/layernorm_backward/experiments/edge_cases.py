@@ -7,12 +7,13 @@ from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.edge_cases import CASES, Trial, outcome, posed
+from layernorm_backward.experiments._arguments import Eps, Positive, RunnableKernels, Seed, Several
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 
 
 def run(
-    *, kernels: list[str], dtypes: list[DtypeName], eps: float, limit_u: float, seed: int
+    *, kernels: RunnableKernels, dtypes: Several[DtypeName], eps: Eps, limit_u: Positive, seed: Seed
 ) -> pd.DataFrame:
     """One row per kernel, case and dtype; `reason` says what was checked."""
     chosen = [KERNELS[name] for name in kernels]

@@ -19,6 +19,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import error_u, max_abs_error
+from layernorm_backward.experiments._arguments import Count, Eps, RunnableKernels, Seed, Several
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 from layernorm_backward.tabulate import table
@@ -27,7 +28,13 @@ ROW_KINDS = ("usual", "constant", "nearly_constant")
 
 
 def run(
-    *, kernels: list[str], dtypes: list[DtypeName], eps: list[float], rows: int, hidden: int, seed: int
+    *,
+    kernels: RunnableKernels,
+    dtypes: Several[DtypeName],
+    eps: Several[Eps],
+    rows: Count,
+    hidden: Count,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per kernel, dtype, eps, kind of row and quantity."""
     chosen = [KERNELS[name] for name in kernels]

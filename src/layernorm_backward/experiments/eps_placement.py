@@ -16,7 +16,7 @@ to first order in the share eps/(var + eps). dx_gain is the largest rms(dx)/rms(
 finite number of the storage dtype.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,16 @@ import pandas as pd
 from layernorm_backward import inputs
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Eps,
+    Names,
+    NotNegative,
+    Positive,
+    Seed,
+    Several,
+    each_of,
+)
 from layernorm_backward.tabulate import table
 
 PLACEMENTS = ("inside", "outside", "none", "stored")
@@ -47,14 +57,14 @@ class Outcome(NamedTuple):
 
 def run(
     *,
-    dtypes: list[DtypeName],
-    eps: list[float],
-    variances: list[float],
-    upstreams: list[str],
-    spread: float,
-    rows: int,
-    hidden: int,
-    seed: int,
+    dtypes: Several[DtypeName],
+    eps: Several[Eps],
+    variances: Several[NotNegative],
+    upstreams: Annotated[Names, each_of((*get_args(inputs.UpstreamKind), "aligned"))],
+    spread: Positive,
+    rows: Count,
+    hidden: Count,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per placement, dtype, upstream, eps and variance; `spread` is that of the aligned dy."""
     records: list[dict[str, Any]] = []

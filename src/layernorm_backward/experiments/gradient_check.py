@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,21 @@ from tqdm import tqdm
 
 from layernorm_backward import stopwatch
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Names,
+    Positive,
+    Seed,
+    Several,
+    Shape,
+    each_of,
+)
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import METHODS, compare, normal
 from layernorm_backward.gradient_check.checker import gradients
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.tabulate import table
-
-Shape = tuple[int, int, int]
 
 
 class Cell(NamedTuple):
@@ -32,21 +40,21 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernels: list[str],
-    methods: list[str],
-    steps: list[float],
-    complex_steps: list[float],
-    shapes: list[Shape],
-    directions: int,
-    seed: int,
-    published_kernels: dict[str, list[Shape]],
-    published_methods: list[str],
-    published_step: float,
-    published_seeds: list[int],
-    large_shapes: list[Shape],
+    kernels: Names,
+    methods: Annotated[Names, each_of(METHODS)],
+    steps: Several[Positive],
+    complex_steps: Several[Positive],
+    shapes: Several[Shape],
+    directions: Count,
+    seed: Seed,
+    published_kernels: dict[str, Several[Shape]],
+    published_methods: Annotated[Names, each_of(METHODS)],
+    published_step: Positive,
+    published_seeds: Several[Seed],
+    large_shapes: Distinct[Shape],
     large_method: str,
-    large_step: float,
-    spot_rows: int,
+    large_step: Positive,
+    spot_rows: Count,
 ) -> pd.DataFrame:
     """One row a kernel, method, step, shape, seed, scope and gradient; float64, data from N(0,1).
 

@@ -14,33 +14,32 @@ from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _cells
+from layernorm_backward.experiments._arguments import Count, Kappa, Listed, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._cells import Sweep
 from layernorm_backward.experiments._variant_cells import Checks, measured
 from layernorm_backward.experiments._variants import Shape, Variant, plans
 from layernorm_backward.tabulate import table
-from layernorm_backward.timing.prepared import Pool
 from layernorm_backward.timing.timed import together
 
 
 def run(
     *,
-    variants: list[Variant],
-    sweeps: list[Sweep],
-    kappas: dict[DtypeName, float],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_rows: int,
-    error_limit_u: float,
-    bit_rows: int,
-    seed: int,
+    variants: Several[Variant],
+    sweeps: Listed[Sweep],
+    kappas: dict[DtypeName, Kappa],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    bit_rows: Count,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a variant and cell, the default among them; `budget_s` is for the repetitions of one cell."""
     checks = Checks(error_rows, bit_rows, error_limit_u, kappas, seed)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
-    most = max((_cells.array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
-    pool = Pool(most, seed, arrays=3)
+    pool = _cells.pool(sizes, seed)
     rows, samples = [], []
     for cell, size in tqdm(sizes.items(), desc="kernel_costs", mininterval=1):
         about = _cells.about(cell, size)

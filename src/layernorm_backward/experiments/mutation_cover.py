@@ -7,11 +7,12 @@ that no data set left lets it catch are its survivors.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
+from layernorm_backward.experiments._arguments import Names, each_of
 from layernorm_backward.experiments._set_cover import smallest_cover
 from layernorm_backward.gradient_check.mutants import UNSPOILED
 from layernorm_backward.gradient_check.rules import RULES
@@ -20,7 +21,7 @@ from layernorm_backward.tabulate import table
 NEEDS = ("mutation",)
 
 
-def run(*, together: dict[str, list[str]], mutation: pd.DataFrame) -> pd.DataFrame:
+def run(*, together: dict[str, Annotated[Names, each_of(RULES)]], mutation: pd.DataFrame) -> pd.DataFrame:
     """One row a member of the smallest set, in the order in which they add most.
 
     together: names for checks whose data are to catch every fault in each of them at once.

@@ -14,12 +14,23 @@ distance of dgamma and dbeta from ours, in u of x's dtype. The other columns are
 
 import mmap
 from math import prod
+from typing import Annotated
 
 import pandas as pd
+from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Named,
+    Names,
+    Positive,
+    Seconds,
+    Seed,
+    sets_of,
+)
 from layernorm_backward.experiments._peers import Limits
 from layernorm_backward.experiments._sets import Set, cells
 from layernorm_backward.kernels import KERNELS
@@ -37,16 +48,16 @@ SHARE = 3  # the arrays take at most this part of what other timings allow: each
 
 def run(
     *,
-    kernels: list[str],
-    sets: dict[str, Set],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_elements: int,
-    error_limit_u: dict[DtypeName, float],
-    sums_limit_u: dict[DtypeName, float],
-    answers_within_s: float,
-    seed: int,
+    kernels: Annotated[Names, Field(max_length=1)],
+    sets: Annotated[Named[Set], sets_of(SETTINGS)],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_elements: Count,
+    error_limit_u: dict[DtypeName, Positive],
+    sums_limit_u: dict[DtypeName, Positive],
+    answers_within_s: Positive,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel or peer, setting, cell and thread count; `sets` name settings of peers.
 

@@ -10,7 +10,7 @@ finite holds nothing to test: it is not representable, and says why.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import rel_error
+from layernorm_backward.experiments._arguments import Count, Eps, Finite, Named, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import Held, held
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.tabulate import table
@@ -39,14 +40,14 @@ class _Cell(NamedTuple):
 
 def run(
     *,
-    algorithms: list[str],
-    dtypes: list[DtypeName],
-    upstreams: dict[str, list[inputs.UpstreamKind]],
-    offsets: list[float],
-    hidden: int,
-    rows: int,
-    eps: float,
-    seed: int,
+    algorithms: Annotated[Names, each_of(passes.WAYS)],
+    dtypes: Several[DtypeName],
+    upstreams: Named[Several[inputs.UpstreamKind]],
+    offsets: Several[Finite],
+    hidden: Count,
+    rows: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per dtype, kind of data, upstream, offset, accumulator, algorithm, quantity (dx, variance)."""
     kinds = [(data, upstream) for data, chosen in upstreams.items() for upstream in chosen]

@@ -18,6 +18,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.clock import Call
 from layernorm_backward.difference import differs
 from layernorm_backward.experiments import _cells
+from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_fused import KERNEL
@@ -25,7 +26,7 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.roofs import row_streams
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers, Pool, prepare
+from layernorm_backward.timing.prepared import Buffers, prepare
 from layernorm_backward.timing.sizing import Sized
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 
@@ -35,19 +36,18 @@ NOT_ASKED = "_not_asked"  # behind the name of a step
 
 def run(
     *,
-    sweeps: list[Sweep],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_rows: int,
-    error_limit_u: float,
-    seed: int,
+    sweeps: Listed[Sweep],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
-    most = max((_cells.array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
-    pool = Pool(most, seed, arrays=3)
+    pool = _cells.pool(sizes, seed)
     rows, samples = [], []
     for cell, size in tqdm(sizes.items(), desc="roof_steps", mininterval=1):
         about = _cells.about(cell, size)

@@ -8,7 +8,7 @@ Bytes are those of the whole cell, x and gamma left out. x_1 can stand for the m
 only where the backward pass re-centres.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ from tqdm import tqdm
 from layernorm_backward import inputs, oracle, saving
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
+from layernorm_backward.experiments._arguments import Count, Eps, Kappa, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import stray
+from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.saving import BackwardName
 from layernorm_backward.tabulate import table
@@ -28,16 +30,16 @@ SPREAD = 1.2
 
 def run(
     *,
-    saved: list[str],
-    dtypes: list[DtypeName],
-    forwards: list[str],
-    backwards: list[BackwardName],
-    kappas: list[float],
+    saved: Annotated[Names, each_of(saving.SAVED)],
+    dtypes: Several[DtypeName],
+    forwards: Annotated[Names, each_of(WAYS)],
+    backwards: Several[BackwardName],
+    kappas: Several[Kappa],
     upstream: inputs.UpstreamKind,
-    hidden: int,
-    rows: int,
-    eps: float,
-    seed: int,
+    hidden: Count,
+    rows: Count,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per dtype, kappa, forward pass, what it saves, and backward pass."""
     records: list[dict[str, Any]] = []

@@ -8,6 +8,7 @@ input nor result.
 
 import pandas as pd
 
+from layernorm_backward.experiments._arguments import Positive
 from layernorm_backward.fits import slope
 from layernorm_backward.tabulate import table
 
@@ -16,7 +17,7 @@ QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"
 FEWEST = 3  # points for a slope with an interval
 
 
-def run(*, decades: float, above: float, scaling_points: pd.DataFrame) -> pd.DataFrame:
+def run(*, decades: Positive, above: Positive, scaling_points: pd.DataFrame) -> pd.DataFrame:
     """One row a kernel, direction, axis and quantity; `decades` counts down from the largest size."""
     if decades <= 0:
         raise ValueError(f"decades is {decades}; allowed: more than 0")

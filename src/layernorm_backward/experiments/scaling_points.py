@@ -14,6 +14,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
+from layernorm_backward.experiments._arguments import Count, Names, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
@@ -26,17 +27,17 @@ Axis = Literal["rows", "hidden"]
 
 def run(
     *,
-    kernels: list[str],
-    directions: list[Direction],
-    axes: dict[Axis, list[int]],
-    fixed: dict[Axis, int],
+    kernels: Names,
+    directions: Several[Direction],
+    axes: dict[Axis, Several[Count]],
+    fixed: dict[Axis, Count],
     dtype: Literal["float64", "float32"],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_rows: int,
-    error_limit_u: float,
-    seed: int,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, direction, axis and size; `fixed` holds the size of the other axis for each."""
     chosen = {name: KERNELS[name] for name in kernels}
@@ -53,6 +54,8 @@ def run(
             cell = {"direction": way, "axis": axis, "rows": shape[0], "hidden": shape[1], "dtype": dtype}
             ready, refused = prepare(chosen, way, arrays, **checked)
             rows += [cell | {"kernel": name, "reason": reason} for name, reason in refused.items()]
+            if not ready:
+                continue
             samples.append(labelled(_compared(ready, how), **cell))
             ready.clear()  # frees what was saved, before memory is measured
             for name in samples[-1]["name"].unique():
@@ -62,7 +65,7 @@ def run(
 
 
 def _overheads(ready: Mapping[str, Prepared], how: dict[str, Any]) -> dict[str, dict[str, float]]:
-    samples = _compared(ready, how)
+    samples = _compared(ready, how) if ready else pd.DataFrame()
     return {name: {"overhead_s": times(samples, name)["median_s"]} for name in ready}
 
 

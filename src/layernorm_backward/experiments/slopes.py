@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from layernorm_backward.experiments._arguments import Count, Positive
 from layernorm_backward.experiments._sweeps import WIDE, Sweep, first_order, gathered, sweeps
 from layernorm_backward.fits import slope
 from layernorm_backward.tabulate import table
@@ -33,11 +34,11 @@ POWERS = (
 
 def run(
     *,
-    hidden: int,
-    above: float,
-    below: float,
-    kappa_u: float,
-    fewest: int,
+    hidden: Count,
+    above: Positive,
+    below: Positive,
+    kappa_u: Positive,
+    fewest: Count,
     mean_path: pd.DataFrame,
     backward_error: pd.DataFrame,
     cancellation: pd.DataFrame,

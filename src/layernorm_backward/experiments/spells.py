@@ -26,16 +26,26 @@ from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Names,
+    Positive,
+    Seconds,
+    Seed,
+    Several,
+    Threads,
+    WorkingSet,
+)
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare
-from layernorm_backward.timing.timed import ThreadCount, labelled, thread_counts, together, too_many
+from layernorm_backward.timing.timed import labelled, thread_counts, together, too_many
 
 LEAST = 0.02  # quantile of times that stands for the least of them
 LOOPS = ("update", "multiply_add")
-_Count = Annotated[int, Field(ge=1)]
+ARRAYS = 3  # of x's size that are allocated: x, dy, and the result
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 
 
@@ -50,21 +60,21 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernels: Annotated[list[str], Field(min_length=1)],
-    directions: Annotated[list[Literal["forward", "backward"]], Field(min_length=1)],
-    dtypes: Annotated[list[DtypeName], Field(min_length=1)],
-    hidden: Annotated[list[_Count], Field(min_length=1)],
-    working_set: sizing.WorkingSet,
-    threads: Annotated[list[ThreadCount], Field(min_length=1)],
-    loop_rounds: dict[Literal["update", "multiply_add"], _Count],
-    bands: Annotated[list[_Slowdown], Field(min_length=1)],
-    rounds: int,
-    repeats: int,
-    at_least: int,
-    budget_s: Annotated[float, Field(ge=0)],
-    error_rows: _Count,
-    error_limit_u: float,
-    seed: Annotated[int, Field(ge=0)],
+    kernels: Names,
+    directions: Several[Literal["forward", "backward"]],
+    dtypes: Several[DtypeName],
+    hidden: Several[Count],
+    working_set: WorkingSet,
+    threads: Threads,
+    loop_rounds: dict[Literal["update", "multiply_add"], Count],
+    bands: Several[_Slowdown],
+    rounds: Count,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
@@ -77,10 +87,10 @@ def run(
     chosen = {name: KERNELS[name] for name in kernels}
     named = product(directions, dtypes, hidden, thread_counts(threads))
     sizes = {
-        cell: sizing.sized(cell.hidden, cell.dtype, cell.direction, working_set)
+        cell: sizing.sized(cell.hidden, cell.dtype, cell.direction, working_set, arrays=ARRAYS)
         for cell in map(Cell._make, named)
     }
-    pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, arrays=3)
+    pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, ARRAYS)
     samples, refused = defaultdict(list), defaultdict(dict)
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="spells", mininterval=1):

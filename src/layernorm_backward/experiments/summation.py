@@ -14,7 +14,7 @@ its 95 % interval, the same on each row of a curve. Where a sum overflows (float
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,21 @@ from layernorm_backward import inputs
 from layernorm_backward.double_double import DoubleDouble, Floats, exactly
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import rel_error
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Eps,
+    Listed,
+    Named,
+    Names,
+    RunnableKernels,
+    Seed,
+    Several,
+    Whole,
+    each_of,
+)
 from layernorm_backward.experiments._growth import with_growth
-from layernorm_backward.experiments._orders import Way, ways
+from layernorm_backward.experiments._orders import ORDERS, Way, ways
 from layernorm_backward.sums import compensated_tree
 from layernorm_backward.tabulate import table
 
@@ -61,16 +74,16 @@ class Sample(NamedTuple):
 
 def run(
     *,
-    schemes: list[str],
-    kernels: list[str],
-    accumulators: dict[DtypeName, list[str]],
-    upstreams: dict[str, list[str]],
-    rows: list[int],
-    seeds: list[int],
-    ones_rows: int,
-    reversed_rows: int,
-    eps: float,
-    seed: int,
+    schemes: Annotated[Distinct[str], each_of(ORDERS)],
+    kernels: RunnableKernels,
+    accumulators: dict[DtypeName, Names],
+    upstreams: Named[Names],
+    rows: Several[Count],
+    seeds: Listed[Count],
+    ones_rows: Whole,
+    reversed_rows: Whole,
+    eps: Eps,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per scheme, quantity, dtype, accumulator, upstream and N; `seeds` says how many for each N.
 

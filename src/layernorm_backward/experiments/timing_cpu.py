@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
 from tqdm import tqdm
@@ -29,6 +29,17 @@ from layernorm_backward import stopwatch
 from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Named,
+    Names,
+    Positive,
+    Seconds,
+    Seed,
+    each_of,
+    sets_of,
+)
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
@@ -44,16 +55,16 @@ _FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "sa
 
 def run(
     *,
-    kernels: list[str],
-    threaded: list[str],
-    sets: dict[str, Set],
-    rounds: int,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_elements: int,
-    error_limit_u: float,
-    seed: int,
+    kernels: Names,
+    threaded: Annotated[Distinct[str], each_of("kernels")],
+    sets: Annotated[Named[Set], sets_of("kernels")],
+    rounds: Count,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_elements: Count,
+    error_limit_u: Positive,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, cell and thread count; `repeats`, `at_least` and `budget_s` are for all its rounds.
 

@@ -16,7 +16,7 @@ another kappa once they are rounded make no data set.
 from collections.abc import Iterable
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 from scipy.stats import binomtest
@@ -24,8 +24,22 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Eps,
+    Kappa,
+    Names,
+    Positive,
+    RunnableKernels,
+    Seed,
+    Several,
+    Share,
+    each_of,
+)
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.experiments._trials import IDEAL, Cast, Outcome, outcomes
+from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.tabulate import table
 from layernorm_backward.tolerances.registry import RULES
@@ -35,20 +49,20 @@ TO_REJECT = {False: {"killed": "wrong"}, True: {"killed": "wrong", "plain_reject
 
 def run(
     *,
-    ways: list[str],
-    kernels: list[str],
-    defects: list[str],
-    dtypes: list[DtypeName],
-    kappas: list[float],
-    stds: list[float],
-    upstreams: list[inputs.UpstreamKind],
-    hidden: int,
-    hidden_sweep: list[int],
-    rows: int,
-    eps: float,
-    margin: float,
-    confidence: float,
-    seed: int,
+    ways: Annotated[Names, each_of(WAYS)],
+    kernels: RunnableKernels,
+    defects: Annotated[Distinct[str], each_of(WAYS)],
+    dtypes: Several[DtypeName],
+    kappas: Several[Kappa],
+    stds: Several[Positive],
+    upstreams: Several[inputs.UpstreamKind],
+    hidden: Count,
+    hidden_sweep: Distinct[Count],
+    rows: Count,
+    eps: Eps,
+    margin: Positive,
+    confidence: Share,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per rule, dtype, kappa, std and property."""
     cells = [(dtype, kappa, std) for dtype in dtypes for kappa in kappas for std in stds]

@@ -17,12 +17,23 @@ memory, too few where it gets more out of memory than the stream.
 """
 
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments._arguments import (
+    Count,
+    Distinct,
+    Names,
+    Positive,
+    Seconds,
+    Seed,
+    Several,
+    Shape,
+    each_of,
+)
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.kernels import KERNELS, numba_plan
@@ -37,15 +48,15 @@ NEEDS = ("timing_cpu",)
 
 def run(
     *,
-    kernels: list[str],
-    schemes: list[str],
-    directions: list[Direction],
-    dtypes: list[Literal["float64", "float32"]],
-    shapes: list[tuple[int, int, int]],
-    counter_repeats: int,
-    counter_tolerance: float,
-    counter_budget_s: float,
-    seed: int,
+    kernels: Names,
+    schemes: Annotated[Distinct[str], each_of(SCHEMES)],
+    directions: Several[Direction],
+    dtypes: Several[Literal["float64", "float32"]],
+    shapes: Several[Shape],
+    counter_repeats: Count,
+    counter_tolerance: Positive,
+    counter_budget_s: Seconds,
+    seed: Seed,
     timing_cpu: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row a kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""

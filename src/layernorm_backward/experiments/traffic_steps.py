@@ -2,12 +2,13 @@
 
 import pandas as pd
 
+from layernorm_backward.experiments._arguments import Names
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.tabulate import table
 from layernorm_backward.traffic import MODELS
 
 
-def run(*, kernels: list[str], schemes: list[str]) -> pd.DataFrame:
+def run(*, kernels: Names, schemes: Names) -> pd.DataFrame:
     """One row a step; numbers are per element of x."""
     require_known("kernels or schemes", kernels + schemes, MODELS)
     return table(

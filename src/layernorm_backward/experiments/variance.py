@@ -10,7 +10,7 @@ says why. An algorithm that overflows has an infinite error.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,12 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import rel_error
+from layernorm_backward.experiments._arguments import Count, Distinct, Finite, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import held
 from layernorm_backward.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.theory.variance_bounds import BOUNDS
-from layernorm_backward.variance import accumulators, moments
+from layernorm_backward.variance import ALGORITHMS, accumulators, moments
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,16 @@ class Cell:
 
 def run(
     *,
-    algorithms: list[str],
-    dtypes: list[DtypeName],
-    ladder_offsets: list[float],
-    long_ladder_repeats: int,
-    gaussian_offsets: list[float],
-    gaussian_hidden: int,
-    hidden_offsets: list[float],
-    hidden_sweep: list[int],
-    rows: int,
-    seed: int,
+    algorithms: Annotated[Names, each_of(ALGORITHMS)],
+    dtypes: Several[DtypeName],
+    ladder_offsets: Several[Finite],
+    long_ladder_repeats: Count,
+    gaussian_offsets: Several[Finite],
+    gaussian_hidden: Count,
+    hidden_offsets: Distinct[Finite],
+    hidden_sweep: Distinct[Count],
+    rows: Count,
+    seed: Seed,
 ) -> pd.DataFrame:
     """One row per algorithm, accumulator and cell: offsets at one D, then D at few offsets."""
     grid = [(offset, gaussian_hidden) for offset in gaussian_offsets]

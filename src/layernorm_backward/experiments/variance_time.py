@@ -5,7 +5,7 @@ programs: welford and naive_compensated take D steps over all rows at once, the 
 ratios hold for NumPy at these shapes and say little about compiled loops. One thread.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 from numpy.typing import DTypeLike, NDArray
@@ -13,22 +13,23 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._arguments import Count, Names, Seconds, Seed, Several, each_of
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.timed import labelled, times, together
-from layernorm_backward.variance import accumulators, moments
+from layernorm_backward.variance import ALGORITHMS, accumulators, moments
 
 PARTNER = "two_pass"
 
 
 def run(
     *,
-    algorithms: list[str],
-    dtypes: list[DtypeName],
-    shapes: list[tuple[int, int]],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    seed: int,
+    algorithms: Annotated[Names, each_of(ALGORITHMS)],
+    dtypes: Several[DtypeName],
+    shapes: Several[tuple[Count, Count]],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row per algorithm, dtype, accumulator and (rows, D); a cell of samples ends after `budget_s`."""
     if PARTNER not in algorithms:

@@ -21,6 +21,7 @@ from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.traffic.least import TENSORS
 
 ACCESSES: dict[Direction, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
+ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
 LEAST_ROWS = 4  # in which errors are looked at
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
@@ -62,7 +63,11 @@ class Pool:
     """
 
     def __init__(
-        self, bytes_each: int, seed: int, arrays: int = 4, inputs_in: tuple[NDArray[np.uint8], ...] = ()
+        self,
+        bytes_each: int,
+        seed: int,
+        arrays: int = ALL_ARRAYS,
+        inputs_in: tuple[NDArray[np.uint8], ...] = (),
     ) -> None:
         self._seed = seed
         own = arrays - len(inputs_in)

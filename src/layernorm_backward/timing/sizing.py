@@ -12,6 +12,7 @@ import psutil
 
 from layernorm_backward import machine
 from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.timing import cgroup
 from layernorm_backward.traffic.least import TENSORS
 
 Direction = Literal["forward", "backward", "both"]
@@ -32,8 +33,9 @@ class Sized(NamedTuple):
 
 
 def memory_limit() -> int:
-    """Bytes that the arrays of an experiment may take: a third of what is available now."""
-    return psutil.virtual_memory().available // SHARE
+    """Bytes that the arrays of an experiment may take: a third of what is available now, here or in a group
+    of processes with a limit of its own, such as a container."""
+    return int(min(psutil.virtual_memory().available, cgroup.available())) // SHARE
 
 
 def touched(direction: Direction, rows: int, hidden: int, dtype: str) -> int:
@@ -41,22 +43,34 @@ def touched(direction: Direction, rows: int, hidden: int, dtype: str) -> int:
     return ARRAYS[direction] * rows * hidden * dtype_of(dtype).itemsize
 
 
+def held(arrays: int, rows: int, hidden: int, dtype: str) -> int:
+    """Bytes of so many arrays of x's size."""
+    return arrays * rows * hidden * dtype_of(dtype).itemsize
+
+
 def sized(
-    hidden: int, dtype: str, direction: Direction, working_set: WorkingSet, limit: int | None = None
+    hidden: int,
+    dtype: str,
+    direction: Direction,
+    working_set: WorkingSet,
+    limit: int | None = None,
+    arrays: int = 0,
 ) -> Sized:
     """The rows of length `hidden` that fill a working set: at least beyond the cache, at most otherwise.
 
-    `limit` is in bytes (default: `memory_limit()`). ValueError where it, or the working set, holds no row.
+    `limit` is in bytes (default: `memory_limit()`), for all arrays of x's size that are allocated: those of
+    the working set, or `arrays` where they are more. ValueError where it holds no row.
     """
     row = touched(direction, 1, hidden, dtype)
+    taken = held(max(arrays, ARRAYS[direction]), 1, hidden, dtype)
     limit = memory_limit() if limit is None else limit
-    if row > limit:
-        raise ValueError(f"a row of {hidden} takes {row} bytes; allowed: {limit}, a third of the memory")
+    if taken > limit:
+        raise ValueError(f"a row of {hidden} takes {taken} bytes; allowed: {limit}, a third of the memory")
     wanted = _bytes(working_set)
     rows = max(1, ceil(wanted / row) if working_set == "beyond_cache" else wanted // row)
-    if rows * row <= limit:
+    if rows * taken <= limit:
         return Sized(rows, "")
-    fits = limit // row
+    fits = limit // taken
     return Sized(fits, f"{wanted} bytes were wanted; a third of the available memory holds {fits * row}")
 
 

@@ -1,0 +1,88 @@
+"""Types of the arguments of `run`: what a config may hold beyond Python's types; `config` checks it."""
+
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from layernorm_backward.kernels import KERNELS, missing
+from layernorm_backward.yamlfile import REFUSED
+
+Item = TypeVar("Item")
+
+
+def _each_once(entries: list[Any]) -> list[Any]:
+    for number, entry in enumerate(entries):
+        if entry in entries[:number]:
+            raise PydanticCustomError(REFUSED, "{entry} stands twice; allowed: once", {"entry": repr(entry)})
+    return entries
+
+
+def _here(names: list[str]) -> list[str]:
+    """Refuses kernels that cannot run here; unknown names are for `config`."""
+    for name in names:
+        reason = missing(KERNELS[name]) if name in KERNELS else ""
+        if reason:
+            said = {"name": repr(name), "reason": reason}
+            raise PydanticCustomError(REFUSED, "kernel {name} cannot run here: {reason}", said)
+    return names
+
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Seed = Whole
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = NotNegative
+Eps = NotNegative
+Share = Annotated[float, Field(gt=0, lt=1)]
+Kappa = Annotated[float, Field(ge=1, allow_inf_nan=False)]  # sqrt(1 + (mean/std)^2)
+
+Distinct = Annotated[list[Item], AfterValidator(_each_once)]  # none, too
+Several = Annotated[list[Item], Field(min_length=1), AfterValidator(_each_once)]
+Listed = Annotated[list[Item], Field(min_length=1)]  # whose entries may be alike
+Named = Annotated[dict[str, Item], Field(min_length=1)]
+
+Names = Several[str]
+RunnableKernels = Annotated[Names, AfterValidator(_here)]
+Threads = Several[Count | Literal["all"]]
+WorkingSet = Count | Literal["beyond_cache", "in_cache"]  # bytes
+Shape = tuple[Count, Count, Count]
+
+
+Allowed = Collection[str] | str  # names, or the argument before this one that holds them
+
+
+def each_of(allowed: Allowed) -> AfterValidator:
+    """Of a list of names: all are among those allowed."""
+
+    def check(names: list[str], info: ValidationInfo) -> list[str]:
+        _require(names, _names(allowed, info), "")
+        return names
+
+    return AfterValidator(check)
+
+
+def sets_of(allowed: Allowed) -> AfterValidator:
+    """Of sets by name: all that their key `kernels` names is among those allowed."""
+
+    def check(sets: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        for name, one in sets.items():
+            _require(one["kernels"], _names(allowed, info), f"{name}: kernels: ")
+        return sets
+
+    return AfterValidator(check)
+
+
+def _names(allowed: Allowed, info: ValidationInfo) -> Collection[str] | None:
+    """None where the argument that holds the names is itself at fault."""
+    return info.data.get(allowed) if isinstance(allowed, str) else allowed
+
+
+def _require(names: list[str], allowed: Collection[str] | None, where: str) -> None:
+    for name in names:
+        if allowed is not None and name not in allowed:
+            said = {"where": where, "name": repr(name), "allowed": ", ".join(allowed)}
+            raise PydanticCustomError(REFUSED, "{where}unknown {name}; allowed: {allowed}", said)

@@ -1,0 +1,144 @@
+"""The memory that arrays may take: of the machine or of its container, for all arrays that are allocated."""
+
+from math import inf, prod
+
+import psutil
+import pytest
+
+from layernorm_backward import machine
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _cells, spells, timing_cpu
+from layernorm_backward.experiments._sets import cells
+from layernorm_backward.timing import cgroup, sizing
+from layernorm_backward.timing.prepared import ALL_ARRAYS, Pool
+from test_spells import ARGUMENTS as SPELLS
+from test_timing_cpu import ARGUMENTS as TIMING
+from test_timing_cpu import PUBLISHED
+
+V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+V2 = ("memory.max", "memory.current", "inactive_file")
+
+
+def group(folder, names, limit, used, cached=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in zip(names, (limit, used), strict=False):
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    (folder / "memory.stat").write_text(f"anon 1\n{names[2]} {cached}\n", encoding="utf-8")
+
+
+def available(tmp_path, own):
+    groups = tmp_path / "cgroup"
+    groups.write_text(own, encoding="utf-8")
+    return cgroup.available(groups, tmp_path)
+
+
+@pytest.mark.parametrize(("names", "root", "own"), [(V2, "", "0::/a/b\n"), (V1, "memory", "4:memory:/a/b\n")])
+def test_a_group_leaves_its_limit_less_what_is_taken_and_cannot_be_given_back(tmp_path, names, root, own):
+    group(tmp_path / root / "a/b", names, 1000, 300)
+    assert available(tmp_path, own) == 700
+    group(tmp_path / root / "a/b", names, 1000, 300, cached=200)
+    assert available(tmp_path, own) == 900
+
+
+def test_the_limits_of_the_groups_above_hold_as_well(tmp_path):
+    group(tmp_path / "a/b", V2, 1000, 300)
+    group(tmp_path / "a", V2, 900, 700)
+    group(tmp_path, V2, "max", 5)
+    assert available(tmp_path, "0::/a/b\n") == 200
+
+
+def test_a_container_sees_its_own_group_at_the_top(tmp_path):
+    group(tmp_path, V2, 1000, 300)
+    assert available(tmp_path, "0::/outside/of/it\n") == 700
+    group(tmp_path / "memory", V1, 1000, 400)
+    assert available(tmp_path, "9:cpu,cpuacct:/x\n4:memory:/docker/id\n0::/\n") == 600
+
+
+@pytest.mark.parametrize("limit", ["max", "", "much"])
+def test_what_is_no_number_is_no_limit(tmp_path, limit):
+    group(tmp_path, V2, limit, 300)
+    assert available(tmp_path, "0::/\n") == inf
+
+
+@pytest.mark.parametrize("own", ["", "0::/\n", "nonsense\n", "0::/../..\n", "4:cpu:/\n"])
+def test_a_group_that_is_not_told_has_no_limit(tmp_path, own):
+    assert available(tmp_path, own) == inf
+    assert cgroup.available(tmp_path / "missing", tmp_path) == inf
+
+
+def test_more_taken_than_allowed_leaves_nothing(tmp_path):
+    group(tmp_path, V2, 100, 300)
+    assert available(tmp_path, "0::/\n") == 0
+
+
+@pytest.mark.parametrize(("left", "limit"), [(inf, 300), (1000, 300), (600, 200), (0, 0)])
+def test_the_limit_is_a_third_of_what_machine_and_container_leave(monkeypatch, left, limit):
+    memory = psutil.virtual_memory()._replace(available=900)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(cgroup, "available", lambda: left)
+    assert sizing.memory_limit() == limit
+
+
+@pytest.mark.parametrize("direction", sizing.ARRAYS)
+@pytest.mark.parametrize("limit", [4 * 40, 4 * 40 + 39, 4000, 1 << 20])
+def test_all_arrays_that_are_allocated_stay_within_the_limit(monkeypatch, direction, limit):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3000)
+    rows, note = sizing.sized(10, "float32", direction, "beyond_cache", limit, ALL_ARRAYS)
+    assert sizing.held(ALL_ARRAYS, rows, 10, "float32") <= limit
+    unlimited = sizing.sized(10, "float32", direction, "beyond_cache", 1 << 30)
+    assert (note == "") == (rows == unlimited.rows)
+
+
+def test_a_row_whose_arrays_do_not_fit_is_refused():
+    with pytest.raises(ValueError, match="a row of 10 takes 160 bytes; allowed: 159, a third of the memory"):
+        sizing.sized(10, "float32", "forward", 80, 159, ALL_ARRAYS)
+
+
+def of_working_set(direction):
+    sizes = {"hidden": [64], "working_set": 1 << 20}
+    return PUBLISHED | {"kernels": ["compact"], "directions": [direction], "sizes": sizes}
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_the_pool_of_a_timing_takes_no_more_than_the_limit(direction):
+    limit = 1 << 20
+    (cell,) = cells({"one": of_working_set(direction)}, ["compact"], limit)
+    each = prod(cell.shape) * dtype_of(cell.dtype).itemsize
+    memory = Pool(each, 1)._memory
+    assert sum(array.nbytes for array in memory) <= limit
+    assert len(memory) == ALL_ARRAYS
+
+
+def test_an_explicit_shape_over_the_limit_is_refused_before_anything_is_allocated(monkeypatch):
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 10**6)
+    monkeypatch.setattr(timing_cpu, "Pool", lambda *_: pytest.fail("memory was taken"))
+    sets = {"huge": PUBLISHED | {"sizes": [(1, 1, 8), (1, 200000, 1024)]}}
+    taken = 4 * 200000 * 1024 * 8
+    said = rf"sets: huge: sizes: .*\[1, 200000, 1024\] in float64 take {taken} bytes; allowed here: 1000000"
+    with pytest.raises(ValueError, match=said):
+        timing_cpu.run(**TIMING | {"sets": sets})
+
+
+def test_an_explicit_shape_at_the_limit_is_taken():
+    one = {"one": PUBLISHED | {"sizes": [(2, 3, 32)], "directions": ["forward"], "threads": [1]}}
+    limit = 4 * 6 * 32 * 8
+    assert len(cells(one, TIMING["kernels"], limit)) == 1
+    with pytest.raises(ValueError, match="sets: one: sizes"):
+        cells(one, TIMING["kernels"], limit - 1)
+
+
+def test_the_arrays_of_sweeps_and_spells_stay_within_the_limit(monkeypatch):
+    limit, seen = 3 * 64 * 4 * 7, []
+    monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
+    cell = _cells.Cell(1 << 20, "float32", 64, "forward", 1)
+    assert _cells.sized(cell).rows == 7
+
+    def taken(size, *_):
+        seen.append(size)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(spells, "Pool", taken)
+    wide = {"working_set": 1 << 20, "directions": ["forward"], "dtypes": ["float32"], "hidden": [64]}
+    with pytest.raises(KeyboardInterrupt):
+        spells.run(**SPELLS | wide)
+    assert seen == [limit // 3]
