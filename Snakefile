@@ -21,6 +21,17 @@ rule all:
         PAPER,
 
 
+onstart:
+    command = [sys.executable, "-m", "layernorm_backward", "check", STUDY]
+    checked = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if checked.returncode:
+        raise WorkflowError(checked.stderr)
+
+
 onsuccess:
-    if all(Path(path).exists() for path in PAPER):
+    if os.environ.get("SUMMARY") != "later" and all(Path(path).exists() for path in PAPER):
         shell("python -m layernorm_backward.summary {RESULTS}")
+
+
+onerror:
+    print(*study.errors(Path(RESULTS, "logs"), STARTED), sep="\n", file=sys.stderr)

@@ -1,11 +1,15 @@
 """The archive stands in for what cannot be measured here, and says so."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from layernorm_backward import archive, study, tables
+from workspace import ROOT
 
 
 def promoted(folder: Path, which: str, date: str, *stems: str) -> Path:
@@ -31,6 +35,41 @@ def test_the_newest_table_of_the_study_is_found(kept):
     assert archive.latest("model", "paper", kept) == kept / "old" / "model.csv"
     assert archive.latest("eps", "full", kept) == kept / "newest" / "eps.csv"
     assert archive.latest("variance", "paper", kept) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("{}", "holds no date"),
+        ("[]", "holds no date"),
+        ('{"study": "full"}', "holds no date"),
+    ],
+)
+def test_a_spoilt_provenance_is_named(kept, text, message):
+    spoilt = kept / "old" / "provenance.json"
+    spoilt.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        archive.latest("eps", "paper", kept)
+    assert str(caught.value).startswith(f"{spoilt}: ")
+
+
+def test_a_file_beside_the_folders_is_passed_over(kept):
+    (kept / "README.md").write_text("# Archived results")
+    assert archive.folders("paper", kept) == [kept / "new", kept / "old"]
+
+
+def test_the_sums_are_verified_as_the_archives_readme_says():
+    folders = sorted(path.parent for path in (ROOT / archive.ARCHIVE).glob("*/provenance.json"))
+    text = (ROOT / archive.ARCHIVE / "README.md").read_text(encoding="utf-8")
+    (listing,) = re.findall(r"^    python3 -c \"(.+)\" \| sha256sum --check$", text, flags=re.MULTILINE)
+    for folder in folders:
+        done = subprocess.run(
+            [sys.executable, "-c", listing], cwd=folder, capture_output=True, text=True, check=True
+        )
+        lines = [line.split("  ") for line in done.stdout.splitlines()]
+        assert {name for _, name in lines} == {path.name for path in folder.glob("*.csv")}
+        assert [name for digest, name in lines if tables.sha256(folder / name) != digest] == []
 
 
 def test_a_table_that_is_taken_says_where_it_comes_from(kept, tmp_path):

@@ -45,6 +45,13 @@ def test_links_lead_to_files():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+def test_links_of_the_archives_readme_lead_to_files():
+    folder = ROOT / "results" / "archive"
+    links = re.findall(r"\]\(([^)#]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert len(links) >= 4
+    assert [link for link in links if not (folder / link).exists()] == []
+
+
 def test_paths_named_in_contributing_exist():
     source = ROOT / "src" / "layernorm_backward"
     named = [

@@ -1,6 +1,7 @@
 """Tables are checked on write and on read; a message says which file, column and row, and what is allowed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -73,8 +74,46 @@ def test_the_meta_file_holds_the_hash_and_what_was_given(path):
     assert (meta["study"], meta["rows"], meta["sha256"]) == ("test", 2, tables.sha256(path))
 
 
-def test_a_table_that_is_not_there_is_named_with_its_remedy(tmp_path):
-    assert "no such table; make it with: snakemake" in refusal(tmp_path / "eps.csv")
+@pytest.fixture
+def of_a_study(tmp_path, monkeypatch):
+    """Where the study smoke has its table edge_cases, below a root that is worked in."""
+    monkeypatch.chdir(tmp_path)
+    Path("config/smoke").mkdir(parents=True)
+    return Path("results/smoke/tables/edge_cases.csv")
+
+
+REMEDY = "snakemake results/smoke/tables/edge_cases.csv --config study=smoke"
+
+
+def test_a_table_that_is_not_there_is_named_with_its_remedy(tmp_path, of_a_study):
+    assert refusal(of_a_study).endswith(f"there is no such table; make it with: {REMEDY}")
+    assert refusal(tmp_path / of_a_study).endswith(f"make it with: {REMEDY}")
+    assert refusal(tmp_path / "eps.csv").endswith("there is no such table")
+    assert refusal(Path("results/gpu/tables/timing_gpu.csv")).endswith("there is no such table")
+
+
+def test_a_spoilt_table_of_a_study_is_to_be_removed_before_it_is_measured_again(of_a_study):
+    tables.write(cases(), of_a_study)
+    of_a_study.write_text("cut", encoding="utf-8")
+    assert refusal(of_a_study).endswith(f"; measure it again: rm {of_a_study} && {REMEDY}")
+    tables.meta_path(of_a_study).unlink()
+    assert refusal(of_a_study).endswith(f"; measure it again: rm {of_a_study} && {REMEDY}")
+
+
+def test_a_spoilt_table_of_the_archive_is_to_be_taken_back(of_a_study):
+    archived = Path("results/archive/there/edge_cases.csv")
+    tables.write(cases(), archived)
+    archived.write_text("cut", encoding="utf-8")
+    assert refusal(archived).endswith("take the published one back: git checkout -- results/archive/there")
+
+
+def test_a_file_that_no_table_can_be_written_to_is_refused(tmp_path, monkeypatch):
+    tables.require_name(tmp_path / "new" / "eps.csv", "eps")
+    with pytest.raises(tables.TableError, match=r"mine\.csv: the table must be called .*new/eps\.csv"):
+        tables.require_name(tmp_path / "new" / "mine.csv", "eps")
+    monkeypatch.setattr(tables.os, "access", lambda path, mode: False)
+    with pytest.raises(tables.TableError, match=r"eps\.csv: its folder cannot be written to"):
+        tables.require_name(tmp_path / "eps.csv", "eps")
 
 
 def test_a_name_that_no_table_has_lists_those_there_are(tmp_path):

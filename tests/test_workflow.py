@@ -1,6 +1,7 @@
 """The workflow: what each study plans, one smoke run through to its PDF, and what an edit runs again."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import yaml
 from layernorm_backward import study, tables
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.figures import FIGURES
-from workspace import ROOT
+from workspace import ROOT, Workspace
 
 DOCUMENTS = {"render", *(f"paper_{suffix}" for suffix in ("md", "tex", "html", "pdf"))}
 JUDGED = {"comparison", "claims", "numbers", *DOCUMENTS}
@@ -73,6 +74,67 @@ def test_an_unknown_study_is_told_what_is_allowed(smoke):
     done = smoke.workspace.snakemake("--dry-run", study="smok")
     assert done.returncode != 0
     assert "--config study=smok: allowed: paper, smoke, full" in done.stdout
+
+
+def test_faults_in_configs_are_all_told_before_the_first_job(smoke):
+    config = smoke.workspace.root / "config/smoke"
+    with edited(config / "eps.yaml", "sed: 1"), edited(config / "variance.yaml", "kernels: [a"):
+        done = smoke.workspace.run("make", "smoke")
+    assert done.returncode != 0
+    assert "\nerror: config/smoke/eps.yaml: sed: unknown key; allowed: " in done.stdout
+    assert "\nerror: config/smoke/variance.yaml: line " in done.stdout
+    assert "Shell command: " not in done.stdout
+
+
+def test_the_error_of_a_job_is_told_again_at_the_end(smoke, tmp_path):
+    shutil.copytree(smoke.workspace.root, tmp_path / "tree")
+    workspace = Workspace(tmp_path / "tree")
+    with edited(workspace.root / "paper/numbers.yaml", "spoilt"):
+        done = workspace.snakemake("results/smoke/numbers.json")
+    assert done.returncode != 0
+    last = done.stdout.rpartition("results/smoke/logs/numbers.log: error: ")[2]
+    assert len(last.splitlines()) < 12 and "paper/numbers.yaml: line " in last
+
+
+def test_the_workflow_runs_from_another_folder_and_past_hidden_files(smoke, tmp_path):
+    root = smoke.workspace.root
+    hidden = [root / "config/smoke/.#eps.yaml", root / "src/layernorm_backward/figures/.#eps.py"]
+    for path in hidden:
+        path.symlink_to("somebody@somewhere")
+    try:
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "-n",
+            "-s",
+            root / "Snakefile",
+            "--config",
+            "study=smoke",
+        ]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(command, cwd=tmp_path, env=smoke.workspace.environment, check=False, **pipes)
+    finally:
+        for path in hidden:
+            path.unlink()
+    assert "Nothing to be done" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_package_the_environment_is_named(smoke):
+    hiding = (
+        "import sys; sys.modules['layernorm_backward'] = None; from snakemake.cli import main; main(['-n'])"
+    )
+    done = smoke.workspace.run(sys.executable, "-c", hiding)
+    assert done.returncode != 0
+    assert "layernorm_backward" in done.stdout and ". .venv/bin/activate" in done.stdout
+
+
+def test_a_part_of_a_study_is_made_without_the_paper(smoke, tmp_path):
+    workspace = Workspace.of_sources(tmp_path / "tree")
+    done = workspace.run("make", "smoke", "ARGS=division_order")
+    assert done.returncode == 0, done.stdout
+    assert (workspace.root / "results/smoke/tables/division_order.csv").exists()
 
 
 def test_smoke_run_makes_every_file_in_time(smoke, capsys):

@@ -17,13 +17,17 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     from layernorm_backward import config
     from layernorm_backward.record import begin, record
 
+    tables.require_name(table, stem)
     name = experiments.module_name(stem)
     run = importlib.import_module(name).run
     needs = constant(name, "NEEDS")
     arguments = config.load(config_path, run, needs)
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
     started = begin()
-    result = run(**arguments, **inputs)
+    try:
+        result = run(**arguments, **inputs)
+    except ValueError as error:
+        raise ValueError(f"{config_path}: {error}") from error
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
@@ -31,10 +35,37 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     print(f"{table}: {len(measured)} rows")
 
 
+def check(study: str) -> None:
+    """Check every config file of a study (paper, smoke, full) as its experiment does; tells all faults."""
+    from layernorm_backward import study as studies
+
+    studies.choose({"study": study})
+    faults = [fault for stem in studies.stems(study) for fault in _faults(studies.config_path(study, stem))]
+    if faults:
+        raise ValueError("\nerror: ".join(faults))
+
+
+def _faults(config_path: Path) -> list[str]:
+    """What is wrong in a config file; nothing where packages that its experiment requires are missing."""
+    from layernorm_backward import config, study
+
+    name = experiments.module_name(config_path.stem)
+    try:
+        config.load(config_path, importlib.import_module(name).run, constant(name, "NEEDS"))
+    except ImportError:
+        if not study.missing(config_path.stem):
+            raise
+    except (ValueError, OSError) as error:
+        return _told(error).splitlines()
+    return []
+
+
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
     """Draw one figure from its tables; writes OUT.pdf and OUT.png."""
     from layernorm_backward.figures import style
 
+    if stem not in figures.FIGURES:
+        raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
     module = importlib.import_module(figures.module_name(stem))
     with style.context():
         drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
@@ -114,6 +145,7 @@ def compile_kernels() -> None:
 
 _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "compile": (compile_kernels, ()),
+    "check": (check, ("study",)),
     "figure": (figure, ("stem", "tables_dir", "out")),
     "claims": (claims, ("claims_yaml", "tables_dir", "table")),
     "comparison": (comparison, ("tables_dir", "table")),
@@ -123,7 +155,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "convert": (convert, ("source", "out", "pdf")),
     "promote": (promote, ("results", "machine")),
 }
-_TEXT = frozenset({"stem", "pdf", "machine"})
+_TEXT = frozenset({"stem", "study", "pdf", "machine"})
 INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know Ctrl-C
 
 
@@ -164,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Run one command; an error in a config, a table or a value ends in one line and exit code 1."""
+    """Run one command; an error in a config, a table, a value or a file ends in one line and exit code 1."""
     started = perf_counter()
     if words[:1] == ["bench"]:
         from layernorm_backward.bench import command
@@ -182,10 +214,24 @@ def _run(words: list[str]) -> int:
     function = arguments.pop("function")
     try:
         function(**arguments)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (ValueError, OSError, MemoryError) as error:
+        print(f"error: {_told(error, _made(arguments))}", file=sys.stderr)
         return 1
     return 0
+
+
+def _made(arguments: dict[str, object]) -> str:
+    """The file or folder that a command makes, which is the last it is given, or what it works on."""
+    return next((str(value) for value in reversed(arguments.values()) if isinstance(value, Path)), "")
+
+
+def _told(error: Exception, made: str = "") -> str:
+    """An error in one line, with the path that it is about; `made` where it names none itself."""
+    if isinstance(error, MemoryError):
+        return ": ".join(filter(None, (made, "out of memory", str(error))))
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join(filter(None, (str(error.filename or made), error.strerror)))
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,24 @@ PROVENANCE = "provenance.json"
 
 
 def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
-    """The folders that hold a run of `study`, the latest promotion first."""
-    found = []
-    for path in archive.glob(f"*/{PROVENANCE}"):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["study"] == study:
-            found.append((record["promoted"], path.parent))
-    return [folder for _, folder in sorted(found, reverse=True)]
+    """The folders that hold a run of `study`, the latest promotion first.
+
+    Raises ValueError for a folder whose provenance does not say of which study and date it is.
+    """
+    found = [(*_promotion(path), path.parent) for path in archive.glob(f"*/{PROVENANCE}")]
+    return [folder for _, which, folder in sorted(found, reverse=True) if which == study]
+
+
+def _promotion(provenance: Path) -> tuple[str, str]:
+    """When a folder was promoted, and the study that it holds."""
+    try:
+        record = json.loads(provenance.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{provenance}: not valid JSON: {error}") from None
+    told = [record.get(key) for key in ("promoted", "study")] if isinstance(record, dict) else []
+    if not told or not all(isinstance(value, str) for value in told):
+        raise ValueError(f"{provenance}: holds no date of promotion, or no study")
+    return told[0], told[1]
 
 
 def tables(stem: str, study: str, archive: Path = ARCHIVE) -> list[Path]:

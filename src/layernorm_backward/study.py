@@ -55,9 +55,10 @@ def choose(given: dict[str, object]) -> dict[str, str]:
 def stems(study: str) -> tuple[str, ...]:
     """The tables that a study measures, one for each file in config/<study>/.
 
-    Raises ValueError for a file that belongs to no experiment.
+    Hidden files, such as an editor's locks, are left out. Raises ValueError for one that no experiment has.
     """
-    found = tuple(sorted(path.stem for path in (CONFIG / study).glob("*.yaml")))
+    files = (path for path in (CONFIG / study).glob("*.yaml") if not path.name.startswith("."))
+    found = tuple(sorted(path.stem for path in files))
     for stem in found:
         if stem not in experiments.EXPERIMENTS:
             known = ", ".join(experiments.EXPERIMENTS)
@@ -129,11 +130,24 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
     return all_cores if stem in TIMED else 1
 
 
+def errors(logs: Path, since: float) -> list[str]:
+    """What went wrong in the jobs that wrote a log after `since`: lines of errors, or a traceback's last."""
+    recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
+    return [f"{path}: {line}" for path in recent for line in _errors(path.read_text("utf-8", "replace"))]
+
+
+def _errors(log: str) -> list[str]:
+    lines = log.rstrip().splitlines()
+    told = [line for line in lines if line.startswith("error: ")]
+    return told or lines[-1:] if any(line.startswith("Traceback ") for line in lines) else told
+
+
 def _kernels(path: Path) -> list[str]:
     """The known kernels that a config names. What is wrong in the file, its experiment tells when it runs."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return []
     named = values.get("kernels") if isinstance(values, dict) else None
-    return [name for name in named if name in KERNELS] if isinstance(named, list) else []
+    listed = named if isinstance(named, list) else []
+    return [name for name in listed if isinstance(name, str) and name in KERNELS]

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,15 @@ def write_samples(samples: pd.DataFrame, path: Path) -> None:
         samples.to_csv(temporary, index=False, lineterminator="\n")
 
 
+def require_name(path: Path, stem: str) -> None:
+    """Raise TableError where a table of this stem could not be written to `path`, before it is measured."""
+    if path.name != f"{stem}.csv":
+        raise TableError(f"{path}: the table must be called as its schema is: {path.with_name(stem)}.csv")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise TableError(f"{path}: its folder cannot be written to")
+
+
 def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.DataFrame:
     """Read a table, its columns in the types of the schema of `stem` (default: the path's).
 
@@ -43,7 +53,8 @@ def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.Data
     """
     schema = _schema(path, stem)
     if not path.exists():
-        raise TableError(f"{path}: there is no such table; make it with: snakemake {path}")
+        remedy = f"; make it with: {_command(path)}" if _command(path) else ""
+        raise TableError(f"{path}: there is no such table{remedy}")
     if verify:
         _verify(path)
     raw = _cells(path)
@@ -56,13 +67,13 @@ def read_meta(path: Path) -> dict[str, Any]:
     """What produced the table at `path`: machine, versions, date, code hash, config."""
     meta = meta_path(path)
     if not meta.exists():
-        raise TableError(f"{path}: {meta.name} is missing beside it; measure the table again")
+        raise TableError(f"{path}: {meta.name} is missing beside it{_again(path)}")
     try:
         record = json.loads(meta.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise TableError(f"{meta}: not valid JSON ({error}); measure the table again") from None
+        raise TableError(f"{meta}: not valid JSON ({error}){_again(path)}") from None
     if not isinstance(record, dict) or "sha256" not in record:
-        raise TableError(f"{meta}: holds no sha256 of its table; measure the table again")
+        raise TableError(f"{meta}: holds no sha256 of its table{_again(path)}")
     return record
 
 
@@ -85,8 +96,24 @@ def _verify(path: Path) -> None:
     if read_meta(path)["sha256"] != sha256(path):
         raise TableError(
             f"{path}: the table was cut or edited after it was measured (its sha256 differs from "
-            f"{meta_path(path).name}); measure it again"
+            f"{meta_path(path).name}){_again(path)}"
         )
+
+
+def _again(path: Path) -> str:
+    """How to have a table again: the workflow makes only what is not there."""
+    if path.parts[-4:-2] == ("results", "archive"):
+        return f"; take the published one back: git checkout -- {path.parent}"
+    command = _command(path)
+    return f"; measure it again: rm {path} && {command}" if command else "; measure it again"
+
+
+def _command(path: Path) -> str:
+    """The command that makes a table of a study; "" where it is none of a study's."""
+    results, study, folder, name = ("", "", "", "", *path.parts)[-4:]
+    if (results, folder) != ("results", "tables") or not Path("config", study).is_dir():
+        return ""
+    return f"snakemake {results}/{study}/{folder}/{name} --config study={study}"
 
 
 def _cells(path: Path) -> pd.DataFrame:

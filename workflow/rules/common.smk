@@ -1,17 +1,29 @@
 # Names and functions that all rules share.
 
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from layernorm_backward import study
+try:
+    from layernorm_backward import study
+except ModuleNotFoundError as error:
+    raise WorkflowError(f"{error}: run `. .venv/bin/activate` first; `make .venv/.ready` sets .venv up")
+
 from layernorm_backward.figures import FIGURES as FIGURE_STEMS
 from layernorm_backward.lock import release_stale
 from layernorm_backward.paper.pandoc import engine
 from layernorm_backward.provenance import code_hash
 
+
+workdir: workflow.basedir
+
+
 release_stale(Path.cwd())
+STARTED = time.time()
 shell.prefix(f'set -euo pipefail; PATH="{Path(sys.executable).parent}:$PATH"; ')
 
 try:

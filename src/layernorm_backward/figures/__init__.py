@@ -6,7 +6,7 @@ FIGURES = tuple(
     sorted(
         path.stem
         for path in Path(__file__).parent.glob("*.py")
-        if not path.stem.startswith("_") and path.stem != "style"
+        if not path.stem.startswith(("_", ".")) and path.stem != "style"
     )
 )
 

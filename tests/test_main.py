@@ -1,0 +1,116 @@
+"""Commands end in one line, with the path that it is about, and say what is wrong before they measure."""
+
+from pathlib import Path
+
+import pytest
+
+from layernorm_backward import __main__ as command
+from layernorm_backward import config, study
+from layernorm_backward.__main__ import main
+from layernorm_backward.experiments import division_order
+from layernorm_backward.figures import FIGURES
+from workspace import ROOT
+
+CONFIG = ROOT / "config/smoke/division_order.yaml"
+
+
+@pytest.fixture
+def told(capsys):
+    """told(*words): what a command that fails says on standard error."""
+
+    def run(*words: object) -> str:
+        assert main([str(word) for word in words]) == 1
+        return capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def measuring(monkeypatch):
+    """measuring(error): from then on every experiment ends in this error, or is not to be run at all."""
+
+    def replace(error: BaseException | None = None) -> None:
+        def run() -> None:
+            raise error or AssertionError("it was measured")
+
+        monkeypatch.setattr(config, "load", lambda path, run, needs: {})
+        monkeypatch.setattr(division_order, "run", run)
+
+    return replace
+
+
+def test_a_table_of_another_name_is_refused_before_it_is_measured(told, measuring, tmp_path):
+    measuring()
+    table = tmp_path / "mine.csv"
+    expected = (
+        f"error: {table}: the table must be called as its schema is: {tmp_path / 'division_order'}.csv\n"
+    )
+    assert told("division_order", CONFIG, table) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("rounds is 0"), f"{CONFIG}: rounds is 0"),
+        (MemoryError("Unable to allocate 9 GiB"), "{table}: out of memory: Unable to allocate 9 GiB"),
+        (MemoryError(), "{table}: out of memory"),
+        (OSError(28, "No space left on device"), "{table}: No space left on device"),
+        (PermissionError(13, "Permission denied", "/there"), "/there: Permission denied"),
+    ],
+)
+def test_what_ends_an_experiment_is_told_in_one_line(told, measuring, tmp_path, error, said):
+    measuring(error)
+    table = tmp_path / "division_order.csv"
+    assert told("division_order", CONFIG, table) == f"error: {said.format(table=table)}\n"
+
+
+def test_a_folder_that_is_a_file_is_named(told, tmp_path):
+    (tmp_path / "tables").touch()
+    assert str(tmp_path / "tables") in told(
+        "division_order", CONFIG, tmp_path / "tables" / "division_order.csv"
+    )
+
+
+def test_an_unknown_figure_lists_those_there_are(told, tmp_path):
+    said = told("figure", "epsilon", tmp_path, tmp_path / "epsilon.pdf")
+    assert said == f"error: no figure is called 'epsilon'; there are: {', '.join(FIGURES)}\n"
+
+
+@pytest.mark.parametrize("name", study.CHOICES["study"])
+def test_the_configs_of_the_studies_have_no_fault(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["check", name]) == 0
+
+
+def test_an_unknown_study_cannot_be_checked(told):
+    assert "study=smok: allowed: paper, smoke, full" in told("check", "smok")
+
+
+@pytest.fixture
+def configs(tmp_path, monkeypatch) -> Path:
+    """The folder of a study with two config files, both at fault."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("config/smoke")
+    folder.mkdir(parents=True)
+    (folder / "division_order.yaml").write_text("sed: 1\n")
+    (folder / "eps.yaml").write_bytes(b"\xff")
+    return folder
+
+
+def test_all_faults_of_a_study_are_told_at_once(told, configs):
+    lines = told("check", "smoke").splitlines()
+    assert any(line.startswith(f"error: {configs}/division_order.yaml: sed: unknown key") for line in lines)
+    assert lines[-1].startswith(f"error: {configs}/eps.yaml: not UTF-8 text")
+    assert all(line.startswith("error: ") for line in lines)
+
+
+def test_packages_that_are_missing_do_not_stop_the_check(configs, monkeypatch):
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'cupy'")
+
+    monkeypatch.setattr(command.importlib, "import_module", missing)
+    monkeypatch.setattr(study, "missing", lambda stem: ["cupy"])
+    assert main(["check", "smoke"]) == 0
+    monkeypatch.setattr(study, "missing", lambda stem: [])
+    with pytest.raises(ModuleNotFoundError):
+        main(["check", "smoke"])

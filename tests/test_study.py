@@ -1,0 +1,42 @@
+"""What a study's folder holds, and what its jobs said."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from layernorm_backward import study
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(study, "CONFIG", tmp_path)
+    (tmp_path / "paper").mkdir()
+    return tmp_path / "paper"
+
+
+def test_hidden_files_are_no_experiments(folder):
+    (folder / "eps.yaml").touch()
+    (folder / ".#eps.yaml").symlink_to("somebody@somewhere")
+    assert study.stems("paper") == ("eps",)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"kernels: [[compact], 1]", b"kernels: [a"])
+def test_a_spoilt_config_does_not_stop_the_plan(folder, content):
+    (folder / "eps.yaml").write_bytes(content)
+    assert len(study.experiment_hash("paper", "eps")) == 16
+
+
+def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
+    texts = {
+        "done": "eps.csv: 12 rows\n",
+        "told": "warning\nerror: a\nerror: b\n",
+        "fault": "Traceback (most recent call last):\n  File\nKeyError: 'x'\n",
+        "old": "error: of an earlier run\n",
+        "empty": "",
+    }
+    for stem, text in texts.items():
+        (tmp_path / f"{stem}.log").write_text(text)
+    os.utime(tmp_path / "old.log", (1, 1))
+    found = [line.removeprefix(f"{tmp_path}/") for line in study.errors(tmp_path, since=1000)]
+    assert found == ["fault.log: KeyError: 'x'", "told.log: error: a", "told.log: error: b"]
