@@ -17,11 +17,12 @@ from claim_cases_steps import steps
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
-from claim_frames import derivation, frame
+from claim_frames import derivation, frame, saved, traffic
 from layernorm_backward.kernels.cuda.plan import MAPS
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import (
+    VERDICTS,
     NothingMeasured,
     listing,
     number,
@@ -60,6 +61,19 @@ def tables_of(name: str) -> list[str]:
     return list(code.co_varnames[: code.co_argcount])
 
 
+def cut_cases():
+    """Every case without each of the names in its tables' columns of text, one at a time."""
+    for case in CASES:
+        frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
+        arguments = case.numbers | {"tolerance": case.tolerance}
+        for stem, table in frames.items():
+            for column in table.select_dtypes(["object", "str"]):
+                for name in table[column].unique():
+                    left = table[table[column] != name]
+                    if len(left):
+                        yield case.predicate, frames | {stem: left}, arguments
+
+
 @pytest.mark.parametrize(
     "case", CASES, ids=[f"{case.predicate}-{case.expected}-{index}" for index, case in enumerate(CASES)]
 )
@@ -83,6 +97,33 @@ def test_a_claim_about_a_gpu_is_not_judged_without_one_and_says_why(case):
     assert judgement.verdict == "not measured"
     assert judgement.value == ""
     assert judgement.reason in ("no CUDA device", "no such cell is in this study")
+
+
+def test_rows_that_are_left_out_end_in_no_bare_key_error():
+    """Whichever kernel, direction or other name is missing: a verdict, or ValueError, told with the claim."""
+    for predicate, frames, arguments in cut_cases():
+        try:
+            judgement = PREDICATES[predicate](**frames, **arguments)
+        except ValueError:
+            continue
+        assert judgement.verdict in VERDICTS
+
+
+@pytest.mark.parametrize("missing", ["overcached", "compact"])
+def test_a_kernel_that_is_not_in_the_table_is_nothing_measured(missing):
+    table = saved(3, 1, 200)
+    with pytest.raises(NothingMeasured, match=f"no measured rows of {missing}"):
+        PREDICATES["saves_less"](
+            table[table["kernel"] != missing], kernel="compact", than="overcached", tolerance=0.5
+        )
+
+
+def test_least_traffic_is_judged_where_both_directions_were_counted():
+    table = traffic(1.0, 1.0)
+    with pytest.raises(NothingMeasured, match=r"no measured ratio where \{'direction': 'backward'\}"):
+        PREDICATES["traffic_is"](
+            table[table["direction"] == "forward"], over_least={"forward": 1, "backward": 1}, tolerance=0.1
+        )
 
 
 def test_spells_are_not_judged_where_the_core_was_never_free():

@@ -4,6 +4,7 @@
 rule claims:
     input:
         claims="paper/claims.yaml",
+        archived=ARCHIVED,
         tables=[table(stem) for stem in STEMS],
     output:
         table=ensure(table("claims"), non_empty=True),

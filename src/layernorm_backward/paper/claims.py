@@ -3,6 +3,7 @@
 paper/claims.yaml names for each claim its tables with the rows wanted, a predicate (a function of
 `layernorm_backward.paper.predicates`, called with those rows, the claim's numbers and its tolerance), and
 where the verdict is valid. Published claims get a verdict; one of ours that is strict stops the build.
+A claim without rows stops it too, but where a table is partial (`partial`) or the machine cannot measure it.
 """
 
 import inspect
@@ -13,6 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from layernorm_backward import tables, yamlfile
+from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import Judgement, NothingMeasured
 from layernorm_backward.paper.selection import select
@@ -65,8 +67,17 @@ def run(claims_yaml: Path, tables_dir: Path) -> pd.DataFrame:
     claims = load(claims_yaml)
     stems = sorted({stem for claim in claims for stem in claim.tables})
     frames = {stem: tables.read(tables_dir / f"{stem}.csv") for stem in stems}
-    smoke = tables_dir.parent.name == "smoke"
-    return pd.DataFrame([_row(claim, _judge(claim, frames, smoke)) for claim in claims])
+    excuses = Excuses(tables_dir)
+    rows, faults = [], []
+    for claim in claims:
+        try:
+            rows.append(_row(claim, _judge(claim, frames, excuses)))
+        except ClaimError as fault:
+            faults.append(f"{claims_yaml}: {fault}")
+    if faults:
+        raise ClaimError("\n".join(faults))
+    excuses.warn("claim", "not measured")
+    return pd.DataFrame(rows)
 
 
 def require(judged: pd.DataFrame) -> None:
@@ -78,18 +89,26 @@ def require(judged: pd.DataFrame) -> None:
         raise ClaimError("claims of ours do not hold:\n" + "\n".join(lines))
 
 
-def _judge(claim: Claim, frames: dict[str, pd.DataFrame], smoke: bool) -> Judgement:
-    if smoke and claim.scope != "any machine":
+def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> Judgement:
+    if excuses.smoke and claim.scope != "any machine":
         return Judgement("not measured", "", "", NOT_JUDGED)
     try:
         rows = {_parameter(stem): _rows(frames[stem], stem, where) for stem, where in claim.tables.items()}
         return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
-    except NothingMeasured as missing:
-        if smoke:
-            return Judgement("not measured", "", "", "the smoke study does not hold these rows")
-        if claim.scope != "any machine":
-            return Judgement("not measured", "", "", "no such cell could be measured here")
-        raise ClaimError(f"{claim.id}: {missing}") from None
+    except ValueError as missing:
+        return Judgement("not measured", "", "", _excuse(claim, excuses, missing))
+
+
+def _excuse(claim: Claim, excuses: Excuses, missing: ValueError) -> str:
+    """Why a claim may go without a verdict; ClaimError where it may not."""
+    reason = excuses.reason(claim.id, claim.tables)
+    if reason:
+        return reason
+    of_machine = isinstance(missing, NothingMeasured) and claim.scope != "any machine"
+    if of_machine and not excuses.edited(claim.tables):
+        return "no such cell could be measured here"
+    files = excuses.files(claim.tables)
+    raise ClaimError(f"{claim.id}: {missing}; measure such rows ({files}), or change the claim")
 
 
 def _parameter(stem: str) -> str:

@@ -48,7 +48,7 @@ class Names(dict[str, Any]):
 
 def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) -> dict[str, Any]:
     """The names of the template in `folder` for one run; `numbers` is its numbers.json."""
-    stems = sorted(path.stem for path in tables_dir.glob("*.csv"))
+    stems = sorted(path.stem for path in tables_dir.glob("[!.]*.csv"))
     claims = _rows(tables_dir, "claims") if "claims" in stems else []
     meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
     latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})

@@ -6,9 +6,9 @@
 `study: full` takes the table from the newest run of that study in the archive, not from this run.
 `where` keeps the rows whose columns have the value (or one of a list of values); `reduce` makes one value
 of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
-count. A selection that keeps no row stops with an error. The text is "n/a" instead in the study `smoke`,
-whose tables hold fewer cases than the prose speaks of, and where a machine lets none of the rows be timed: it
-has too little memory for arrays beyond its cache, or lacks a peer.
+count. A selection that keeps no row stops with an error. The text is "n/a" instead where the table is partial
+(see `partial`): it holds fewer cases than the prose speaks of; and where a machine lets none of the rows be
+timed: it has too little memory for arrays beyond its cache, or lacks a peer.
 """
 
 import json
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward import archive, tables, yamlfile
 from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
+from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.selection import column_of, select
 from layernorm_backward.schemas import SCHEMAS
 
@@ -37,6 +38,10 @@ _REDUCE = {
 
 class NumberError(ValueError):
     """A number that cannot be computed; the message names it, its table and what was selected."""
+
+
+class NoRow(NumberError):
+    """A selection that keeps no measured row, or more than `only` takes."""
 
 
 class Number(BaseModel):
@@ -76,11 +81,18 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
         source: tables.read(_path(*source, tables_dir))
         for source in {(entry.table, entry.study) for entry in entries.values()}
     }
-    partial = tables_dir.parent.name == "smoke"
-    values = {
-        name: _value(name, entry, frames[entry.table, entry.study], partial)
-        for name, entry in entries.items()
-    }
+    excuses, values, faults = Excuses(tables_dir), {}, []
+    for name, entry in entries.items():
+        try:
+            values[name] = _value_or_none(name, entry, frames[entry.table, entry.study], excuses)
+        except NumberError as fault:
+            faults.append(f"{numbers_yaml}: {name}: {fault}")
+    if faults:
+        raise NumberError("\n".join(faults))
+    for name, entry in entries.items():
+        if entry.per is not None and values[entry.per] is None and values[name] is not None:
+            excuses.reason(name, [entries[entry.per].table])
+    excuses.warn("number", "n/a")
     result = {name: _record(entry, values, name) for name, entry in entries.items()}
     with whole(out) as temporary:
         temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -113,18 +125,27 @@ def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
     return {"text": text, "value": value, "table": entry.table}
 
 
-def _value(name: str, entry: Number, frame: pd.DataFrame, partial: bool) -> Any:
+def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excuses) -> Any:
+    """The value; None where the machine or a partial table excuses that there is none."""
+    try:
+        return _value(entry, frame)
+    except NoRow as missing:
+        if _beyond_machine(frame, entry) or excuses.reason(name, () if entry.study else (entry.table,)):
+            return None
+        source = "the archive" if entry.study else excuses.files([entry.table])
+        raise NumberError(f"{missing}; measure such rows ({source}), or change the entry") from None
+
+
+def _value(entry: Number, frame: pd.DataFrame) -> Any:
     try:
         rows = select(frame, entry.where)
         column = column_of(rows, entry.column).dropna()
     except ValueError as error:
-        raise NumberError(f"{name}: {entry.table}: {error}") from None
+        raise NumberError(f"{entry.table}: {error}") from None
     if column.empty or (entry.reduce == "only" and len(column) != 1):
-        if partial or _beyond_machine(frame, entry):
-            return None
-        raise NumberError(
-            f"{name}: {entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a "
-            f"measurement, of {len(rows)} selected; 'only' needs one, every other reduction at least one"
+        raise NoRow(
+            f"{entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a measurement, "
+            f"of {len(rows)} selected; 'only' needs one, every other reduction at least one"
         )
     value = _REDUCE[entry.reduce](column)
     return value if isinstance(value, str) else float(value) * entry.scale

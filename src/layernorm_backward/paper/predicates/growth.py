@@ -4,6 +4,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     listing,
     number,
     over,
@@ -41,6 +42,7 @@ def memory_is_constant(
     largest = points[points["elements"] == points["elements"].max()]
     extra = (largest["peak_bytes"] / (bytes_each * largest["elements"]) - 2).rename("extra").astype(float)
     extra = pick(extra.to_frame(), "extra").groupby(largest["kernel"]).max()
+    among(extra.index, published)
     return Judgement(
         verdict(exponent <= tolerance, extra[published] <= tolerance),
         f"{published}: exponent {number(exponent)}; arrays of x's size beyond input and output: "

@@ -41,6 +41,14 @@ def pick(frame: pd.DataFrame, column: str, **where: object) -> pd.Series:
     return found
 
 
+def among(found: Iterable[object], *wanted: object) -> None:
+    """NothingMeasured where one of the names wanted, a kernel for instance, is not among those found."""
+    held = set(found)
+    missing = [name for name in wanted if name not in held]
+    if missing:
+        raise NothingMeasured(f"no measured rows of {listing(missing)}")
+
+
 def number(value: float) -> str:
     """5.04e-11, 1e-5, 0.0312, 1.25, 13107, 1.2e8: three significant digits, all of them before the point."""
     value = float(value)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     listing,
     number,
     over,
@@ -20,6 +21,7 @@ def division_last_avoids_overflow(division_order: pd.DataFrame, *, tolerance: fl
     pick(division_order, "finite_rows")
     keys = ["upstream", "std", "share"]
     finite = division_order.pivot_table(index=keys, columns="division", values="finite_rows", aggfunc="sum")
+    among(finite.columns, "before", "after")
     gain = (finite["after"] - finite["before"]).astype(int)
     wins, losses = gain[gain > tolerance], gain[gain < -tolerance]
     rows = int(division_order["rows"].iloc[0])

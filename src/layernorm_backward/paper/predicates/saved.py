@@ -4,6 +4,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     count,
     number,
     over,
@@ -76,4 +77,5 @@ def _items(counts: tuple[int, ...]) -> str:
 def _share(timing_cpu: pd.DataFrame, kernel: str, than: str) -> pd.Series:
     keys = ["shape", "dtype"]
     volume = timing_cpu.pivot_table(index=keys, columns="kernel", values="saved_bytes", aggfunc="max")
+    among(volume.columns, kernel, than)
     return pick((volume[kernel] / volume[than]).rename("share").astype(float).to_frame(), "share")

@@ -6,6 +6,8 @@ from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.paper.predicates.forms import grows_as, ratio, stays_below, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    NothingMeasured,
+    among,
     listing,
     number,
     over,
@@ -46,13 +48,17 @@ def rstd_costs_its_roundoff(saved_statistics: pd.DataFrame, *, tolerance: float)
     errors = saved_statistics.pivot_table(
         index=["dtype", "forward", "backward", "kappa"], columns="saved", values="dx_error_u_max"
     )
+    rounded = [name for name in errors.columns if name.startswith("mean_rstd_")]
+    if not rounded:
+        raise NothingMeasured("rstd was rounded nowhere")
+    among(errors.columns, *(name.replace("mean_rstd_", "mean_") for name in rounded))
     shares = {}
-    for name in (name for name in errors.columns if name.startswith("mean_rstd_")):
+    for name in rounded:
         own = pd.Series([unit_roundoff(dtype_of(key[0])) for key in errors.index], index=errors.index)
         roundoff_u = unit_roundoff(dtype_of(name.removeprefix("mean_rstd_"))) / own
         added = errors[name] - errors[name.replace("mean_rstd_", "mean_")]
         shares[name] = pick((added / roundoff_u).rename("share").to_frame(), "share").max()
-    most = max(shares.values(), default=float("nan"))
+    most = max(shares.values())
     return Judgement(
         verdict(most <= tolerance),
         f"rounding rstd adds up to {number(most)} of its roundoff",

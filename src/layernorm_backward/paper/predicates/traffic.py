@@ -4,6 +4,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     listing,
     number,
     over,
@@ -38,7 +39,9 @@ def accesses_are(
     """Separate passes make about `separate` accesses an element, the fused scheme those of `fused`."""
     found = traffic_cpu.groupby(["kernel", "direction"])["accesses_per_element"].median().dropna()
     pick(traffic_cpu, "accesses_per_element")
-    counts = {name: {way: float(found[name, way]) for way in WAYS} for name, _ in found.index}
+    kernels = dict.fromkeys([*found.index.get_level_values("kernel"), *SEPARATE, "fused"])
+    among(found.index, *((name, way) for name in kernels for way in WAYS))
+    counts = {name: {way: float(found[name, way]) for way in WAYS} for name in kernels}
     near = [abs(counts[name][way] / separate - 1) <= tolerance for name in SEPARATE for way in WAYS]
     same = all(abs(counts["fused"][way] / count - 1) <= tolerance for way, count in fused.items())
     return Judgement(
@@ -79,9 +82,8 @@ def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) 
 
 def traffic_is(traffic_cpu: pd.DataFrame, *, over_least: dict[str, float], tolerance: float) -> Judgement:
     """Modelled bytes over the least are at most those given for a direction, within the share `tolerance`."""
-    ratio = (traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"]).rename("ratio")
-    ratio = pick(ratio.to_frame(), "ratio")
-    most = {way: ratio[traffic_cpu["direction"] == way].max() for way in WAYS}
+    ratios = traffic_cpu.assign(ratio=traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"])
+    most = {way: pick(ratios, "ratio", direction=way).max() for way in WAYS}
     good = all(most[way] <= over_least[way] * (1 + tolerance) for way in WAYS)
     return Judgement(
         verdict(good),

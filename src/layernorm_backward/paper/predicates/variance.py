@@ -5,6 +5,7 @@ import pandas as pd
 from layernorm_backward.paper.predicates.forms import ratio, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     listing,
     number,
     over,
@@ -76,7 +77,8 @@ def stability_pays(
 ) -> Judgement:
     """Two passes gain a factor `tolerance` in accuracy somewhere, and take at most `most` times as long."""
     errors = variance.pivot_table(index="kappa", columns="algorithm", values="rel_error_max")
-    gain = errors["naive"] / errors["two_pass"]
+    among(errors.columns, "naive", "two_pass")
+    gain = pick((errors["naive"] / errors["two_pass"]).to_frame("gain"), "gain")
     cost = 1 / pick(variance_time, "two_pass_ratio", algorithm="naive")
     cheap, better = cost.median() <= most, gain.max() >= tolerance
     return Judgement(

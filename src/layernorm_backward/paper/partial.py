@@ -1,0 +1,85 @@
+"""What a reader loses who edits a configuration: claims and numbers whose rows are no longer measured.
+
+A table is partial in the study `smoke`, and where it was measured with another configuration than that of the
+newest archived run of the study `paper`, or is computed from such a table. What finds no row in a partial
+table is excused, and told in one warning. With the environment variable CI only the study `smoke` excuses.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from layernorm_backward import archive, tables
+from layernorm_backward.paper.predicates.judgement import count, listing
+
+PUBLISHED = "paper"
+SUMMARIES = ("claims", "comparison")  # made of all other tables
+
+
+class Excuses:
+    """The partial tables of one run, and what was excused for them so far."""
+
+    def __init__(self, tables_dir: Path) -> None:
+        self._folder = tables_dir
+        self._study = tables_dir.parent.name
+        self._lost: dict[str, list[str]] = {}
+        self.smoke = self._study == "smoke"
+        self.allowed = self.smoke or not os.environ.get("CI")
+
+    def edited(self, stems: Iterable[str]) -> list[str]:
+        """The tables of another configuration that these tables are, or are computed from."""
+        return [stem for stem in self._origins(stems) if _differs(self._folder / f"{stem}.csv")]
+
+    def reason(self, name: str, stems: Iterable[str]) -> str:
+        """Why a claim or number may find no row in these tables; empty where nothing excuses it."""
+        if self.smoke:
+            return "the smoke study does not hold these rows"
+        edited = self.edited(stems) if self.allowed else []
+        for stem in edited:
+            self._lost.setdefault(stem, []).append(name)
+        verb = "measures" if len(edited) == 1 else "measure"
+        return f"{self.files(edited)} no longer {verb} this" if edited else ""
+
+    def files(self, stems: Iterable[str]) -> str:
+        """The config files of tables."""
+        return listing(f"config/{self._study}/{stem}.yaml" for stem in stems)
+
+    def warn(self, thing: str, outcome: str) -> None:
+        """One warning on stderr: how many claims or numbers were excused, and which, by table."""
+        if self._lost:
+            many = len({name for names in self._lost.values() for name in names})
+            lines = [f"  {self.files([stem])}: {', '.join(names)}" for stem, names in self._lost.items()]
+            told = f"warning: {count(many, thing)} {outcome}, for rows that edited files no longer measure:"
+            print("\n".join([told, *lines]), file=sys.stderr)
+
+    def _origins(self, stems: Iterable[str]) -> list[str]:
+        found: dict[str, None] = {}
+        todo = list(stems)
+        while todo:
+            stem = todo.pop(0)
+            if stem in SUMMARIES:
+                todo += sorted(path.stem for path in self._folder.glob("*.csv") if path.stem not in SUMMARIES)
+            elif stem not in found:
+                found[stem] = None
+                todo += _needs(stem)
+        return list(found)
+
+
+def _needs(stem: str) -> tuple[str, ...]:
+    """The tables that an experiment is computed from: NEEDS of its module, which is not imported for it."""
+    path = Path(tables.__file__).parent / "experiments" / f"{stem}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else ():
+        if isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(node).startswith("NEEDS"):
+            return ast.literal_eval(node.value)
+    return ()
+
+
+def _differs(path: Path) -> bool:
+    """Whether a table's recorded configuration is another than that of the newest archived run."""
+    archived = archive.latest(path.stem, PUBLISHED)
+    if archived is None or not path.exists():
+        return False
+    here, there = (tables.read_meta(table).get("config") for table in (path, archived))
+    return here is not None and here != there

@@ -1,0 +1,172 @@
+"""What an edited configuration no longer measures is n/a, or not measured; all else missing is an error."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from layernorm_backward import study, tables
+from layernorm_backward.__main__ import main
+from layernorm_backward.experiments import EXPERIMENTS
+from layernorm_backward.paper import claims, numbers
+from layernorm_backward.paper.partial import Excuses, _needs
+
+PUBLISHED = {"kernels": ["compact", "overcached"]}
+EDITED = {"kernels": ["compact"]}
+CLAIM = {
+    "id": "flat",
+    "origin": "ours",
+    "source": "this paper",
+    "says": "the memory stays small",
+    "tables": {"scaling": {"kernel": "overcached"}},
+    "predicate": "grows_linearly",
+    "tolerance": 0.1,
+    "scope": "any machine",
+    "section": "sec:results",
+    "strict": True,
+}
+NUMBER = {"table": "scaling", "where": {"kernel": "overcached"}, "column": "exponent"}
+BASE = {"table": "scaling", "where": {"kernel": "compact"}, "column": "exponent"}
+LOST = "config/paper/{}.yaml no longer measures this"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tables of a run of the study `paper` in a tree with an archived run; not in CI."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+    archive = tmp_path / "results" / "archive" / "board"
+    archive.mkdir(parents=True)
+    for stem in ("scaling", "scaling_points"):
+        meta = {"config": PUBLISHED, "sha256": ""}
+        (archive / f"{stem}.csv").touch()
+        (archive / f"{stem}.meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    record = {"study": "paper", "promoted": "2026-11-21T10:00:00+00:00"}
+    (archive / "provenance.json").write_text(json.dumps(record), encoding="utf-8")
+    return tmp_path / "results" / "paper" / "tables"
+
+
+def measured(folder: Path, config: dict, **more: object) -> None:
+    """The table `scaling`, of the kernel `compact` alone."""
+    row = {"kernel": "compact", "direction": "forward", "axis": "rows", "quantity": "memory", "reason": ""}
+    fit = {"exponent": 1.0, "exponent_low": 1.0, "exponent_high": 1.0, "points": 7}
+    tables.write(pd.DataFrame([row | fit | more]), folder / "scaling.csv", {"config": config})
+
+
+def judged(folder: Path, **changes: object) -> dict:
+    path = Path("claims.yaml")
+    path.write_text(yaml.safe_dump([CLAIM | changes]), encoding="utf-8")
+    return claims.run(path, folder).iloc[0].to_dict()
+
+
+def collected(folder: Path, **entries: dict) -> dict:
+    Path("numbers.yaml").write_text(yaml.safe_dump(entries), encoding="utf-8")
+    numbers.write(Path("numbers.yaml"), folder, Path("numbers.json"))
+    return json.loads(Path("numbers.json").read_text(encoding="utf-8"))
+
+
+def derived_from_an_edited_table(folder: Path) -> None:
+    """`scaling` as it was configured, computed from a table `scaling_points` that was not."""
+    measured(folder, PUBLISHED)
+    points = {"config": EDITED, "sha256": ""}
+    (folder / "scaling_points.csv").touch()
+    (folder / "scaling_points.meta.json").write_text(json.dumps(points), encoding="utf-8")
+
+
+def test_a_claim_that_an_edited_table_has_no_rows_for_is_not_measured_and_names_the_file(folder, capsys):
+    measured(folder, EDITED)
+    row = judged(folder)
+    assert (row["verdict"], row["reason"]) == ("not measured", LOST.format("scaling"))
+    assert capsys.readouterr().err == (
+        "warning: 1 claim not measured, for rows that edited files no longer measure:\n"
+        "  config/paper/scaling.yaml: flat\n"
+    )
+
+
+def test_a_number_that_an_edited_table_has_no_rows_for_is_not_available_nor_what_it_divides(folder, capsys):
+    measured(folder, EDITED)
+    found = collected(folder, one=NUMBER, two=BASE | {"per": "one"}, three=BASE)
+    assert {name: it["text"] for name, it in found.items()} == {"one": "n/a", "two": "n/a", "three": "1.00"}
+    assert found["one"]["value"] is None
+    assert capsys.readouterr().err == (
+        "warning: 2 numbers n/a, for rows that edited files no longer measure:\n"
+        "  config/paper/scaling.yaml: one, two\n"
+    )
+
+
+def test_a_table_computed_from_an_edited_one_may_lack_rows_too(folder, capsys):
+    derived_from_an_edited_table(folder)
+    assert judged(folder)["reason"] == LOST.format("scaling_points")
+    assert collected(folder, one=NUMBER)["one"]["text"] == "n/a"
+    assert capsys.readouterr().err.count("  config/paper/scaling_points.yaml: ") == 2
+
+
+def test_what_a_table_is_computed_from_is_what_the_workflow_says():
+    assert {stem: _needs(stem) for stem in EXPERIMENTS} == {stem: study.needs(stem) for stem in EXPERIMENTS}
+
+
+def test_a_summary_of_all_tables_may_lack_rows_where_one_table_was_edited(folder):
+    measured(folder, EDITED)
+    assert Excuses(folder).edited(["comparison"]) == ["scaling"]
+    measured(folder, PUBLISHED)
+    assert Excuses(folder).edited(["claims"]) == []
+
+
+@pytest.mark.parametrize("config", [PUBLISHED, EDITED])
+def test_nothing_is_excused_in_a_table_as_it_was_configured_nor_in_ci(folder, config, monkeypatch, capsys):
+    measured(folder, config)
+    if config == EDITED:
+        monkeypatch.setenv("CI", "true")
+    advice = r"measure such rows \(config/paper/scaling\.yaml\), or change the"
+    with pytest.raises(claims.ClaimError, match=rf"^claims\.yaml: flat: scaling has no .*; {advice} claim$"):
+        judged(folder)
+    with pytest.raises(numbers.NumberError, match=rf"^numbers\.yaml: one: scaling\..*; {advice} entry$"):
+        collected(folder, one=NUMBER)
+    assert capsys.readouterr().err == ""
+
+
+def test_in_ci_an_edited_table_is_no_fault_of_the_machine(folder, monkeypatch):
+    measured(folder, PUBLISHED)
+    assert judged(folder, scope="this machine")["reason"] == "no such cell could be measured here"
+    measured(folder, EDITED)
+    assert judged(folder, scope="this machine")["reason"] == LOST.format("scaling")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(claims.ClaimError, match="flat: scaling has no rows"):
+        judged(folder, scope="this machine")
+
+
+def test_in_ci_the_smoke_study_is_excused_and_no_warning_is_given(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CI", "true")
+    smoke = tmp_path / "results" / "smoke" / "tables"
+    measured(smoke, EDITED)
+    assert judged(smoke)["reason"] == "the smoke study does not hold these rows"
+    assert collected(smoke, one=NUMBER)["one"]["text"] == "n/a"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_verdict_about_the_rows_that_are_left_stops_the_paper_all_the_same(folder):
+    measured(folder, EDITED, exponent=2.0, exponent_low=2.0, exponent_high=2.0)
+    Path("claims.yaml").write_text(yaml.safe_dump([CLAIM | {"tables": {"scaling": {}}}]), encoding="utf-8")
+    assert main(["claims", "claims.yaml", str(folder), "claims.csv"]) == 1
+
+
+def test_every_claim_and_number_that_is_at_fault_is_told_at_once(folder):
+    measured(folder, PUBLISHED)
+    with pytest.raises(numbers.NumberError, match=r"^numbers\.yaml: one: .*\nnumbers\.yaml: two: ") as caught:
+        collected(folder, one=NUMBER, two=NUMBER, three=BASE)
+    assert "three" not in str(caught.value)
+
+
+def test_a_selection_that_a_predicate_refuses_is_told_with_its_claim(folder, monkeypatch):
+    def refuses(scaling: pd.DataFrame, *, tolerance: float) -> None:
+        raise ValueError("two are compared")
+
+    monkeypatch.setitem(claims.PREDICATES, "grows_linearly", refuses)
+    everything = {"tables": {"scaling": {}}, "scope": "this machine"}
+    measured(folder, PUBLISHED)
+    with pytest.raises(claims.ClaimError, match=r"^claims\.yaml: flat: two are compared; measure"):
+        judged(folder, **everything)
+    measured(folder, EDITED)
+    assert judged(folder, **everything)["reason"] == LOST.format("scaling")
