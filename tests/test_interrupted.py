@@ -94,15 +94,18 @@ def test_a_killed_run_resumes(smoke, tmp_path):
     assert workspace.planned(TABLE) == set()
 
 
-def test_a_fault_in_a_config_is_told_and_leaves_no_table(smoke, tmp_path):
+def test_a_fault_in_a_config_is_told_before_any_job_and_costs_no_table(smoke, tmp_path):
     shutil.copytree(smoke.workspace.root, tmp_path / "tree")
-    workspace = Workspace(tmp_path / "tree")
-    with (workspace.root / "config/smoke/eps.yaml").open("a", encoding="utf-8") as config:
-        config.write("sed: 1\n")
-    done = workspace.snakemake("results/smoke/tables/eps.csv")
+    workspace, name = Workspace(tmp_path / "tree"), "results/smoke/tables/eps.csv"
+    config, table = workspace.root / "config/smoke/eps.yaml", workspace.root / name
+    before, right = table.read_bytes(), config.read_text(encoding="utf-8")
+    config.write_text(right + "sed: 1\n", encoding="utf-8")
+    done = workspace.snakemake(name)
     assert done.returncode != 0
     assert "config/smoke/eps.yaml: sed: unknown key; allowed: " in done.stdout
-    assert not (workspace.root / "results/smoke/tables/eps.csv").exists()
+    assert table.read_bytes() == before and workspace.planned(name) == {"eps"}
+    config.write_text(right, encoding="utf-8")
+    assert workspace.snakemake(name).returncode == 0
 
 
 def test_the_lock_of_a_dead_run_is_taken_away(locked):
