@@ -38,9 +38,6 @@ def run(
     seed: Seed,
 ) -> pd.DataFrame:
     """One row per peer, dtype and property; errors in u of the dtype."""
-    unknown = [name for name in peers if name not in PEERS]
-    if unknown:
-        raise ValueError(f"peers: unknown peer {unknown[0]!r}; allowed: {', '.join(PEERS)}")
     setting = Setting(
         rows, hidden, per_decade, sum_rows, check_shape, eps, limit_u, slope_limit, edge_limit_u, seed
     )
