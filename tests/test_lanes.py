@@ -80,8 +80,8 @@ def converters(masked):
         widen = njit(lambda x, out: in_part(x, out, zeros1(x)))
         narrow = njit(lambda x, out: in_part(x, out, zeros1(out)))
     else:
-        widen = njit(lambda x, out: whole(x, out, by_parity(zeros1(x), x)))
-        narrow = njit(lambda x, out: whole(x, out, by_parity(zeros1(out), out)))
+        widen = njit(lambda x, out: whole(x, out, by_parity(zeros1(x))))
+        narrow = njit(lambda x, out: whole(x, out, by_parity(zeros1(out))))
 
     def widened(stored):
         out = np.full(stored.size, 7, np.float32)
@@ -216,6 +216,12 @@ def folds(x, y, z, out):
     put_numbers(totals(fold(left)), out[2], 2)
 
 
+def halves_added(lines, name):
+    """Of bfloat16 the even elements and the odd ones, else the first half of a line and the second."""
+    half = lines.shape[1] // 2
+    return lines[:, ::2] + lines[:, 1::2] if name == "bfloat16" else lines[:, :half] + lines[:, half:]
+
+
 @pytest.mark.parametrize("name", ["float32", "float64", *SHORT])
 def test_lines_of_16_bits_are_folded_once(name):
     dtype = SHORT.get(name) or np.dtype(name)
@@ -227,9 +233,8 @@ def test_lines_of_16_bits_are_folded_once(name):
     folds(as_stored(x), as_stored(y), z, out)
     left, right = (lines.astype(number).reshape(2, row) for lines in (x, y))
     if name in SHORT:  # whose products float32 holds exactly
-        folded = left[:, :part] + left[:, part:]
-        products = left * right
-        sums = z + (products[:, :part] + products[:, part:]).ravel()
+        folded, products = halves_added(left, name), halves_added(left * right, name)
+        sums = z + products.ravel()
     else:
         folded, sums = left, rounded_once(left.ravel(), right.ravel(), z)
     assert np.array_equal(out[0], folded.ravel())
@@ -252,7 +257,7 @@ def in_both_orders(x, count, copies, totalled):
     @njit
     def both(x, copies, totalled):
         in_order_of(zeros2(x), x, copies[0], totalled[0])
-        in_order_of(by_parity(zeros2(x), x), x, copies[1], totalled[1])
+        in_order_of(by_parity(zeros2(x)), x, copies[1], totalled[1])
 
     both(x, copies, totalled)
 

@@ -205,7 +205,7 @@ def put_numbers(typingctx, numbers, values, first):
 @intrinsic
 def line(typingctx, values, start, like):
     """A line of a flat array of numbers as wide as a row of `like`: one row."""
-    one = Lanes(like.number, 1, like.width, like.parity)
+    one = Lanes(like.number, 1, like.width, like.paired, like.parity)
     return one(values, start, like), _reading(one)
 
 

@@ -24,12 +24,15 @@ _NAMES = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}
 class Lanes(types.Type):
     """`width` lanes of float32 or float64 for each of `rows` rows.
 
-    `order` tells which element of a line each lane holds: 0, 1, 2, ... or all even ones before the odd ones.
+    `order` tells which element of a line each lane holds: 0, 1, 2, ... or, by `parity`, all even ones before
+    the odd ones. `paired` tells which elements of a line are added when it is folded: neighbours, of
+    bfloat16, or else those of its two halves.
     """
 
-    def __init__(self, number, rows, width, parity=False):
-        self.number, self.rows, self.width, self.parity = number, rows, width, parity
-        super().__init__(f"Lanes({number}, {rows} x {width}{', even and odd' if parity else ''})")
+    def __init__(self, number, rows, width, paired=False, parity=False):
+        self.number, self.rows, self.width, self.paired, self.parity = number, rows, width, paired, parity
+        told = ", in pairs" * paired + ", even and odd" * parity
+        super().__init__(f"Lanes({number}, {rows} x {width}{told})")
 
     @property
     def order(self):
@@ -51,7 +54,7 @@ def _zeros(rows):
     @intrinsic
     def zeros(typingctx, x):
         number = x.dtype if isinstance(x.dtype, types.Float) else types.float32
-        lanes = Lanes(number, rows, LINE * 8 // x.dtype.bitwidth)
+        lanes = Lanes(number, rows, LINE * 8 // x.dtype.bitwidth, paired=x.dtype == types.uint16)
         return lanes(x), lambda context, builder, signature, arguments: context.get_constant_null(lanes)
 
     return zeros
@@ -61,14 +64,14 @@ zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
 
 
 @intrinsic
-def by_parity(typingctx, like, x):
-    """`like` for whole lines of x: of bfloat16, as `lane_memory` stores it, even elements before odd ones.
+def by_parity(typingctx, like):
+    """`like` for whole lines: of bfloat16, as `lane_memory` stores it, even elements before odd ones.
 
-    So they lie in words of 32 bits, whose halves are widened without a shuffle.
+    So they lie in words of 32 bits, whose halves are widened, and added when a line is folded, without a
+    shuffle.
     """
-    parity = x.dtype == types.uint16
-    lanes = Lanes(like.number, like.rows, like.width, parity)
-    return lanes(like, x), lambda context, builder, signature, arguments: arguments[0]
+    lanes = Lanes(like.number, like.rows, like.width, like.paired, parity=like.paired)
+    return lanes(like), lambda context, builder, signature, arguments: arguments[0]
 
 
 @intrinsic
@@ -100,28 +103,29 @@ def spread(typingctx, value, like):
 
 @intrinsic
 def fold(typingctx, lanes):
-    """Each row's lanes in LINE bytes: of 16-bit storage, the second half of a line added to the first."""
-    narrow = _folded(lanes)
+    """Each row's lanes in LINE bytes: of 16-bit storage, one half of a line's elements added to the other.
+
+    The halves are the first and the second, of bfloat16 the even elements and the odd ones.
+    """
+    narrow = Lanes(lanes.number, lanes.rows, _folded_width(lanes))
 
     def emit(context, builder, signature, arguments):
         lines = split(builder, arguments[0], lanes.rows)
-        return join(builder, [_halved(builder, line, lanes.order, narrow.width) for line in lines])
+        return join(builder, [_folded(builder, line, lanes) for line in lines])
 
     return narrow(lanes), emit
 
 
 @intrinsic
 def add_folded_products(typingctx, sums, a, b):
-    """sums + a * b, rounded once; where a * b is folded, its first half is added to the rounded second."""
+    """sums + a * b, rounded once; where a * b is folded, one half is added to the other, which is rounded."""
 
     def emit(context, builder, signature, arguments):
         if a.width == sums.width:
             return _call(builder, "fma", *arguments[1:], arguments[0])
         lines = []
         for left, right in zip(*(split(builder, lanes, a.rows) for lanes in arguments[1:]), strict=True):
-            (first, second, _), (factor, other, _) = (
-                _halves(builder, line, a.order) for line in (left, right)
-            )
+            (first, second), (factor, other) = (_halves(builder, line, a) for line in (left, right))
             lines.append(_call(builder, "fma", first, factor, builder.fmul(second, other)))
         return builder.fadd(arguments[0], join(builder, lines))
 
@@ -130,33 +134,38 @@ def add_folded_products(typingctx, sums, a, b):
 
 @intrinsic
 def totals(typingctx, lanes):
-    """Numbers: the sum over each row, in pairs: the second half of its elements to the first, and so on."""
+    """Numbers: the sum over each row, folded and then in pairs: the second half to the first, and so on."""
     numbers = Lanes(lanes.number, lanes.rows, 1)
 
     def emit(context, builder, signature, arguments):
         lines = split(builder, arguments[0], lanes.rows)
-        return join(builder, [_halved(builder, line, lanes.order, 1) for line in lines])
+        return join(builder, [_total(builder, _folded(builder, line, lanes)) for line in lines])
 
     return numbers(lanes), emit
 
 
-def _folded(lanes):
-    return Lanes(lanes.number, lanes.rows, LINE * 8 // lanes.number.bitwidth, lanes.parity)
+def _folded_width(lanes):
+    return LINE * 8 // lanes.number.bitwidth
 
 
-def _halved(builder, line, order, width):
-    while len(order) > width:
-        first, second, order = _halves(builder, line, order)
+def _folded(builder, line, lanes):
+    return line if lanes.width == _folded_width(lanes) else builder.fadd(*_halves(builder, line, lanes))
+
+
+def _total(builder, line):
+    count = line.type.count
+    while count > 1:
+        count //= 2
+        first, second = (_shuffle(builder, line, range(at, at + count)) for at in (0, count))
         line = builder.fadd(first, second)
     return line
 
 
-def _halves(builder, line, order):
-    """The lanes of the first half of a line's elements, those of the second, and the order of either."""
-    half = len(order) // 2
-    kept = [element for element in order if element < half]
-    first, second = ([order.index(element + shift) for element in kept] for shift in (0, half))
-    return _shuffle(builder, line, first), _shuffle(builder, line, second), kept
+def _halves(builder, line, lanes):
+    """The two halves of a line's elements that are added when it is folded, each in the elements' order."""
+    half, count = lanes.width // 2, lanes.width
+    halves = (range(0, count, 2), range(1, count, 2)) if lanes.paired else (range(half), range(half, count))
+    return [_shuffle(builder, line, [lanes.order.index(element) for element in part]) for part in halves]
 
 
 @intrinsic

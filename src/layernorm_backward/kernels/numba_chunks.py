@@ -171,13 +171,13 @@ def _backward(sources, group, ragged):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
                 given = rows, sums, (pieces[piece], pieces[piece + 1]), levels[task], parts[task], how
-                whole = by_parity(one, x)
+                whole = by_parity(one)
                 if ragged:
                     _backward_task(*given, True, recentre, one, one)
                 elif group == 4:
-                    _backward_task(*given, None, recentre, by_parity(zeros4(x), x), whole)
+                    _backward_task(*given, None, recentre, by_parity(zeros4(x)), whole)
                 elif group == 2:
-                    _backward_task(*given, None, recentre, by_parity(zeros2(x), x), whole)
+                    _backward_task(*given, None, recentre, by_parity(zeros2(x)), whole)
                 else:
                     _backward_task(*given, None, recentre, whole, whole)
                 piece = take(counter)
@@ -230,13 +230,13 @@ def _forward(sources, group, ragged):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
                 i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-                whole = by_parity(one, x)
+                whole = by_parity(one)
                 if ragged:
                     _forward_task(rows, i, end, how, True, one, one)
                 elif group == 4:
-                    _forward_task(rows, i, end, how, None, by_parity(zeros4(x), x), whole)
+                    _forward_task(rows, i, end, how, None, by_parity(zeros4(x)), whole)
                 elif group == 2:
-                    _forward_task(rows, i, end, how, None, by_parity(zeros2(x), x), whole)
+                    _forward_task(rows, i, end, how, None, by_parity(zeros2(x)), whole)
                 else:
                     _forward_task(rows, i, end, how, None, whole, whole)
                 piece = take(counter)

@@ -20,6 +20,7 @@ SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long r
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
+VERY_SHORT = 128  # bytes
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
@@ -79,9 +80,9 @@ def groups(dtype: np.dtype, direction: str) -> list[int]:
 
 
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
-    """Rows at a time and lines ahead; 16-bit rows side by side need more registers than there are."""
-    most = long if itemsize > 2 else long // 8
-    return (2, 16) if PAGE < row_bytes <= most else (1, 40)
+    """Rows at a time and lines ahead; of a single row into the next page, where prefetchers begin anew."""
+    very_short = itemsize == 2 and row_bytes <= VERY_SHORT
+    return (2, 24) if very_short or PAGE < row_bytes <= long else (1, 52)
 
 
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:

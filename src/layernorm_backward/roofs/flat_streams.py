@@ -64,7 +64,7 @@ def _scaled_sum(b, c, scale, i, count):
 
 @njit
 def _triad(a, b, c, s):
-    scale = spread(s, by_parity(zeros1(a), a))
+    scale = spread(s, by_parity(zeros1(a)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
@@ -75,7 +75,7 @@ def _triad(a, b, c, s):
 
 @njit
 def _triad_nt(a, b, c, s):
-    scale = spread(s, by_parity(zeros1(a), a))
+    scale = spread(s, by_parity(zeros1(a)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):

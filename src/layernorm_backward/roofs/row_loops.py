@@ -162,11 +162,11 @@ def _backward(sources, group, streamed):
             while piece + 1 < pieces.size:
                 given = read, running, _rows_of(piece, pieces, rows, group), (hidden, ahead), total
                 if group == 4:
-                    _backward_step(step, given, streamed, spread(factor, by_parity(zeros4(x), x)))
+                    _backward_step(step, given, streamed, spread(factor, by_parity(zeros4(x))))
                 elif group == 2:
-                    _backward_step(step, given, streamed, spread(factor, by_parity(zeros2(x), x)))
+                    _backward_step(step, given, streamed, spread(factor, by_parity(zeros2(x))))
                 else:
-                    _backward_step(step, given, streamed, spread(factor, by_parity(one, x)))
+                    _backward_step(step, given, streamed, spread(factor, by_parity(one)))
                 piece = take(counter)
         dgamma[:] = parts[0, inner : inner + hidden]
         dbeta[:] = parts[0, parts.shape[1] - hidden :]
@@ -188,11 +188,11 @@ def _forward(sources, group, streamed):
             while piece + 1 < pieces.size:
                 given = read, _rows_of(piece, pieces, rows, group), (hidden, ahead), total
                 if group == 4:
-                    _forward_step(step, given, streamed, spread(factor, by_parity(zeros4(x), x)))
+                    _forward_step(step, given, streamed, spread(factor, by_parity(zeros4(x))))
                 elif group == 2:
-                    _forward_step(step, given, streamed, spread(factor, by_parity(zeros2(x), x)))
+                    _forward_step(step, given, streamed, spread(factor, by_parity(zeros2(x))))
                 else:
-                    _forward_step(step, given, streamed, spread(factor, by_parity(one, x)))
+                    _forward_step(step, given, streamed, spread(factor, by_parity(one)))
                 piece = take(counter)
 
     return forward

@@ -31,7 +31,8 @@ from layernorm_backward.traffic.arrays import Tally
 
 LINE, as_stored = lanes.LINE, lane_memory.as_stored
 in_lanes, in_columns = lane_memory.in_lanes, lane_memory.in_columns
-_STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): np.dtype(ml_dtypes.bfloat16)}
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): _BFLOAT16}
 _REPLACED = (lanes, lane_memory)
 _COPIED = (
     numba_walk,
@@ -117,7 +118,7 @@ def _zeros(rows: int) -> Any:
 zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
 
 
-def by_parity(like: Lanes, x: NDArray) -> Lanes:
+def by_parity(like: Lanes) -> Lanes:
     return like
 
 
@@ -186,7 +187,7 @@ def across(numbers: Lanes, like: Lanes) -> Lanes:
 
 
 def fold(lanes: Lanes) -> Lanes:
-    folded = _halved(lanes.numbers, LINE // lanes.numbers.itemsize)
+    folded = _folded(lanes.numbers)
     _tally.operations += lanes.numbers.size - folded.size
     return Lanes(folded)
 
@@ -194,19 +195,27 @@ def fold(lanes: Lanes) -> Lanes:
 def add_folded_products(sums: Lanes, a: Lanes, b: Lanes) -> Lanes:
     if a.width == sums.width:
         return fma(a, b, sums)
-    (first, second), (factor, other) = ([Lanes(half) for half in np.hsplit(one.numbers, 2)] for one in (a, b))
+    (first, second), (factor, other) = ([Lanes(half) for half in _halves(one.numbers)] for one in (a, b))
     return sums + fma(first, factor, second * other)
 
 
 def totals(lanes: Lanes) -> Lanes:
-    return Lanes(_halved(lanes.numbers, 1))
-
-
-def _halved(numbers: NDArray, width: int) -> NDArray:
-    while numbers.shape[1] > width:
+    numbers = _folded(lanes.numbers)
+    while numbers.shape[1] > 1:
         first, second = np.hsplit(numbers, 2)
         numbers = first + second
-    return numbers
+    return Lanes(numbers)
+
+
+def _folded(numbers: NDArray) -> NDArray:
+    return numbers if numbers.shape[1] == LINE // numbers.itemsize else np.add(*_halves(numbers))
+
+
+def _halves(numbers: NDArray) -> list[NDArray]:
+    """The two halves of lines of the tensors that are added when they are folded."""
+    if _tensors[0].dtype == _BFLOAT16:
+        return [numbers[:, ::2], numbers[:, 1::2]]
+    return np.hsplit(numbers, 2)
 
 
 def keep(lanes: Lanes, count: int | None) -> Lanes:
