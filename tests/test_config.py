@@ -233,6 +233,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("peers_cpu.kernels", ["compact", "recentred"], "kernels: Value should have at most 1 item"),
         ("peers_cpu.sets.resident.kernels", ["guess"], "resident: kernels: unknown 'guess'; allowed: torch_"),
         ("peers_cpu.error_limit_u.float32", -1, "error_limit_u.float32: Input should be greater than 0"),
+        ("peers_cpu.sums_limit_u", {"float64": 1}, "sums_limit_u: nothing for 'float32', which sets holds"),
         ("scaling.decades", 0, "decades: Input should be greater than 0"),
         ("scaling_points.axes.rows", [0], "axes.rows.0: Input should be greater than or equal to 1"),
         ("ceiling_cpu.working_sets", [0], "working_sets.0: Input should be greater than or equal to 1"),

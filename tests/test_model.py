@@ -89,3 +89,9 @@ def test_rows_that_the_dtype_makes_constant_are_not_measured(errors):
 def test_an_unknown_way_is_named():
     with pytest.raises(ValueError, match="best"):
         model_error.run(**(SIZES | OFFSETS | {"algorithms": ["best"]}))
+
+
+def test_a_layer_that_the_model_lacks_is_told():
+    layers = len(model_error.run(**(SIZES | {"offsets": [], "offset_layers": []} | WAYS)).layer.unique())
+    with pytest.raises(ValueError, match=f"offset_layers holds {layers}; allowed: 0 to {layers - 1}"):
+        model_error.run(**(SIZES | {"offsets": [3.0], "offset_layers": [layers]} | WAYS))

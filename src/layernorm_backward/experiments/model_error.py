@@ -50,6 +50,9 @@ def run(
 ) -> pd.DataFrame:
     """One row per algorithm, dtype, accumulator, upstream gradient, layer normalization and offset."""
     norms = pretrained.norms(pretrained.load(), text.first(sentences))
+    beyond = [layer for layer in offset_layers if layer >= len(norms)]
+    if beyond:
+        raise ValueError(f"offset_layers holds {beyond[0]}; allowed: 0 to {len(norms) - 1}")
     cells = [(norm, 0.0) for norm in norms]
     cells += [(norms[layer], offset) for layer in offset_layers for offset in offsets]
     records: list[dict[str, Any]] = []
