@@ -54,6 +54,30 @@ def test_an_earlier_promotion_is_replaced(run, archive):
     assert [path.name for path in archive.iterdir()] == ["some-machine"]
 
 
+def test_what_a_run_did_not_measure_stays_from_an_earlier_promotion(run, archive, capsys):
+    folder = allowed(run, archive)
+    earlier = (folder / "eps.csv").read_bytes()
+    meta = tables.meta_path(run / "tables" / "eps.csv")
+    record = json.loads(meta.read_text(encoding="utf-8"))
+    meta.write_text(json.dumps(record | {"archived": "some-machine"}), encoding="utf-8")
+    again = allowed(run, archive)
+    assert (again / "eps.csv").read_bytes() == earlier
+    kept = json.loads((again / "provenance.json").read_text(encoding="utf-8"))["tables"]["eps"]
+    assert kept["commit"] == record["commit"] and kept["sha256"] == tables.sha256(again / "eps.csv")
+    assert f"kept, not measured in this run: {folder / 'eps.csv'}" in capsys.readouterr().err
+    assert "archived" not in tables.read_meta(again / "eps.csv")
+
+
+def test_an_earlier_table_that_cannot_be_used_any_more_is_left_out_and_told(run, archive, capsys):
+    folder = allowed(run, archive)
+    (folder / "eps.csv").write_text("a\n1\n", encoding="utf-8")
+    meta = tables.meta_path(run / "tables" / "eps.csv")
+    record = json.loads(meta.read_text(encoding="utf-8"))
+    meta.write_text(json.dumps(record | {"archived": "some-machine"}), encoding="utf-8")
+    assert not (allowed(run, archive) / "eps.csv").exists()
+    assert "left out: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["", "Xeon", "a b", "../a", "a--b", "-a"])
 def test_a_bad_name_is_refused(run, archive, name):
     with pytest.raises(ValueError, match=r"MACHINE=.*allowed: lower-case letters"):

@@ -6,8 +6,9 @@ results/archive/<machine>/timing_cpu.png                 the figure that the REA
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
-folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that was itself
-taken from the archive is left out, and so is one from a device on which nothing was measured.
+folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that the run
+took from the archive, and one from a device on which nothing was measured, is not promoted: the machine's
+folder keeps the one of an earlier promotion.
 """
 
 import json
@@ -24,6 +25,7 @@ from layernorm_backward.archive import ARCHIVE, PROVENANCE
 from layernorm_backward.record import commit
 
 FIGURE = "timing_cpu"
+CLAIMS = "claims"  # a table of every study, but of no experiment
 WHOLE, IN_PARTS = "paper", "full"
 STUDIES = (WHOLE, IN_PARTS)
 MOST_BYTES = 5_000_000  # of a table of the study full
@@ -35,8 +37,9 @@ _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple[str, ...] = STUDIES) -> Path:
     """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
 
-    An earlier promotion of the same name is replaced. Raises ValueError for a bad name, a study that is
-    not to be published, and tables that are missing, edited or from several machines.
+    An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
+    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited or from
+    several machines.
     """
     if not _NAME.fullmatch(machine):
         raise ValueError(
@@ -46,7 +49,9 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     if results.name not in studies and not campaign:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     parts = results.name == IN_PARTS
+    target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
     files = _of_campaign(results) if campaign else _tables(results, parts)
+    files += [] if campaign else _kept(results.name, target, {path.name for path in files})
     provenance = _provenance(machine, files)
     if not all(record["commit"] for record in provenance["tables"].values()):
         print("warning: the commit of some tables is not known", file=sys.stderr)
@@ -54,7 +59,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
     figure = [] if parts or campaign else [_figure(results)]
     copies = [*files, *(tables.meta_path(path) for path in files), *figure]
-    return _place(copies, provenance, archive / (f"{machine}-{IN_PARTS}" if parts else machine))
+    return _place(copies, provenance, target)
 
 
 def _figure(results: Path) -> Path:
@@ -66,12 +71,28 @@ def _figure(results: Path) -> Path:
 
 def _tables(results: Path, parts: bool) -> list[Path]:
     """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
-    stems = study.stems(results.name) if parts else (*study.stems(results.name), "claims")
+    stems = study.stems(results.name) if parts else (*study.stems(results.name), CLAIMS)
     found = [results / "tables" / f"{stem}.csv" for stem in stems]
     found = [path for path in found if path.exists() and _small(path)] if parts else found
     if not found:
         raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
     return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
+
+
+def _kept(name: str, target: Path, measured: set[str]) -> list[Path]:
+    """Tables of an earlier promotion that this run did not measure; one that is of no use now is told."""
+    kept = []
+    for path in (target / f"{stem}.csv" for stem in study.stems(name)):
+        if path.name in measured or not path.exists():
+            continue
+        try:
+            tables.read(path)
+        except tables.TableError as error:
+            print(f"left out: {error}", file=sys.stderr)
+        else:
+            print(f"kept, not measured in this run: {path}", file=sys.stderr)
+            kept.append(path)
+    return kept
 
 
 def _of_campaign(results: Path) -> list[Path]:
