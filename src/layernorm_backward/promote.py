@@ -38,8 +38,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
 
     An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
-    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited or from
-    several machines.
+    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited or
+    from several machines.
     """
     if not _NAME.fullmatch(machine):
         raise ValueError(
