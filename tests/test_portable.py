@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-from layernorm_backward.portable import decades, power
+from layernorm_backward.portable import decades, norm, power
 
 NUMBERS = """
 import numpy as np
@@ -17,6 +17,7 @@ from layernorm_backward import inputs, oracle, outliers
 from layernorm_backward.audit.setting import STANDARD
 from layernorm_backward.derivations.closed_form import chain_rule
 from layernorm_backward.gradient_check import tolerance
+from layernorm_backward.gradient_check.comparison import Comparison
 from layernorm_backward.gradient_check.methods import central
 from layernorm_backward.gradient_check.points import Point
 from layernorm_backward.theory import identity
@@ -33,6 +34,7 @@ numbers = [
     *(tolerance.best_step(found, central(order)) for order in (2, 4, 6)),
     tolerance.dx_tolerance(found, central(4), 0.01),
     np.float64(tolerance.parameter_tolerance(found, central(2), 1.0)),
+    *Comparison("dx", "rows", x, x + dy, np.abs(dy[..., 0]), 1).measures().values(),
     *identity.propagated(exact, off),
     *(STANDARD.kappas(dtype) for dtype in ("float64", "float32", "bfloat16")),
     outliers.rows(rng, 4, 64, np.float32, 2e7),
@@ -41,9 +43,10 @@ print(*(np.asarray(number).tobytes().hex() for number in numbers))
 """
 
 
-def printed(disabled: str) -> str:
-    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled}
-    run = subprocess.run([sys.executable, "-c", NUMBERS], env=environment, capture_output=True, text=True)
+def printed(**settings: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", NUMBERS], env=os.environ | settings, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -52,7 +55,13 @@ def test_numbers_are_the_same_without_the_vector_instructions_that_numpy_chooses
     known = [name for name in __cpu_dispatch__ if __cpu_features__[name]]
     if not known:
         pytest.skip("NumPy has but one kind of loops for this processor")
-    assert printed("") == printed(" ".join(known))
+    assert printed() == printed(NPY_DISABLE_CPU_FEATURES=" ".join(known))
+
+
+@pytest.mark.skipif(not __cpu_features__.get("AVX2"), reason="OpenBLAS has no kernels for others to run here")
+@pytest.mark.parametrize("design", ["Nehalem", "Haswell", "Zen"])
+def test_numbers_are_the_same_with_the_kernels_that_blas_has_for_other_processors(design):
+    assert printed() == printed(OPENBLAS_CORETYPE=design)
 
 
 def test_a_power_is_that_of_the_c_library():
@@ -69,3 +78,11 @@ def test_decades_have_equal_ratios_between_exact_ends():
     assert (found[0], found[-1], found.size) == (1.0, 2.0**52, 16)
     assert np.allclose(found, np.geomspace(1.0, 2.0**52, 16), rtol=1e-14)
     assert decades(3.0, 5.0, 1).tolist() == [3.0]
+
+
+def test_a_norm_is_that_of_sums_in_pairs_whatever_blas_adds_up():
+    array = np.random.default_rng(5).normal(size=(40, 1000)) * 10.0 ** np.linspace(-3, 3, 1000)
+    found = norm(array)
+    assert found == np.sqrt(np.add.reduce(array.ravel() * array.ravel()))
+    assert found == pytest.approx(math.sqrt(math.fsum((array * array).ravel())), rel=1e-15)
+    assert norm(np.zeros((0, 3))) == 0 and norm([3.0, 4.0]) == 5

@@ -1,8 +1,9 @@
-"""What NumPy computes by other instructions on another processor, with other last digits: by the C library.
+"""What NumPy computes by other instructions on another processor, with other last digits, the same on all.
 
 NumPy's power and logarithms come from vector libraries where there is AVX-512, and from the C library where
-there is not; its sums, roots and products of real numbers are the same everywhere. Tables that hold errors
-are to be the same on any machine.
+there is not, as here; scalar products, and norms of whole arrays with them, come from BLAS. Its sums, roots
+and products of real numbers are the same everywhere. Tables that hold errors are to be the same on any
+machine.
 """
 
 import math
@@ -16,6 +17,11 @@ _power = np.frompyfunc(math.pow, 2, 1)
 def power(base: ArrayLike, exponent: float) -> NDArray[np.float64]:
     """base**exponent in float64, element by element; ValueError or OverflowError where there is no number."""
     return np.asarray(_power(np.asarray(base, np.float64), exponent), np.float64)
+
+
+def norm(array: ArrayLike) -> np.float64:
+    """The 2-norm of all elements, whose squares are added in pairs, as NumPy does along an axis."""
+    return np.linalg.norm(np.ravel(array), axis=-1)
 
 
 def decades(first: float, last: float, count: int) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.protocol import Prepared, Work
 from layernorm_backward.peers_at_work.settings import SETTINGS
+from layernorm_backward.portable import norm
 from layernorm_backward.timing.prepared import Buffers, error_u_max, evenly, rows_looked_at
 
 SUMS = ("dgamma", "dbeta")
@@ -89,7 +90,7 @@ def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, flo
 def _difference(theirs: NDArray, ours: NDArray) -> float:
     """Norm-wise and relative."""
     a, b = theirs.astype(np.float64), ours.astype(np.float64)
-    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+    return float(norm(a - b) / norm(b))
 
 
 def _checked(peer: Peer, prepared: Prepared, work: Work, arrays: Buffers, limits: Limits) -> Ready:

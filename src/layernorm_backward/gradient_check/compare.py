@@ -22,6 +22,7 @@ from layernorm_backward.gradient_check.methods import Method
 from layernorm_backward.gradient_check.points import Point
 from layernorm_backward.inputs import values
 from layernorm_backward.kernels.reference import forward_equations
+from layernorm_backward.portable import norm
 
 Forward = Callable[..., NDArray]
 PARAMETERS = ("gamma", "beta")
@@ -93,7 +94,7 @@ def moved(at: Setting, count: int, rng: np.random.Generator) -> list[Moved]:
         signs = rng.choice([-1.0, 1.0], size=(count, *start.shape))
         moves = (sign * np.asarray(step)[..., None] for sign in signs)
         terms = [list(differences(_only(at, name), start, move, at.method)) for move in moves]
-        results.append(Moved(name, terms, np.full(count, np.linalg.norm(step * limit))))
+        results.append(Moved(name, terms, np.full(count, norm(step * limit))))
     return results
 
 

@@ -20,7 +20,7 @@ from layernorm_backward.gradient_check.methods import Method
 from layernorm_backward.gradient_check.points import Point
 from layernorm_backward.inputs import values
 from layernorm_backward.kernels.reference import forward_equations
-from layernorm_backward.portable import power
+from layernorm_backward.portable import norm, power
 
 SAFETY = 2.0  # the largest error seen over kernels, dtypes, methods, shapes and seeds is a third of this
 PARAMETER_STEP = 1.0
@@ -52,7 +52,7 @@ def model(point: Point, eps: float) -> Model:
     noise = (math.log2(hidden) + 2) * np.linalg.norm(rounding * dy * size, axis=-1)
     columns = (rounding * np.abs(dy) * (size + np.abs(x_hat) + 1)).reshape(-1, hidden).sum(axis=0)
     spacing = 2 * unit_roundoff(point.x.dtype) * np.abs(x).max(axis=-1)
-    return Model(scale[..., 0], signal, noise, spacing, float(np.linalg.norm(columns)), signal.size, hidden)
+    return Model(scale[..., 0], signal, noise, spacing, float(norm(columns)), signal.size, hidden)
 
 
 def best_step(found: Model, method: Method) -> NDArray[np.float64]:
@@ -84,7 +84,7 @@ def parameter_tolerance(found: Model, method: Method, step: float) -> float:
 
 def _noise_rows(found: Model, method: Method) -> NDArray[np.float64]:
     """The rounding error of a row's share of the loss; of the whole loss where that is differenced."""
-    noise = np.full_like(found.noise, np.linalg.norm(found.noise)) if method.of_loss else found.noise
+    noise = np.full_like(found.noise, norm(found.noise)) if method.of_loss else found.noise
     return np.sqrt(found.hidden) * noise
 
 
