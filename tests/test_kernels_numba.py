@@ -145,13 +145,21 @@ def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128)], ids=str)
 def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
-    """Rows at a time, prefetching, streaming stores, and where in a line the results begin."""
+    """Rows at a time, prefetching, streaming, copied statistics, and where in a line the results begin."""
     x, gamma, beta, dy = problem(shape, dtype)
     default = numba_plan.choose(*shape, x.dtype)
     vectors = np.empty((2, shape[-1]), x.dtype)
     found = []
-    for group, ahead, stream, begin in ((1, 0, False, 0), (2, 8, True, 0), (4, 3, True, 3), (4, 0, False, 1)):
-        plan = default._replace(group=group, ahead=ahead, stream=stream)
+    ways = (
+        (1, 0, False, 0, 0),
+        (2, 8, True, 0, 5),
+        (4, 3, True, 3, 0),
+        (4, 0, False, 1, 32),
+        (1, 2, True, 0, 0),
+    )
+    for number, (group, ahead, stream, begin, more) in enumerate(ways):
+        stretch = default.block + more if number else 0
+        plan = default._replace(group=group, ahead=ahead, stream=stream, stretch=stretch)
         y, dx = (aligned_empty(x.size + begin, x.dtype)[begin:].reshape(shape) for _ in range(2))
         _, saved = numba_fused.forward(x, gamma, beta, EPS, out=y, plan=plan)
         results = numba_fused.backward(dy, saved, out=(dx, *vectors), plan=plan)
@@ -231,6 +239,8 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
         ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
         ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0"),
         ({"ahead": -1}, "ahead -1; allowed: from 1, from 0"),
+        ({"block": 8, "stretch": 7}, "stretch is 7; allowed: 0 and from the 8 rows of a block on"),
+        ({"stretch": -1}, "stretch is -1; allowed: 0 and from"),
     ],
     ids=str,
 )
@@ -319,16 +329,17 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
     """Each change of such a count waits for all stores before it, and threads change the same one."""
 
     @njit(error_model="numpy")
-    def both(x, row, vector, result, sums, part, ragged):
+    def both(x, row, vector, result, sums, part, copies, ragged):
         how, one, four = (16, 0, -1), zeros1(x), zeros4(x)
         given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
         numba_chunks._forward_task(*given, ragged, one, one)
         numba_chunks._forward_task(*given, None, four, one)
-        given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, (4, *how)
+        given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, copies, (4, *how, 4)
         numba_chunks._backward_task(*given, ragged, True, one, one)
         numba_chunks._backward_task(*given, None, True, four, one)
 
-    numbers = [np.ones(shape, np.float32) for shape in (64, 4, 16, 64, (1, 32), 32 + numba_chunks.APART // 4)]
+    shapes = 64, 4, 16, 64, (1, 32), 32 + numba_chunks.APART // 4, (2, 16)
+    numbers = [np.ones(shape, np.float32) for shape in shapes]
     both(*numbers, True)
     (code,) = both.inspect_llvm().values()
     functions = re.findall(

@@ -30,17 +30,23 @@ def placed(layout, *vectors, dtype, cut):
 @pytest.mark.parametrize(
     ("rows", "chunks", "block", "tasks"), [(1, 1, 4, 1), (341, 8, 32, 2), (5000, 4, 32, 3)], ids=str
 )
+@pytest.mark.parametrize("stretch", [0, 33])
 @pytest.mark.parametrize("hidden", [1, 64, 1023, 65536])
-def test_the_backward_pass_has_gamma_and_arrays_of_its_own(hidden, rows, chunks, block, tasks, dtype):
+def test_the_backward_pass_has_gamma_and_arrays_of_its_own(
+    hidden, stretch, rows, chunks, block, tasks, dtype
+):
     gamma, itemsize = np.arange(1, hidden + 1, dtype=dtype), np.dtype(dtype).itemsize
     columns = -(-hidden // 16) * 16 + 16
-    layout = numba_scratch.of_backward(chunks, block, rows, tasks, columns, itemsize)
-    vector, sums, levels, parts = placed(layout, gamma, dtype=dtype, cut=numba_scratch.cut_backward)
+    layout = numba_scratch.of_backward(chunks, block, stretch, rows, tasks, columns, itemsize)
+    arrays = placed(layout, gamma, dtype=dtype, cut=numba_scratch.cut_backward)
+    vector, sums, levels, parts, copies = arrays
     assert address(vector) % PAGE == 0
     assert np.array_equal(vector, [*gamma, *[0] * (columns - hidden)])
     assert sums.shape == (chunks, 2 * columns)
     blocks = -(-rows // block)
     assert levels.shape[::2] == (tasks, 2 * columns) and 2 ** levels.shape[1] >= -(-blocks // chunks)
+    assert copies.shape[:2] == (tasks, 2)
+    assert copies.shape[2] >= stretch + numba_scratch.BEYOND if stretch else copies.size == 0
     for part in parts:
         of_dgamma, of_dbeta = part[numba_scratch.APART // itemsize :], part[part.size - columns :]
         assert of_dgamma.size >= 2 * columns
@@ -50,7 +56,7 @@ def test_the_backward_pass_has_gamma_and_arrays_of_its_own(hidden, rows, chunks,
 
 @pytest.mark.parametrize("hidden", [64, 2048])
 def test_running_sums_of_short_rows_are_not_where_rows_lie_modulo_a_page(hidden):
-    layout = numba_scratch.of_backward(1, 32, 64, 1, hidden, 4)
+    layout = numba_scratch.of_backward(1, 32, 0, 64, 1, hidden, 4)
     parts = placed(layout, np.ones(hidden, np.float32), dtype=np.float32, cut=numba_scratch.cut_backward)[3]
     assert address(parts) % PAGE == numba_scratch.ASIDE
 

@@ -4,6 +4,7 @@ no_recentring     the mean as it was rounded, not centred again
 sums_per_thread   a chunk a thread, its rows added one after the other: the bits depend on the threads
 ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
 no_prefetch       no line asked for ahead of its use
+no_copies         mean and rstd read where they lie, not copied for many rows at a time
 one_row, two_rows, four_rows   so many rows worked on at a time
 """
 
@@ -21,11 +22,13 @@ Variant = Literal[
     "ordinary_stores",
     "streaming_stores",
     "no_prefetch",
+    "no_copies",
     "one_row",
     "two_rows",
     "four_rows",
 ]
 DEFAULT = "default"
+_TOLD = "group", "ahead", "stream", "chunks", "block", "recentre"  # of a plan, in the table
 
 
 class Shape(NamedTuple):
@@ -44,6 +47,7 @@ _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
     "ordinary_stores": lambda plan, _: plan._replace(stream=False),
     "streaming_stores": lambda plan, _: plan._replace(stream=True),
     "no_prefetch": lambda plan, _: plan._replace(ahead=0),
+    "no_copies": lambda plan, _: plan._replace(stretch=0),
     "one_row": lambda plan, _: plan._replace(group=1),
     "two_rows": lambda plan, _: plan._replace(group=2),
     "four_rows": lambda plan, _: plan._replace(group=4),
@@ -52,6 +56,7 @@ _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
 _BACKWARD = {
     "no_recentring": "the forward pass always re-centres",
     "sums_per_thread": "the forward pass has no sums over rows",
+    "no_copies": "the forward pass reads no mean and rstd",
 }
 
 
@@ -65,6 +70,11 @@ def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
     """The default plan of a shape, and that of each variant."""
     default = numba_plan.choose(shape.rows, shape.hidden, dtype_of(shape.dtype), shape.direction)
     return {DEFAULT: default} | {name: _MAKE[name](default, shape) for name in variants}
+
+
+def told(plan: Plan) -> dict[str, int | bool]:
+    """What the table says of a plan."""
+    return {name: getattr(plan, name) for name in _TOLD}
 
 
 def idle(name: str, plan: Plan, default: Plan, direction: Direction) -> str:

@@ -17,7 +17,7 @@ from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import Count, Kappa, Listed, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._cells import Sweep
 from layernorm_backward.experiments._variant_cells import Checks, measured
-from layernorm_backward.experiments._variants import Shape, Variant, plans
+from layernorm_backward.experiments._variants import Shape, Variant, plans, told
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.timed import together
 
@@ -46,6 +46,6 @@ def run(
         arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
         made = plans(variants, Shape(size.rows, cell.hidden, cell.dtype, cell.direction, cell.threads))
         found, timed = measured(cell, made, arrays, checks, how)
-        rows += [{"variant": name} | about | made[name]._asdict() | found[name] for name in made]
+        rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed
     return table(rows, "kernel_costs"), together(samples)

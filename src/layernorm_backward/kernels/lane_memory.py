@@ -79,6 +79,16 @@ def elements(typingctx, array):
 
 
 @intrinsic
+def moved(typingctx, values, by):
+    """The pointer to the element `by` behind that of a pointer of `elements`."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return values(values, by), emit
+
+
+@intrinsic
 def load(typingctx, x, start, stride, count, like):
     """Lines at start, start + stride, ... of flat x, one for each row of `like`."""
 

@@ -261,6 +261,17 @@ def fma(typingctx, a, b, c):
     return a(a, b, c), lambda context, builder, signature, arguments: _call(builder, "fma", *arguments)
 
 
+@intrinsic
+def multiply_add(typingctx, a, b, c):
+    """a * b + c, rounded once where the processor has an instruction for it, else twice."""
+
+    def emit(context, builder, signature, arguments):
+        product = builder.fmul(*arguments[:2], flags=("contract",))
+        return builder.fadd(product, arguments[2], flags=("contract",))
+
+    return a(a, b, c), emit
+
+
 def _arithmetic(operation, instruction):
     @intrinsic
     def compute(typingctx, a, b):

@@ -16,6 +16,7 @@ from layernorm_backward.kernels.lane_memory import (
     elements,
     fence,
     line,
+    moved,
     put_line,
     take,
     two_lines,
@@ -23,7 +24,7 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
-from layernorm_backward.kernels.numba_scratch import APART, cut_backward, cut_forward
+from layernorm_backward.kernels.numba_scratch import APART, BEYOND, cut_backward, cut_forward
 from layernorm_backward.kernels.numba_walk import PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum
 
@@ -68,22 +69,39 @@ def _collect(levels, running, carried, out, chunk, columns, like):
 
 
 @njit(**PLAIN)
-def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
-    """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left."""
+def _at_hand(rows, given, i, count, copies):
+    """`rows` with copies of the given mean and rstd of `count` rows, from row i on."""
+    dy, x, _, _, gamma, dx = rows
+    for which in range(2):
+        source, target = moved(given[which], i), copies[which]
+        for row in range(count):
+            target[row] = source[row]
+    return dy, x, moved(copies[0], -i), moved(copies[1], -i), gamma, dx
+
+
+@njit(**PLAIN)
+def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
+    """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left.
+
+    mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
+    """
     align_stack()
-    block, hidden, ahead, first = how
+    block, hidden, ahead, first, stretch = how
     count, whole, columns = shape
     group = height(like)
     early, early_alone = asked(hidden, group, ahead), asked(hidden, 1, ahead)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     zero, target = fold(like), (first, two_lines(one), i)
-    known = zero, zero, zero
+    known, given, copied = (zero, zero, zero), rows[2:4], i
     if i + group <= end:
         known = backward_sums(rows, i, hidden, recentre, like)
     for chunk in range(chunks[0], chunks[1]):
         stop, number = _chunk_start(chunk + 1, whole, count, block), 0
         while i < stop:
             until = min(i + block, stop)
+            if stretch > 0 and copied < until:
+                wanted = min(stretch + BEYOND, count - i)
+                rows, copied = _at_hand(rows, given, i, wanted, copies), i + stretch
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
                 known = backward_group(
@@ -104,15 +122,16 @@ def _backward_chunks(rows, sums, chunks, levels, running, shape, how, ragged, re
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, how, ragged, recentre, like, one):
+def _backward_task(rows, sums, chunks, levels, part, copies, how, ragged, recentre, like, one):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
+    near = elements(copies[0]), elements(copies[1])
     running = elements(part[APART // part.itemsize :]), elements(part[part.size - columns :])
     shape = mean.size, sums.shape[0], columns
     sums, levels = elements(sums), elements(levels)
-    _backward_chunks(held, sums, chunks, levels, running, shape, how, ragged, recentre, like, one)
+    _backward_chunks(held, near, sums, chunks, levels, running, shape, how, ragged, recentre, like, one)
 
 
 @njit(**PLAIN)
@@ -162,15 +181,17 @@ def _backward(sources, group, ragged):
         hidden,
         ahead,
         first,
+        stretch,
         recentre,
     ):
         _ = sources
-        vector, sums, levels, parts = cut_backward(held, places, gamma)
-        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, first)
+        vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
+        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, first, stretch)
         for task in prange(tasks):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
-                given = rows, sums, (pieces[piece], pieces[piece + 1]), levels[task], parts[task], how
+                span = pieces[piece], pieces[piece + 1]
+                given = rows, sums, span, levels[task], parts[task], copies[task], how
                 whole = by_parity(one)
                 if ragged:
                     _backward_task(*given, True, recentre, one, one)
@@ -275,7 +296,7 @@ def backward_pass(dtype: str, group: int, ragged: bool, recentre: bool = True) -
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
+    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 6
     kind = types.boolean if recentre else types.none
     return _compile(types.void(*given, kind), _backward(checksum(), group, ragged))
 

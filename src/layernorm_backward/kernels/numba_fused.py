@@ -147,12 +147,15 @@ def _call(
     ragged = hidden % lanes > 0 or first > 0
     group = 1 if ragged else plan.group
     columns = -(-hidden // lanes) * lanes + (lanes if ragged and plan.stream else 0)
-    walk = hidden, plan.ahead * lanes, first
+    walk: tuple[int, ...] = hidden, plan.ahead * lanes, first
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
         compiled = backward_pass(name, group, ragged, plan.recentre)
-        scratch = numba_scratch.of_backward(units, plan.block, rows, tasks, columns, wide.itemsize)
+        walk = *walk, plan.stretch
+        scratch = numba_scratch.of_backward(
+            units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize
+        )
     else:
         compiled = forward_pass(name, group, ragged)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)

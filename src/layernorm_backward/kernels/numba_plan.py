@@ -1,8 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
-alone. `group`, `ahead` and `stream` change no bit; they come from what was fastest at a row's bytes, and from
-the processor and its caches.
+alone. `group`, `ahead`, `stream` and `stretch` change no bit; they come from what was fastest at a row's
+bytes, and from the processor and its caches.
 """
 
 from functools import cache, lru_cache
@@ -33,8 +33,9 @@ class Plan(NamedTuple):
 
     group: rows worked on at a time, 1, 2 or 4. ahead: cache lines between what is read and what is asked for.
     stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
-    own. block: rows whose dgamma and dbeta are added one after the other. recentre: whether the mean is
-    re-centred; without, for measuring what it costs.
+    own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
+    are copied at a time before they are worked on; 0: none. recentre: whether the mean is re-centred;
+    without, for measuring what it costs.
     """
 
     group: int
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
     stream: bool
     chunks: int
     block: int = BLOCK
+    stretch: int = 0
     recentre: bool = True
 
 
@@ -53,6 +55,10 @@ def checked(plan: Plan) -> Plan:
         raise ValueError(f"block is {plan.block}; allowed: multiples of the {plan.group} rows of a group")
     if plan.chunks < 1 or plan.ahead < 0:
         raise ValueError(f"chunks is {plan.chunks}, ahead {plan.ahead}; allowed: from 1, from 0")
+    if plan.stretch and plan.stretch < plan.block:
+        raise ValueError(
+            f"stretch is {plan.stretch}; allowed: 0 and from the {plan.block} rows of a block on"
+        )
     return plan
 
 
@@ -71,7 +77,8 @@ def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, fa
         group = _of_few_registers(row_bytes, itemsize, direction)
     ahead = FAR_AHEAD if far else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
-    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden))
+    stretch = _stretch(row_bytes, l2) if stream and direction == "backward" and not far else 0
+    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch)
 
 
 def groups(dtype: np.dtype, direction: str) -> list[int]:
@@ -83,6 +90,11 @@ def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; of a single row into the next page, where prefetchers begin anew."""
     very_short = itemsize == 2 and row_bytes <= VERY_SHORT
     return (2, 24) if very_short or PAGE < row_bytes <= long else (1, 52)
+
+
+def _stretch(row_bytes: int, l2: int) -> int:
+    """Rows of x and dy that fill L2, of short ones; a line of statistics between theirs costs 15 of them."""
+    return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= PAGE else 0
 
 
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:

@@ -14,12 +14,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import PAGE
-from layernorm_backward.kernels.numba_plan import SHAPES
+from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_plan import GROUPS, SHAPES
 from layernorm_backward.kernels.numba_walk import PLAIN
 
 ASIDE = 384  # bytes, six lines: three to eight are as fast
 APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
 # what they read, and would take them from the thread that writes there
+
+
+BEYOND = 2 * max(
+    GROUPS
+)  # rows of the groups behind a stretch of rows, whose statistics are wanted with its own
 
 
 class Layout(NamedTuple):
@@ -36,8 +42,12 @@ def of_forward(columns: int, itemsize: int) -> Layout:
 
 
 @lru_cache(SHAPES)
-def of_backward(chunks: int, block: int, rows: int, tasks: int, columns: int, itemsize: int) -> Layout:
-    """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more).
+def of_backward(
+    chunks: int, block: int, stretch: int, rows: int, tasks: int, columns: int, itemsize: int
+) -> Layout:
+    """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more), copies.
+
+    Copies of mean and rstd: (tasks, 2, stretch and BEYOND in whole lines), none where the stretch is 0.
 
     A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of dbeta
     lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
@@ -45,13 +55,16 @@ def of_backward(chunks: int, block: int, rows: int, tasks: int, columns: int, it
     vector, blocks, page = columns * itemsize, -(-rows // block), PAGE // itemsize
     carried = max(0, -(-blocks // chunks) - 1)
     part = 2 * columns + (APART + (PAGE // 2 - vector) % PAGE) // itemsize
-    shapes = (tasks, part), (chunks, 2 * columns), (tasks, carried.bit_length(), 2 * columns)
+    line = LINE // itemsize
+    copies = -(-(stretch + BEYOND) // line) * line if stretch else 0
+    levels = tasks, carried.bit_length(), 2 * columns
+    shapes = (tasks, part), (chunks, 2 * columns), levels, (tasks, 2, copies)
     starts = [ASIDE // itemsize if vector <= 2 * PAGE else 0]
     for shape in shapes:
         starts.append(starts[-1] + prod(shape))
     gamma = -(-starts.pop() // page) * page
-    parts, sums, levels = ((start, *shape) for start, shape in zip(starts, shapes, strict=True))
-    return _layout(gamma + columns, [(gamma, columns), sums, levels, parts], itemsize)
+    parts, sums, levels, copies = ((start, *shape) for start, shape in zip(starts, shapes, strict=True))
+    return _layout(gamma + columns, [(gamma, columns), sums, levels, parts, copies], itemsize)
 
 
 def _layout(size: int, places: list[tuple[int, ...]], itemsize: int) -> Layout:
@@ -95,4 +108,7 @@ def cut_backward(held, places, gamma):
     start, tasks, count = first + places[5], places[6], places[7]
     levels = held[start : start + tasks * count * columns].reshape((tasks, count, columns))
     start, part = first + places[9], places[11]
-    return vector, sums, levels, held[start : start + tasks * part].reshape((tasks, part))
+    parts = held[start : start + tasks * part].reshape((tasks, part))
+    start, length = first + places[12], places[15]
+    copies = held[start : start + tasks * 2 * length].reshape((tasks, 2, length))
+    return vector, sums, levels, parts, copies

@@ -21,7 +21,7 @@ from layernorm_backward.kernels.lane_memory import (
     stream_as_stored,
     take,
 )
-from layernorm_backward.kernels.lanes import LINE, by_parity, spread, width, zeros1
+from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros1
 from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.work_sharing import UNITS
 
@@ -59,7 +59,7 @@ def _copy_nt(a, b):
 
 @njit(forceinline=True)
 def _scaled_sum(b, c, scale, i, count):
-    return load(b, i, 0, count, scale) + scale * load(c, i, 0, count, scale)
+    return multiply_add(scale, load(c, i, 0, count, scale), load(b, i, 0, count, scale))
 
 
 @njit

@@ -152,7 +152,7 @@ def _backward(sources, group, streamed):
         step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, counter, tasks, ahead, factor
     ):
         _ = sources
-        vector, _, _, parts = cut_backward(held, places, gamma)
+        vector, _, _, parts, _ = cut_backward(held, places, gamma)
         hidden, rows, inner = gamma.size, x.size // gamma.size, APART // gamma.itemsize
         read = elements(dy), elements(x), elements(vector), elements(dx)
         for task in prange(tasks):

@@ -66,7 +66,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
 
     def call() -> tuple[NDArray, NDArray, NDArray]:
         threads = get_num_threads()
-        layout = numba_scratch.of_backward(1, rows, rows, threads, columns, wide.itemsize)
+        layout = numba_scratch.of_backward(1, rows, 0, rows, threads, columns, wide.itemsize)
         held, shared = np.empty(layout.size, wide), (pieces(UNITS, threads), untaken(), threads)
         seen = np.zeros((threads, _SEEN), wide)
         run(
