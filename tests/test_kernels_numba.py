@@ -169,6 +169,49 @@ def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
             assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
 
 
+@pytest.fixture
+def on_a_xeon(monkeypatch):
+    """Plans for caches of 2 and 32 MB, 2048 bytes of vector registers, lines asked for in the first level."""
+    monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
+    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
+    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
+    numba_plan._chosen.cache_clear()
+    yield
+    numba_plan._chosen.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "dtype", "direction", "stretch"),
+    [
+        (10**5, 256, "float32", "backward", 1024),
+        (10**5, 1024, "float32", "backward", 256),
+        (10**5, 1025, "float64", "backward", 127),
+        (10**5, 1024, "float64", "backward", 0),
+        (10**6, 64, "bfloat16", "backward", 0),
+        (10**3, 1024, "float32", "backward", 0),
+        (10**5, 1024, "float32", "forward", 0),
+    ],
+    ids=str,
+)
+def test_statistics_of_as_many_rows_as_fill_the_second_level_are_copied(
+    rows, hidden, dtype, direction, stretch, on_a_xeon
+):
+    """Not by pairs of rows, of the shortest rows, in the cache, or where none are read."""
+    assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).stretch == stretch
+
+
+def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
+    assert numba_plan.choose(10**5, 1024, np.dtype("float32")).stretch == 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
+    for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
+        plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
+        assert (plan.group == 1 and plan.ahead == 52) == alone
+
+
 @pytest.mark.parametrize("shape", [(1024, 2050), (1023, 40)], ids=["many sums", "few sums"])
 def test_each_column_has_the_sum_of_all_chunks(shape):
     """Sums of small whole numbers have no rounding error; many of them are added by several threads."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from layernorm_backward import machine
 from layernorm_backward.kernels import processor
+from layernorm_backward.kernels.lanes import LINE
 
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
 WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
@@ -21,6 +22,8 @@ GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 VERY_SHORT = 128  # bytes
+SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on as shorter ones are
+NEXT_PAGE = 52  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
@@ -73,11 +76,14 @@ def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, fa
     l2, last_level = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, itemsize, l2 // LONG[direction])
+    if row_bytes % LINE and PAGE < row_bytes <= SHORT:
+        group, ahead = 1, NEXT_PAGE
     if few:
         group = _of_few_registers(row_bytes, itemsize, direction)
     ahead = FAR_AHEAD if far else ahead
     stream = ARRAYS[direction] * rows * row_bytes > last_level
-    stretch = _stretch(row_bytes, l2) if stream and direction == "backward" and not far else 0
+    copied = stream and direction == "backward" and group == 1 and not far
+    stretch = _stretch(row_bytes, l2) if copied else 0
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch)
 
 
@@ -87,14 +93,14 @@ def groups(dtype: np.dtype, direction: str) -> list[int]:
 
 
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
-    """Rows at a time and lines ahead; of a single row into the next page, where prefetchers begin anew."""
+    """Rows at a time and lines ahead."""
     very_short = itemsize == 2 and row_bytes <= VERY_SHORT
-    return (2, 24) if very_short or PAGE < row_bytes <= long else (1, 52)
+    return (2, 24) if very_short or PAGE < row_bytes <= long else (1, NEXT_PAGE)
 
 
 def _stretch(row_bytes: int, l2: int) -> int:
     """Rows of x and dy that fill L2, of short ones; a line of statistics between theirs costs 15 of them."""
-    return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= PAGE else 0
+    return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= SHORT else 0
 
 
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
