@@ -41,7 +41,7 @@ def test_the_model_of_numba_fused_holds_for_streamed_results_and_16_bits(dtype, 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_the_counting_run_of_numba_fused_has_the_bits_of_the_compiled_one(dtype):
-    plan = numba_plan.Plan(group=2, ahead=1, stream=False, chunks=2)
+    plan = numba_plan.Plan(group=2, ahead=1, stream=False, chunks=2, block=4, stretch=6)
     x, dy, out, gamma, beta, *_ = counts._arrays(dtype, 37, 45)
     with counting(Tally(), [x, dy, out]) as kernel:
         assert kernel is not numba_fused

@@ -103,7 +103,8 @@ def _replaced(module: ModuleType, **names: Any) -> Iterator[None]:
 def _numba_fused(stores: Stores, direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
     x, dy, out, gamma, beta, dgamma, dbeta = _arrays(dtype, rows, hidden)
     tally = Tally(cache=CACHED_ROWS * hidden)
-    plan = numba_plan.Plan(group=1, ahead=1, stream=stores == "non-temporal", chunks=1)
+    streamed, stretch = stores == "non-temporal", numba_plan.BLOCK
+    plan = numba_plan.Plan(group=1, ahead=1, stream=streamed, chunks=1, stretch=stretch)
     with counting(tally, (x, dy, out)) as kernel:
         _, saved = kernel.forward(x, gamma, beta, EPS, out=out, plan=plan)
         if direction == "backward":

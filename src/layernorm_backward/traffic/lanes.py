@@ -138,6 +138,20 @@ def elements(array: NDArray) -> NDArray:
     return array.reshape(-1)
 
 
+class _Moved:
+    """The elements of an array, the first of them at -by."""
+
+    def __init__(self, values: NDArray, by: int) -> None:
+        self.values, self.by = values, by
+
+    def __getitem__(self, at: int) -> Any:
+        return self.values[at + self.by]
+
+
+def moved(values: NDArray, by: int) -> _Moved:
+    return _Moved(values, by)
+
+
 def load(x: NDArray, start: int, stride: int, count: int | None, like: Lanes) -> Lanes:
     places = _places(start, stride, like, count)
     _tally.read(_addresses(x, places))
@@ -174,8 +188,8 @@ def spread(value: float, like: Lanes) -> Lanes:
     return Lanes(np.full_like(like.numbers, value))
 
 
-def numbers(values: NDArray, first: int, like: Lanes) -> Lanes:
-    return Lanes(values[first : first + like.rows, None].copy())
+def numbers(values: NDArray | _Moved, first: int, like: Lanes) -> Lanes:
+    return Lanes(np.array([[values[first + row]] for row in range(like.rows)]))
 
 
 def put_numbers(numbers: Lanes, values: NDArray, first: int) -> None:
