@@ -1,6 +1,8 @@
 """What decisions of numba_fused cost: against the default, of right results only, bits and errors beside."""
 
 import time
+from itertools import product
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from numba import get_num_threads
 from layernorm_backward import stopwatch
 from layernorm_backward.experiments import _variants, kernel_costs
 from layernorm_backward.experiments._variant_cells import Cell
-from layernorm_backward.experiments._variants import Shape, plans
-from layernorm_backward.kernels import numba_fused
+from layernorm_backward.experiments._variants import Shape, Variant, plans
+from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.timing.timed import most_threads
 
 SWEEP = {
@@ -169,3 +171,11 @@ def test_each_variant_takes_one_decision_otherwise():
     assert made["sums_per_thread"].chunks == 3 and made["sums_per_thread"].block >= 334
     assert made["sums_per_thread"].block % default.group == 0
     assert [made[f"{n}_row" + "s" * (n != "one")].group for n in ("one", "two", "four")] == [1, 2, 4]
+
+
+def test_every_variant_of_every_shape_is_a_plan_that_can_be_followed():
+    """Shapes beyond and within the cache, whose statistics are copied or not."""
+    for rows, hidden in product((10, 10**7), (16, 256, 1024, 1025, 16384)):
+        for dtype, direction in product(("float64", "float32", "bfloat16"), ("forward", "backward")):
+            made = plans(get_args(Variant), Shape(rows, hidden, dtype, direction, 2))
+            assert [numba_plan.checked(plan) for plan in made.values()] == list(made.values())

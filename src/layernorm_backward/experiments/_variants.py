@@ -1,7 +1,8 @@
 """The variants of numba_fused: the default plan with one of its decisions taken back, or taken otherwise.
 
 no_recentring     the mean as it was rounded, not centred again
-sums_per_thread   a chunk a thread, its rows added one after the other: the bits depend on the threads
+sums_per_thread   a chunk a thread, its rows added one after the other, up to a stretch of them: the bits
+                  depend on the threads
 ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
 no_prefetch       no line asked for ahead of its use
 no_copies         mean and rstd read where they lie, not copied for many rows at a time
@@ -61,9 +62,10 @@ _BACKWARD = {
 
 
 def _share(plan: Plan, shape: Shape) -> int:
-    """Rows of a thread: a block holds whole groups."""
+    """Rows of a thread, or those whose statistics are copied at a time: a block holds whole groups."""
     groups = -(-shape.rows // plan.group)
-    return -(-groups // shape.threads) * plan.group
+    share = -(-groups // shape.threads) * plan.group
+    return min(share, plan.stretch // plan.group * plan.group) if plan.stretch else share
 
 
 def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
