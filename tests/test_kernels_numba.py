@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 
 import numba
@@ -14,7 +15,7 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
-from layernorm_backward.kernels.lanes import LINE, zeros1, zeros4
+from layernorm_backward.kernels.lanes import LINE, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.roofs import flat_streams
 
@@ -209,7 +210,7 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
 def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
     for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
         plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
-        assert (plan.group == 1 and plan.ahead == 52) == alone
+        assert (plan.group == 1 and plan.ahead == numba_plan.NEXT_PAGE) == alone
 
 
 @pytest.mark.parametrize("shape", [(1024, 2050), (1023, 40)], ids=["many sums", "few sums"])
@@ -280,8 +281,9 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
     [
         ({"group": 3}, r"group is 3; allowed: \(1, 2, 4\)"),
         ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
-        ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0"),
-        ({"ahead": -1}, "ahead -1; allowed: from 1, from 0"),
+        ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0, from 0"),
+        ({"ahead": -1}, "ahead -1, spread .*; allowed: from 1, from 0, from 0"),
+        ({"spread": -1}, "spread -1; allowed: from 1, from 0, from 0"),
         ({"block": 8, "stretch": 7}, "stretch is 7; allowed: 0 and from the 8 rows of a block on"),
         ({"stretch": -1}, "stretch is -1; allowed: 0 and from"),
     ],
@@ -356,16 +358,38 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
 
 
-@pytest.mark.parametrize("rows", [1, 2, 4])
-@pytest.mark.parametrize("ahead", [1, 4, 5, 23])
-def test_what_is_asked_for_is_what_is_read_so_many_columns_later(rows, ahead):
-    hidden, first = 5, 3
-    start, turn, skip = numba_walk.asked.py_func(hidden, rows, ahead)
-    for column in range(hidden):
-        groups, later = divmod(column + ahead, hidden)
-        for row in range(rows):
-            asked = start + column + (skip if column >= turn else 0)
-            assert (first * rows + row) * hidden + asked == ((first + groups) * rows + row) * hidden + later
+@njit
+def _asked(hidden, ahead, like):
+    return numba_walk.asked(hidden, ahead, like)
+
+
+@pytest.mark.parametrize("zeros", [zeros1, zeros2, zeros4])
+@pytest.mark.parametrize(("hidden", "ahead"), [(5, 1), (5, 4), (5, 5), (5, 23), (1024, 0), (1024, 256)])
+def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, hidden, ahead):
+    rows, first = {zeros1: 1, zeros2: 2, zeros4: 4}[zeros], 3
+    asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x)))
+    start, turn, skip, leads = asked_by(np.ones(1, np.float32))
+    for column, which, row in product(range(hidden), range(2), range(rows)):
+        lead = row * leads[0] + which * leads[1]
+        groups, later = divmod(column + ahead + lead, hidden)
+        asked = start + column + lead + (skip if column + lead >= turn else 0)
+        assert (first * rows + row) * hidden + asked == ((first + groups) * rows + row) * hidden + later
+
+
+@pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
+def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
+    distance = 16 * 16, 16 * numba_plan.SPREAD
+    leads = njit(lambda x: numba_walk.asked(4096, distance, zeros(x))[3])(np.ones(1, np.float32))
+    places = {row * leads[0] + which * leads[1] for row in range(streams // 2) for which in range(2)}
+    assert len({4 * place % 4096 for place in places}) == streams
+
+
+def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
+    """Lines of zeros1 to zeros4 are asked for so many columns before those of the first row and array."""
+    plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
+    assert plan.spread == (0 if numba_walk.FAR else numba_plan.SPREAD)
+    call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
+    assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
 
 
 def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
@@ -373,7 +397,7 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
 
     @njit(error_model="numpy")
     def both(x, row, vector, result, sums, part, copies, ragged):
-        how, one, four = (16, 0, -1), zeros1(x), zeros4(x)
+        how, one, four = (16, 0, 0, -1), zeros1(x), zeros4(x)
         given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
         numba_chunks._forward_task(*given, ragged, one, one)
         numba_chunks._forward_task(*given, None, four, one)

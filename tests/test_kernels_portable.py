@@ -61,7 +61,7 @@ def normalize(x, y, count):
     var = lanes.across(lanes.totals(d * d) / size, like)
     result = d / lanes.root(lanes.choose(var, like, var, lanes.spread(1.0, like)))
     result = lanes.fma(result, d, d * d + d)
-    lane_memory.prefetch(x, 64, 0, like)
+    lane_memory.prefetch(x, 64, like)
     lane_memory.stream(result, y, 0, 0)
     lane_memory.store(result, y, 64, 0, count)
     lane_memory.fence()

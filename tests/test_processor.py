@@ -78,7 +78,8 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
     monkeypatch.setattr(processor, "few_registers", lambda: True)
     assert numba_plan.choose(*given) == usual._replace(group=rows)
     monkeypatch.setattr(processor, "asks_far", lambda: True)
-    assert numba_plan.choose(*given) == usual._replace(group=rows, ahead=numba_plan.FAR_AHEAD, stretch=0)
+    far = {"ahead": numba_plan.FAR_AHEAD, "stretch": 0, "spread": 0}
+    assert numba_plan.choose(*given) == usual._replace(group=rows, **far)
     assert usual.ahead < numba_plan.FAR_AHEAD
 
 
@@ -86,8 +87,8 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
 @pytest.mark.parametrize(("far", "asked"), [(True, "prefetcht1"), (False, "prefetcht0")])
 def test_the_cache_that_is_asked_is_compiled_in(far, asked, monkeypatch):
     monkeypatch.setattr(numba_walk, "FAR", far)
-    ask = njit(forceinline=True)(numba_walk.ask.py_func)
-    asking = njit(lambda x, start: ask(x, start, 0, zeros1(x)))
+    ask_line = njit(forceinline=True)(numba_walk.ask_line.py_func)
+    asking = njit(lambda x, start: ask_line(x, start, zeros1(x)))
     asking.compile((typeof(np.zeros(1, np.float32)), intp))
     (code,) = asking.inspect_asm().values()
     assert {word for word in code.split() if word.startswith("prefetch")} == {asked}

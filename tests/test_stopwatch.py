@@ -55,6 +55,18 @@ def test_a_call_known_to_be_long_is_not_run_to_find_that_out():
     assert len(runs) == 3
 
 
+@pytest.mark.parametrize(("nap_s", "expected"), [(2e-3, 3 + 2 * 2), (1.5 * LONG_S, 1 + 2)])
+def test_a_call_found_to_be_long_is_neither_tried_again_nor_run_untimed(nap_s, expected):
+    runs = []
+
+    def call():
+        runs.append(1)
+        time.sleep(nap_s)
+
+    compare({"a": call}, repeats=2, seed=0, warmup=0, minimum_s=1e-3)
+    assert len(runs) == expected
+
+
 @pytest.mark.parametrize(("seconds", "expected"), [(0.01, 3 * 2), (LONG_S * 2, 3)])
 def test_an_untimed_run_precedes_each_sample_but_of_calls_known_to_be_long(seconds, expected):
     runs = []

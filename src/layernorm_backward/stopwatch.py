@@ -31,7 +31,10 @@ from layernorm_backward.difference import Ratio, Summary
 
 WAITED = 0.05
 FEWEST = 5
-LONG_S = 0.05  # a call that lasts longer does not notice how it begins: it is not run untimed
+LONG_S = (
+    0.02  # a call that lasts longer does not notice how it begins: it is neither run untimed nor tried again
+)
+TRIES = 3
 
 
 def compare(
@@ -51,16 +54,18 @@ def compare(
     (default: all) a call that has used half of `budget_s` seconds takes no further part, and it ends when the
     calls that are left have used all of it. A sample lasts at least `minimum_s` seconds and holds `calls`
     runs; `seconds` is for one run. How many runs that takes is found by trying, but for calls that are known
-    to last far longer (`known_s`, seconds).
+    to last far longer (`known_s`, seconds a run).
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
     share_s = budget_s / min(len(calls), 2)
     allocator.keep_freed()
     with _collector_off():
-        known_s = known_s or {}
-        long = {name for name, seconds in known_s.items() if seconds > 10 * minimum_s}
-        loops = {name: 1 if name in long else _loops(calls[name], warmup, minimum_s) for name in calls}
+        long = {name: its for name, its in (known_s or {}).items() if its > 10 * minimum_s}
+        found = {
+            name: (1, long[name]) if name in long else _loops(call, warmup, minimum_s)
+            for name, call in calls.items()
+        }
         samples, spent_s = [], dict.fromkeys(calls, 0.0)
         for repeat in range(repeats):
             left = [name for name in calls if repeat < at_least or spent_s[name] <= share_s]
@@ -68,8 +73,8 @@ def compare(
                 break
             for name in shuffle.permutation(np.array(left, dtype=object)).tolist():
                 started = perf_counter()
-                before = untimed(known_s.get(name, 0.0))
-                samples.append((name, repeat, *_sample(calls[name], loops[name], before)))
+                loops, run_s = found[name]
+                samples.append((name, repeat, *_sample(calls[name], loops, untimed(run_s))))
                 spent_s[name] += perf_counter() - started
     columns = ["name", "repeat", "seconds", "calls", "wait_s"]
     table = pd.DataFrame(samples, columns=columns)
@@ -143,14 +148,25 @@ def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
     return [seconds[its][kept] for its in held]
 
 
-def _loops(call: Call, warmup: int, minimum_s: float) -> int:
-    """How many runs make a sample of `minimum_s` seconds, by doubling; of three tries the fastest counts."""
+def _loops(call: Call, warmup: int, minimum_s: float) -> tuple[int, float]:
+    """How many runs make a sample of `minimum_s` seconds, by doubling, and the seconds of one of them."""
     if warmup:
         _elapsed(call, warmup)
-    loops = 1
-    while min(_elapsed(call, loops) for _ in range(3)) < minimum_s:
+    loops, taken_s = 1, _tried(call, 1)
+    while taken_s < minimum_s:
         loops *= 2
-    return loops
+        taken_s = _tried(call, loops)
+    return loops, taken_s / loops
+
+
+def _tried(call: Call, loops: int) -> float:
+    """Seconds that `loops` runs take: of TRIES the fastest counts, or the first that is long."""
+    fastest_s = np.inf
+    for _ in range(TRIES):
+        fastest_s = min(fastest_s, _elapsed(call, loops))
+        if fastest_s > LONG_S:
+            break
+    return fastest_s
 
 
 def _elapsed(call: Call, loops: int) -> float:

@@ -5,6 +5,7 @@ sums_per_thread   a chunk a thread, its rows added one after the other, up to a 
                   depend on the threads
 ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
 no_prefetch       no line asked for ahead of its use
+no_spread         lines of all rows and arrays asked for at the same distance
 no_copies         mean and rstd read where they lie, not copied for many rows at a time
 one_row, two_rows, four_rows   so many rows worked on at a time
 """
@@ -23,6 +24,7 @@ Variant = Literal[
     "ordinary_stores",
     "streaming_stores",
     "no_prefetch",
+    "no_spread",
     "no_copies",
     "one_row",
     "two_rows",
@@ -47,7 +49,8 @@ _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
     "sums_per_thread": lambda plan, shape: plan._replace(chunks=shape.threads, block=_share(plan, shape)),
     "ordinary_stores": lambda plan, _: plan._replace(stream=False),
     "streaming_stores": lambda plan, _: plan._replace(stream=True),
-    "no_prefetch": lambda plan, _: plan._replace(ahead=0),
+    "no_prefetch": lambda plan, _: plan._replace(ahead=0, spread=0),
+    "no_spread": lambda plan, _: plan._replace(spread=0),
     "no_copies": lambda plan, _: plan._replace(stretch=0),
     "one_row": lambda plan, _: plan._replace(group=1),
     "two_rows": lambda plan, _: plan._replace(group=2),

@@ -89,7 +89,7 @@ def _timed(
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
     for name in row_streams.STEPS[cell.direction]:
         calls[name] = _step(cell.direction, name, arrays, plan)
-        calls[name + NOT_ASKED] = _step(cell.direction, name, arrays, plan._replace(ahead=0))
+        calls[name + NOT_ASKED] = _step(cell.direction, name, arrays, plan._replace(ahead=0, spread=0))
     with stopwatch.threads(cell.threads):
         return stopwatch.compare(calls | {PASS: call}, **how)
 

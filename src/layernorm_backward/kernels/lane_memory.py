@@ -166,17 +166,17 @@ def _prefetch(nearness):
     arguments_of = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
 
     @intrinsic
-    def prefetch(typingctx, x, start, stride, like):
-        """Ask for the lines of `load`; they may lie outside of x."""
+    def prefetch(typingctx, x, start, like):
+        """Ask for the line at element `start`, which may lie outside of x."""
 
         def emit(context, builder, signature, arguments):
             ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
-            for place in _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows):
-                line = builder.bitcast(place, _BYTE.as_pointer())
-                builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (0, nearness, 1))])
+            (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
+            line = builder.bitcast(place, _BYTE.as_pointer())
+            builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (0, nearness, 1))])
             return context.get_dummy_value()
 
-        return types.void(x, start, stride, like), emit
+        return types.void(x, start, like), emit
 
     return prefetch
 

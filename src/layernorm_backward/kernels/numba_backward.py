@@ -153,7 +153,6 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
     """Results of the group at element `at`, dx in whole lines only, and the sums of that at `then`."""
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
-    early, turn, skip = early
     lanes, zero = width(like), fold(spread(0, like))
     sums = (zero, zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
@@ -161,9 +160,8 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):
-            wanted = then + early + j + (skip if j >= turn else 0)
-            ask(x, wanted, hidden, like)
-            ask(dy, wanted, hidden, like)
+            ask(x, 0, then, j, hidden, early, like)
+            ask(dy, 1, then, j, hidden, early, like)
             block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
             if not apart(like):
                 _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)

@@ -25,7 +25,7 @@ from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zer
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
 from layernorm_backward.kernels.numba_scratch import APART, BEYOND, cut_backward, cut_forward
-from layernorm_backward.kernels.numba_walk import PLAIN, ask, asked
+from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns of partial sums that a thread adds
@@ -86,10 +86,10 @@ def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ra
     mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
     """
     align_stack()
-    block, hidden, ahead, first, stretch = how
+    block, hidden, ahead, spread, first, stretch = how
     count, whole, columns = shape
     group = height(like)
-    early, early_alone = asked(hidden, group, ahead), asked(hidden, 1, ahead)
+    early, early_alone = asked(hidden, (ahead, spread), like), asked(hidden, (ahead, spread), one)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     zero, target = fold(like), (first, two_lines(one), i)
     known, given, copied = (zero, zero, zero), rows[2:4], i
@@ -146,7 +146,7 @@ def _add_chunks(sums, shape, left, right, like):
         end = min(start + step, right)
         for chunk in range(chunks):
             for j in range(start, end, width(like)):
-                ask(sums, chunk * columns + step + j, 0, like)
+                ask_line(sums, chunk * columns + step + j, like)
         count = chunks
         while count > 1:
             half = (count + 1) // 2
@@ -180,13 +180,14 @@ def _backward(sources, group, ragged):
         block,
         hidden,
         ahead,
+        spread,
         first,
         stretch,
         recentre,
     ):
         _ = sources
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
-        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, first, stretch)
+        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
         for task in prange(tasks):
             piece, one = take(counter), zeros1(x)
             while piece + 1 < pieces.size:
@@ -218,9 +219,9 @@ def _backward(sources, group, ragged):
 def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     align_stack()
-    hidden, ahead, first = how
+    hidden, ahead, spread, first = how
     group = height(like)
-    early, target = asked(hidden, group, ahead), (first, two_lines(like), i)
+    early, target = asked(hidden, (ahead, spread), like), (first, two_lines(like), i)
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
@@ -242,10 +243,11 @@ def _forward_task(rows, i, end, how, ragged, like, one):
 
 def _forward(sources, group, ragged):
     def forward(
-        x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, first
+        x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, spread, first
     ):
         _ = sources
-        vectors, units, how = cut_forward(held, places, gamma, beta), pieces[-1], (hidden, ahead, first)
+        vectors, units = cut_forward(held, places, gamma, beta), pieces[-1]
+        how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
         for _ in prange(tasks):
             piece, one = take(counter), zeros1(x)
@@ -271,7 +273,7 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 @cache
 def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
     """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead,
-    first), compiled.
+    spread, first), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
     lines: those with are worked on one by one, and lanes hold elements in their order; for those without,
@@ -283,20 +285,20 @@ def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 4
+    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
     return _compile(types.void(*given), _forward(checksum(), group, ragged))
 
 
 @cache
 def backward_pass(dtype: str, group: int, ragged: bool, recentre: bool = True) -> Callable[..., None]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
-    hidden, ahead, first, recentre), compiled; see `forward_pass`.
+    hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
     dy, dx are as x and y there, dgamma and dbeta (D,) as gamma. recentre is True or None.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 6
+    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
     kind = types.boolean if recentre else types.none
     return _compile(types.void(*given, kind), _backward(checksum(), group, ragged))
 

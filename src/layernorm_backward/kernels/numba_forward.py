@@ -114,7 +114,6 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
     """y of the group at element `at`, in whole lines, and the sums of that at element `then`."""
     x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
-    early, turn, skip = early
     lanes, zero, given = width(like), fold(spread(0, like)), (x, gamma, beta, row)
     sums = (zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
@@ -122,7 +121,7 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):
-            ask(x, then + early + j + (skip if j >= turn else 0), hidden, like)
+            ask(x, 0, then, j, hidden, early, like)
             block = _moment(x, then, j, hidden, None, centre, block)
             if late is not None:
                 if j > 0:

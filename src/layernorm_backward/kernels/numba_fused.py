@@ -147,7 +147,7 @@ def _call(
     ragged = hidden % lanes > 0 or first > 0
     group = 1 if ragged else plan.group
     columns = -(-hidden // lanes) * lanes + (lanes if ragged and plan.stream else 0)
-    walk: tuple[int, ...] = hidden, plan.ahead * lanes, first
+    walk: tuple[int, ...] = hidden, plan.ahead * lanes, plan.spread * lanes, first
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":

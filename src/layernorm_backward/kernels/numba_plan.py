@@ -1,8 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
-alone. `group`, `ahead`, `stream` and `stretch` change no bit; they come from what was fastest at a row's
-bytes, and from the processor and its caches.
+alone. `group`, `ahead`, `spread`, `stream` and `stretch` change no bit; they come from what was fastest at a
+row's bytes, and from the processor and its caches.
 """
 
 from functools import cache, lru_cache
@@ -23,10 +23,11 @@ ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
 VERY_SHORT = 128  # bytes
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on as shorter ones are
-NEXT_PAGE = 52  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
+NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
+SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, comes slower
 FAR_AHEAD = 96  # lines, where the second-level cache is asked: 64 to 256 are as fast
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
@@ -37,7 +38,8 @@ class Plan(NamedTuple):
     group: rows worked on at a time, 1, 2 or 4. ahead: cache lines between what is read and what is asked for.
     stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
     own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
-    are copied at a time before they are worked on; 0: none. recentre: whether the mean is re-centred;
+    are copied at a time before they are worked on; 0: none. spread: lines over which all that is asked for at
+    once, of the rows of a group and of x and dy, is spread. recentre: whether the mean is re-centred;
     without, for measuring what it costs.
     """
 
@@ -47,6 +49,7 @@ class Plan(NamedTuple):
     chunks: int
     block: int = BLOCK
     stretch: int = 0
+    spread: int = 0
     recentre: bool = True
 
 
@@ -56,8 +59,9 @@ def checked(plan: Plan) -> Plan:
         raise ValueError(f"group is {plan.group}; allowed: {GROUPS}")
     if plan.block < 1 or plan.block % plan.group:
         raise ValueError(f"block is {plan.block}; allowed: multiples of the {plan.group} rows of a group")
-    if plan.chunks < 1 or plan.ahead < 0:
-        raise ValueError(f"chunks is {plan.chunks}, ahead {plan.ahead}; allowed: from 1, from 0")
+    if plan.chunks < 1 or plan.ahead < 0 or plan.spread < 0:
+        given = f"chunks is {plan.chunks}, ahead {plan.ahead}, spread {plan.spread}"
+        raise ValueError(f"{given}; allowed: from 1, from 0, from 0")
     if plan.stretch and plan.stretch < plan.block:
         raise ValueError(
             f"stretch is {plan.stretch}; allowed: 0 and from the {plan.block} rows of a block on"
@@ -80,11 +84,11 @@ def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, fa
         group, ahead = 1, NEXT_PAGE
     if few:
         group = _of_few_registers(row_bytes, itemsize, direction)
-    ahead = FAR_AHEAD if far else ahead
+    ahead, spread = (FAR_AHEAD, 0) if far else (ahead, SPREAD)
     stream = ARRAYS[direction] * rows * row_bytes > last_level
     copied = stream and direction == "backward" and group == 1 and not far
     stretch = _stretch(row_bytes, l2) if copied else 0
-    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch)
+    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch, spread)
 
 
 def groups(dtype: np.dtype, direction: str) -> list[int]:
@@ -95,7 +99,7 @@ def groups(dtype: np.dtype, direction: str) -> list[int]:
 def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead."""
     very_short = itemsize == 2 and row_bytes <= VERY_SHORT
-    return (2, 24) if very_short or PAGE < row_bytes <= long else (1, NEXT_PAGE)
+    return (2, 16) if very_short or PAGE < row_bytes <= long else (1, NEXT_PAGE)
 
 
 def _stretch(row_bytes: int, l2: int) -> int:
@@ -106,7 +110,7 @@ def _stretch(row_bytes: int, l2: int) -> int:
 def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; statistics of several rows take the time of one."""
     if PAGE <= row_bytes <= long:
-        return 4, 16
+        return 4, 12
     few_lines = itemsize == 2 and row_bytes < PAGE // 4
     return (2, 16) if row_bytes > long or few_lines else (1, 40)
 

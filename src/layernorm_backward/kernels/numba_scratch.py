@@ -23,9 +23,8 @@ APART = 8192  # bytes, two pages, between the running sums of two tasks: process
 # what they read, and would take them from the thread that writes there
 
 
-BEYOND = 2 * max(
-    GROUPS
-)  # rows of the groups behind a stretch of rows, whose statistics are wanted with its own
+# Rows of the groups behind a stretch of rows, whose statistics are wanted with its own.
+BEYOND = 2 * max(GROUPS)
 
 
 class Layout(NamedTuple):

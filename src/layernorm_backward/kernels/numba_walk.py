@@ -18,7 +18,7 @@ from layernorm_backward.kernels.lane_memory import (
     store,
     stream,
 )
-from layernorm_backward.kernels.lanes import width
+from layernorm_backward.kernels.lanes import height, width
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
 FAR, FEW = processor.asks_far(), processor.few_registers()
@@ -77,24 +77,36 @@ def put_tail(result_at, given, out, at, tail, hidden, seam, shared):
 
 
 @njit(**INLINE)
-def asked(hidden, rows, ahead):
-    """start, turn and skip: what to ask for while a group of `rows` rows is read, `ahead` columns early.
+def asked(hidden, distance, like):
+    """start, turn, skip and leads: what to ask for while a group is read, distance = (ahead, spread) columns.
 
     At column j of the group at element i that is element i + start + j, and from column `turn` on `skip`
     more: a group's rows are read side by side, so behind the end of a row comes the same row of the next
-    group.
+    group. Each further row is asked for leads[0] columns earlier, and each further array leads[1]: all are
+    spread over so many columns, but where rows of a group are too short for that.
     """
-    groups, columns = ahead // hidden, ahead % hidden
-    return groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden
+    ahead, spread = distance
+    rows, groups, columns = height(like), ahead // hidden, ahead % hidden
+    lead = spread // rows if rows == 1 or ahead + spread <= hidden else 0
+    return groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden, (lead, lead // 2)
 
 
 @njit(**INLINE)
-def ask(x, start, hidden, like):
-    """Ask for a line of each row of a group of x, in the cache where the processor wants it."""
+def ask(x, which, then, j, hidden, early, like):
+    """Ask for a line of each row of x, array number `which` of those read, as `early` has it for column j."""
+    start, turn, skip, leads = early
+    for row in range(height(like)):
+        column = j + row * leads[0] + which * leads[1]
+        ask_line(x, then + row * hidden + start + column + (skip if column >= turn else 0), like)
+
+
+@njit(**INLINE)
+def ask_line(x, start, like):
+    """Ask for a line of x, in the cache where the processor wants it."""
     if FAR:
-        prefetch_far(x, start, hidden, like)
+        prefetch_far(x, start, like)
     else:
-        prefetch(x, start, hidden, like)
+        prefetch(x, start, like)
 
 
 @njit(**INLINE)

@@ -25,7 +25,7 @@ from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spre
 from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.work_sharing import UNITS
 
-COPY_AHEAD, TRIAD_AHEAD = 32, 48  # lines asked for early beyond the cache, what was fastest
+COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # lines asked for early beyond the cache, what was fastest
 EARLY = not processor.asks_far()  # such a processor is faster by itself
 
 
@@ -51,7 +51,7 @@ def _copy_nt(a, b):
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
         if EARLY:
-            prefetch(b, i + COPY_AHEAD * lanes, 0, like)
+            prefetch(b, i + COPY_AHEAD * lanes, like)
         stream_as_stored(b, a, i)
     _copy(a[whole:], b[whole:])
     fence()
@@ -80,8 +80,8 @@ def _triad_nt(a, b, c, s):
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
         if EARLY:
-            prefetch(b, i + TRIAD_AHEAD * lanes, 0, scale)
-            prefetch(c, i + TRIAD_AHEAD * lanes, 0, scale)
+            prefetch(b, i + TRIAD_AHEAD[0] * lanes, scale)
+            prefetch(c, i + TRIAD_AHEAD[1] * lanes, scale)
         stream(_scaled_sum(b, c, scale, i, None), a, i, 0)
     _triad(a[whole:], b[whole:], c[whole:], s)
     fence()

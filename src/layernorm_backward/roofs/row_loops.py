@@ -49,11 +49,10 @@ def _put(values, out, start, hidden, streamed):
 def _backward_group(rows, part, at, then, walk, sums, again, weighed, added, streamed, scale):
     """dx of the group at element `at`; the sums of what is read of that at `then`, where that is wanted."""
     dy, x, gamma, dx = rows
-    hidden, (early, turn, skip) = walk
+    hidden, early = walk
     for j in range(0, hidden, width(scale)):
-        wanted = then + early + j + (skip if j >= turn else 0)
-        ask(x, wanted, hidden, scale)
-        ask(dy, wanted, hidden, scale)
+        ask(x, 0, then, j, hidden, early, scale)
+        ask(dy, 1, then, j, hidden, early, scale)
         factor = scale if weighed is None else repeat(line(gamma, j, scale), scale)
         if again is not None:
             g = factor * load(dy, then + j, hidden, None, scale)
@@ -70,9 +69,9 @@ def _backward_group(rows, part, at, then, walk, sums, again, weighed, added, str
 def _forward_group(rows, at, then, walk, sums, again, weighed, streamed, scale):
     """y of the group at element `at`; the sum of what is read of that at `then`, where that is wanted."""
     x, gamma, beta, y = rows
-    hidden, (early, turn, skip) = walk
+    hidden, early = walk
     for j in range(0, hidden, width(scale)):
-        ask(x, then + early + j + (skip if j >= turn else 0), hidden, scale)
+        ask(x, 0, then, j, hidden, early, scale)
         if again is not None:
             sums = sums + fold(load(x, then + j, hidden, None, scale))
         value = load(x, at + j, hidden, None, scale)
@@ -88,10 +87,10 @@ def _forward_group(rows, at, then, walk, sums, again, weighed, streamed, scale):
 def _backward_task(rows, part, span, how, total, again, weighed, added, streamed, scale):
     """The groups of a span of rows; the sums of what is read again are added to `total`."""
     align_stack()
-    hidden, ahead = how
+    hidden, distance = how
     i, end = span
     group, zero = height(scale), fold(spread(0, scale))
-    walk, sums = (hidden, asked(hidden, group, ahead)), (zero, zero)
+    walk, sums = (hidden, asked(hidden, distance, scale)), (zero, zero)
     while i < end:
         then = (i + group if i + group < end else i) * hidden
         sums = _backward_group(
@@ -106,10 +105,10 @@ def _backward_task(rows, part, span, how, total, again, weighed, added, streamed
 @njit(**PLAIN)
 def _forward_task(rows, span, how, total, again, weighed, streamed, scale):
     align_stack()
-    hidden, ahead = how
+    hidden, distance = how
     i, end = span
     group, sums = height(scale), fold(spread(0, scale))
-    walk = hidden, asked(hidden, group, ahead)
+    walk = hidden, asked(hidden, distance, scale)
     while i < end:
         then = (i + group if i + group < end else i) * hidden
         sums = _forward_group(rows, i * hidden, then, walk, sums, again, weighed, streamed, scale)
@@ -149,7 +148,7 @@ def _rows_of(piece, pieces, rows, group):
 
 def _backward(sources, group, streamed):
     def backward(
-        step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, counter, tasks, ahead, factor
+        step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, counter, tasks, distance, factor
     ):
         _ = sources
         vector, _, _, parts, _ = cut_backward(held, places, gamma)
@@ -160,7 +159,7 @@ def _backward(sources, group, streamed):
             part[:] = 0
             running = elements(part[inner:]), elements(part[part.size - hidden :])
             while piece + 1 < pieces.size:
-                given = read, running, _rows_of(piece, pieces, rows, group), (hidden, ahead), total
+                given = read, running, _rows_of(piece, pieces, rows, group), (hidden, distance), total
                 if group == 4:
                     _backward_step(step, given, streamed, spread(factor, by_parity(zeros4(x))))
                 elif group == 2:
@@ -178,7 +177,7 @@ def _backward(sources, group, streamed):
 
 
 def _forward(sources, group, streamed):
-    def forward(step, x, gamma, beta, y, seen, held, places, pieces, counter, tasks, ahead, factor):
+    def forward(step, x, gamma, beta, y, seen, held, places, pieces, counter, tasks, distance, factor):
         _ = sources
         vectors = cut_forward(held, places, gamma, beta)
         hidden, rows = gamma.size, x.size // gamma.size
@@ -186,7 +185,7 @@ def _forward(sources, group, streamed):
         for task in prange(tasks):
             piece, total, one = take(counter), elements(seen[task]), zeros1(x)
             while piece + 1 < pieces.size:
-                given = read, _rows_of(piece, pieces, rows, group), (hidden, ahead), total
+                given = read, _rows_of(piece, pieces, rows, group), (hidden, distance), total
                 if group == 4:
                     _forward_step(step, given, streamed, spread(factor, by_parity(zeros4(x))))
                 elif group == 2:

@@ -40,13 +40,14 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
     """
     number, wide = _number("forward", step), sum_dtype(x.dtype)
     run, flat = compiled("forward", plan.group, plan.stream), _flat(plan, x, y)
-    vectors, ahead = _vectors(x.dtype, gamma, beta), plan.ahead * _lanes(x.dtype)
+    vectors, distance = _vectors(x.dtype, gamma, beta), _distance(plan, x.dtype)
     layout = numba_scratch.of_forward(x.shape[-1], wide.itemsize)
 
     def call() -> NDArray:
         threads, held = get_num_threads(), np.empty(layout.size, wide)
         seen, shared = np.zeros((threads, _SEEN), wide), (pieces(UNITS, threads), untaken(), threads)
-        run(number, flat[0], *vectors, flat[1], seen, held, layout.places, *shared, ahead, wide.type(SCALE))
+        scratch = seen, held, layout.places
+        run(number, flat[0], *vectors, flat[1], *scratch, *shared, distance, wide.type(SCALE))
         return seen
 
     return call
@@ -60,7 +61,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     """
     number, wide = _number("backward", step), sum_dtype(x.dtype)
     run, flat = compiled("backward", plan.group, plan.stream), _flat(plan, dy, x, dx)
-    (vector,), ahead = _vectors(x.dtype, gamma), plan.ahead * _lanes(x.dtype)
+    (vector,), distance = _vectors(x.dtype, gamma), _distance(plan, x.dtype)
     dgamma, dbeta = np.empty((2, gamma.size), wide)
     rows, columns = x.shape
 
@@ -80,7 +81,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
             held,
             layout.places,
             *shared,
-            ahead,
+            distance,
             wide.type(SCALE),
         )
         return seen, *(in_columns(sums, parity_lanes(x.dtype)) for sums in (dgamma, dbeta))
@@ -105,6 +106,11 @@ def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
 def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
     wide, lanes = sum_dtype(dtype), parity_lanes(dtype)
     return [np.ascontiguousarray(in_lanes(vector.astype(wide), lanes)) for vector in vectors]
+
+
+def _distance(plan: Plan, dtype: np.dtype) -> tuple[int, int]:
+    """Columns that a plan asks ahead, and over which it spreads what it asks for."""
+    return plan.ahead * _lanes(dtype), plan.spread * _lanes(dtype)
 
 
 def _lanes(dtype: np.dtype) -> int:

@@ -168,8 +168,8 @@ def stream(values: Lanes, x: NDArray, start: int, stride: int) -> None:
     _put(values, x, _places(start, stride, values, None), streamed=True)
 
 
-def prefetch(x: NDArray, start: int, stride: int, like: Lanes) -> None:
-    places = _places(start, stride, like, None)
+def prefetch(x: NDArray, start: int, like: Lanes) -> None:
+    places = start + np.arange(width(like))
     _tally.fetched(_addresses(x, places[(places >= 0) & (places < x.size)]))
 
 
