@@ -59,6 +59,7 @@ def sleeper(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]
         script = tmp_path / name
         script.write_text(f"import time\ntime.sleep({seconds})\n", encoding="utf-8")
         started.append(subprocess.Popen([sys.executable, str(script)], cwd=tmp_path))
+        wait_for(lambda: bool(psutil.Process(started[-1].pid).cmdline()))  # for a moment it has none
         return started[-1]
 
     yield start

@@ -4,6 +4,7 @@ import re
 import shutil
 from itertools import product
 from pathlib import Path
+from types import FunctionType
 
 import numba
 import numpy as np
@@ -363,17 +364,28 @@ def _asked(hidden, ahead, like):
     return numba_walk.asked(hidden, ahead, like)
 
 
-@pytest.mark.parametrize("zeros", [zeros1, zeros2, zeros4])
+def lines_asked_for(which, then, j, hidden, early, rows):
+    """The elements at which the source of `ask` asks for a line of each row."""
+    found = []
+    around = {"height": lambda like: like, "ask_line": lambda x, start, like: found.append(start)}
+    source = numba_walk.ask.py_func
+    run = FunctionType(source.__code__, vars(numba_walk) | around)
+    run(None, which, then, j, hidden, early, rows)
+    return found
+
+
+@pytest.mark.parametrize(("zeros", "rows"), [(zeros1, 1), (zeros2, 2), (zeros4, 4)])
 @pytest.mark.parametrize(("hidden", "ahead"), [(5, 1), (5, 4), (5, 5), (5, 23), (1024, 0), (1024, 256)])
-def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, hidden, ahead):
-    rows, first = {zeros1: 1, zeros2: 2, zeros4: 4}[zeros], 3
+def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, rows, hidden, ahead):
     asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x)))
-    start, turn, skip, leads = asked_by(np.ones(1, np.float32))
-    for column, which, row in product(range(hidden), range(2), range(rows)):
-        lead = row * leads[0] + which * leads[1]
-        groups, later = divmod(column + ahead + lead, hidden)
-        asked = start + column + lead + (skip if column + lead >= turn else 0)
-        assert (first * rows + row) * hidden + asked == ((first + groups) * rows + row) * hidden + later
+    early, first = asked_by(np.ones(1, np.float32)), 3
+    for column, which in product(range(hidden), range(2)):
+        found = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
+        for row, start in enumerate(found):
+            lead = row * early[3][0] + which * early[3][1]
+            groups, later = divmod(column + ahead + lead, hidden)
+            assert start == ((first + groups) * rows + row) * hidden + later
+        assert len(found) == rows
 
 
 @pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
