@@ -14,6 +14,7 @@ from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
 from claim_cases_spells import slowed, spells
 from claim_cases_steps import steps
+from claim_cases_stores import stores
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
@@ -45,6 +46,7 @@ CASES = [
     *slopes(),
     *spells(),
     *steps(),
+    *stores(),
     *saving(),
     *representing(),
     *mean_paths(),

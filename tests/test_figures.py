@@ -62,6 +62,7 @@ KEYS: dict[str, list] = {
     "seed": [0],
     "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],
     "working_set": ["beyond_cache", "in_cache"],
+    "then": ["nothing", "read"],
     "mutant": ["none", "gamma left out"],
     "check": ["torch_gradcheck_loss", "ours"],
     "setting": ["default"],
@@ -97,6 +98,7 @@ OWN = {
     ("audit_peers", "property"): ["dx_error", "dx_slope", "edge_cases"],
     ("roof_steps", "step"): ["by_row", "read_twice", "gamma", "partial_sums", "pass"],
     ("roof_steps", "dtype"): ["float32"],
+    ("stores", "dtype"): ["float32"],
     ("traffic_steps", "kernel"): ["numba_fused", "separate", "fused", "compact"],
     ("traffic_steps", "step"): [1, 2],
     ("ceiling_gpu", "dtype"): ["float64", "float32"],
@@ -172,6 +174,7 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
         "timing_gpu_grid",
         "spells",
         "roof_steps",
+        "stores",
     }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)

@@ -182,6 +182,12 @@ SCHEMAS: dict[str, Schema] = {
         "kappa_error_u_max:float bits_equal:bool note reason",
         repeats=None,
     ),
+    "stores": _schema(
+        "then direction dtype hidden:int threads:int working_set",
+        f"rows:int bytes:int residency stream:bool {_TIMES} {_interval('ratio')} noise:float differs:bool "
+        "error_u_max:float note reason",
+        repeats=None,
+    ),
     "roof_steps": _schema(
         "step direction dtype hidden:int threads:int working_set",
         f"rows:int bytes:int residency ahead:int {_TIMES} roof_operation {_interval('roof_fraction')} "

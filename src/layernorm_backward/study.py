@@ -28,6 +28,7 @@ TIMED = frozenset(
         "timing_cpu",
         "peers_cpu",
         "kernel_costs",
+        "stores",
         "roof_steps",
         "spells",
         "compile_time",

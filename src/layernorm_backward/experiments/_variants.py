@@ -73,7 +73,9 @@ def _share(plan: Plan, shape: Shape) -> int:
 
 def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
     """The default plan of a shape, and that of each variant."""
-    default = numba_plan.choose(shape.rows, shape.hidden, dtype_of(shape.dtype), shape.direction)
+    default = numba_plan.choose(
+        shape.rows, shape.hidden, dtype_of(shape.dtype), shape.direction, shape.threads
+    )
     return {DEFAULT: default} | {name: _MAKE[name](default, shape) for name in variants}
 
 

@@ -56,7 +56,7 @@ def run(
         if call is None:
             rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
             continue
-        plan = numba_plan.choose(*arrays.x.shape, arrays.x.dtype, cell.direction)
+        plan = numba_plan.choose(*arrays.x.shape, arrays.x.dtype, cell.direction, cell.threads)
         timed = _timed(cell, arrays, plan, call, about["residency"], how)
         rows += [about | row for row in _rows(cell.direction, timed, plan.ahead, seed)]
         samples.append(labelled(timed, **_cells.keys(cell)))

@@ -2,16 +2,17 @@
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
 alone. `group`, `ahead`, `spread`, `stream` and `stretch` change no bit; they come from what was fastest at a
-row's bytes, and from the processor and its caches.
+row's bytes, and from the processor and its caches: what these keep is tried (`numba_reach`).
 """
 
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numba import get_num_threads
 
 from layernorm_backward import machine
-from layernorm_backward.kernels import processor
+from layernorm_backward.kernels import numba_reach, processor
 from layernorm_backward.kernels.lanes import LINE
 
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
@@ -69,15 +70,20 @@ def checked(plan: Plan) -> Plan:
     return plan
 
 
-def choose(rows: int, hidden: int, dtype: np.dtype, direction: str = "backward") -> Plan:
-    """The plan of a pass, "forward" or "backward", for x (rows, hidden) of a dtype."""
-    return _chosen(rows, hidden, dtype.itemsize, direction, processor.few_registers(), processor.asks_far())
+def choose(
+    rows: int, hidden: int, dtype: np.dtype, direction: str = "backward", threads: int | None = None
+) -> Plan:
+    """The plan of a pass, "forward" or "backward", for x (rows, hidden); None: as many threads as are set."""
+    few, far = processor.few_registers(), processor.asks_far()
+    return _chosen(rows, hidden, dtype.itemsize, direction, few, far, threads or get_num_threads())
 
 
 @lru_cache(SHAPES)
-def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, far: bool) -> Plan:
+def _chosen(
+    rows: int, hidden: int, itemsize: int, direction: str, few: bool, far: bool, threads: int
+) -> Plan:
     row_bytes = hidden * itemsize
-    l2, last_level = _caches()
+    l2, _ = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, itemsize, l2 // LONG[direction])
     if row_bytes % LINE and PAGE < row_bytes <= SHORT:
@@ -85,10 +91,18 @@ def _chosen(rows: int, hidden: int, itemsize: int, direction: str, few: bool, fa
     if few:
         group = _of_few_registers(row_bytes, itemsize, direction)
     ahead, spread = (FAR_AHEAD, 0) if far else (ahead, SPREAD)
-    stream = ARRAYS[direction] * rows * row_bytes > last_level
+    stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
     copied = stream and direction == "backward" and group == 1 and not far
     stretch = _stretch(row_bytes, l2) if copied else 0
     return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch, spread)
+
+
+def stays(size: int, threads: int) -> bool:
+    """Whether so many bytes, worked on by so many threads, stay in the caches; tried where no size tells."""
+    l2, last_level = _caches()
+    if size <= threads * l2 or size > last_level:
+        return size <= last_level
+    return size <= threads * numba_reach.of_thread(l2, last_level)
 
 
 def groups(dtype: np.dtype, direction: str) -> list[int]:

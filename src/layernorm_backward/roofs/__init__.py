@@ -4,6 +4,7 @@
     triad         a = b + s*c      3 useful accesses an element, the mix of the backward pass
     multiply_add  v = v*a + b      2 operations, in registers, many independent chains
     update        v = v*a + b      2 accesses an element, in the first-level cache
+    read          v = v + b        1 access an element: what is done at least with a result
 
 `_nt` marks non-temporal stores. Useful bytes only: an ordinary store also reads the line that it writes
 (write-allocate), which is not counted. Threads share the work as those of `numba_fused` do.
@@ -22,11 +23,12 @@ from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.roofs import near, peak
+from layernorm_backward.roofs.flat_reads import reads
 from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
-__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "stream", "updates"]
+__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "read", "stream", "updates"]
 ACCESSES = {"copy": 2, "copy_nt": 2, "triad": 3, "triad_nt": 3}
 SCALE = 0.5
 
@@ -65,6 +67,18 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
             work_sharing.pieces(work_sharing.UNITS, threads),
             work_sharing.untaken(),
         )
+
+    return run
+
+
+def read(array: NDArray) -> Callable[[], None]:
+    """A call that reads all whole lines of a C-contiguous array of any dtype that `stream` takes."""
+    flat, wide = as_stored(array.reshape(-1)), sum_dtype(array.dtype)
+
+    def run() -> None:
+        threads = get_num_threads()
+        parts = work_sharing.pieces(work_sharing.UNITS, threads)
+        reads()(flat, np.empty(parts.size - 1, wide), threads, parts, work_sharing.untaken())
 
     return run
 

@@ -1,0 +1,115 @@
+"""From which size on non-temporal stores pay: numba_fused with either kind, alone and with a reader behind.
+
+A non-temporal store spares reading the line that it writes, and leaves nothing in the caches for whoever
+reads the result next. So each cell is timed twice: the pass by itself (then: nothing), and the pass with a
+reading of its whole result (then: read), on the same threads. ratio is the time with ordinary stores over
+that with non-temporal ones, the median of pairs: above 1 the non-temporal ones win. Each call runs again and
+again on the same arrays, which is the best that ordinary stores can meet: the line to be written, too, may
+still be there from the call before.
+
+stream: what the plan of numba_fused chooses; median_s is the time with its choice. Both passes are checked
+before they are timed; error_u_max is the larger of their errors in some rows.
+"""
+
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import difference, roofs, stopwatch
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _cells
+from layernorm_backward.experiments import _variant_checks as check
+from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed
+from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.kernels import numba_plan
+from layernorm_backward.stopwatch import Call
+from layernorm_backward.tabulate import table
+from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.timed import labelled, times, together, too_many
+
+KINDS = {"ordinary": False, "non_temporal": True}  # -> Plan.stream
+THEN = ("nothing", "read")
+AGAIN = "_again"  # what the plan chooses, a second time, for the noise
+
+
+def run(
+    *,
+    sweeps: Listed[Sweep],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    seed: Seed,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two rows a cell, one each of `THEN`; `budget_s` is for the repetitions of one cell."""
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
+    pool = _cells.pool(sizes, seed)
+    rows, samples = [], []
+    for cell, size in tqdm(sizes.items(), desc="stores", mininterval=1):
+        about = _cells.about(cell, size)
+        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
+        found, timed = _measured(cell, arrays, error_rows, error_limit_u, how)
+        rows += [about | {"then": then} | found[then] for then in THEN]
+        samples += timed
+    return table(rows, "stores"), together(samples)
+
+
+def _measured(
+    cell: Cell, arrays: Buffers, error_rows: int, limit_u: float, how: dict[str, Any]
+) -> tuple[dict[str, dict[str, Any]], list[pd.DataFrame]]:
+    """The columns measured, by what happens then, and the samples."""
+    if too_many(cell.threads):
+        return _refused(too_many(cell.threads)), []
+    plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
+    plans = {name: plan._replace(stream=stream) for name, stream in KINDS.items()}
+    with stopwatch.threads(cell.threads):
+        passes = check.calls(cell.direction, arrays, plans)
+        exact = check.sampled(cell.direction, arrays, error_rows)
+        error_u = max(check.first_run(call, arrays.out, exact)[1] for call in passes.values())
+        if error_u > limit_u:
+            return _refused(f"wrong: {error_u:.3g} u off, over {limit_u:g} u"), []
+        calls = _calls(passes, roofs.read(arrays.out), plan.stream)
+        samples = stopwatch.compare(calls, **how)
+    about = {"stream": plan.stream, "error_u_max": error_u}
+    found = {then: about | _columns(samples, then, plan.stream, how["seed"]) for then in THEN}
+    return found, [labelled(samples, **_cells.keys(cell))]
+
+
+def _refused(reason: str) -> dict[str, dict[str, Any]]:
+    return {then: {"reason": reason} for then in THEN}
+
+
+def _calls(passes: dict[str, Call], read: Call, stream: bool) -> dict[str, Call]:
+    """Each pass by itself and with a reading behind it, and what the plan chooses once more."""
+
+    def both(its: Call) -> Call:
+        def call() -> None:
+            its()
+            read()
+
+        return call
+
+    calls = {_name(kind, "nothing"): call for kind, call in passes.items()}
+    calls |= {_name(kind, "read"): both(call) for kind, call in passes.items()}
+    again = {_name(_chosen(stream), then) + AGAIN: calls[_name(_chosen(stream), then)] for then in THEN}
+    return calls | again
+
+
+def _columns(samples: pd.DataFrame, then: str, stream: bool, seed: int) -> dict[str, Any]:
+    ordinary, non_temporal = (_name(kind, then) for kind in KINDS)
+    chosen = _name(_chosen(stream), then)
+    found = stopwatch.ratio(samples, ordinary, non_temporal, seed)
+    noise = difference.noise(stopwatch.ratio(samples, chosen + AGAIN, chosen, seed))
+    differs = {"noise": noise, "differs": difference.differs(found, noise)}
+    return times(samples, chosen) | found.columns("ratio") | differs
+
+
+def _chosen(stream: bool) -> str:
+    return next(kind for kind, value in KINDS.items() if value == stream)
+
+
+def _name(kind: str, then: str) -> str:
+    return kind if then == "nothing" else f"{kind}_{then}"

@@ -1,0 +1,88 @@
+"""From which size on non-temporal stores pay: by themselves, and with a reader of the result behind them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from layernorm_backward.figures import _panels, style
+from layernorm_backward.figures.style import Look
+
+TABLES = ("stores",)
+CAPTION = (
+    "Ordinary against non-temporal stores of the result of `numba_fused`, by the bytes of the arrays of a "
+    "pass: time with ordinary stores over time with non-temporal ones, with interval; above 1 the "
+    "non-temporal ones win. The pass by itself (open), and with its result read next on the same threads "
+    "(filled). Dotted: from here on the kernel chooses non-temporal stores. Float32, $D = 1024$."
+)
+CENTRE = {"dtype": "float32"}
+LOOKS = {
+    ("nothing", False): Look("#56B4E9", "o", fill="none"),
+    ("nothing", True): Look("#E69F00", "s", fill="none"),
+    ("read", False): Look("#0072B2", "o"),
+    ("read", True): Look("#D55E00", "s"),
+}  # by what happens then, and whether all threads run
+THEN = {"nothing": "the pass", "read": "and a reading of its result"}
+
+
+def draw(stores: pd.DataFrame) -> Figure:
+    """A panel each direction, a line each number of threads and what happens then."""
+    rows = _panels.centre(_panels.measured(stores, "ratio"), CENTRE)
+    if rows.empty:
+        return _panels.empty(stores, "Ordinary and non-temporal stores")
+    rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
+    directions = sorted(set(rows["direction"]))
+    counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
+    figure, axes = _panels.grid(1, len(directions), 3.1, sharex=True, sharey=True)
+    for panel, direction in zip(axes.flat, directions, strict=True):
+        _panel(panel, rows[rows["direction"] == direction], counts)
+        _panels.subject(panel, direction)
+        panel.set_xlabel("arrays of the pass in MB")
+    axes.flat[0].set_ylabel("time, ordinary over non-temporal", labelpad=6)
+    handles = [
+        Line2D([], [], label=f"{said}, {count} thread{'s' if count > 1 else ''}", **_look(then, count).curve)
+        for then, said in THEN.items()
+        for count in counts
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    _panels.note(figure, _panels.others(rows, CENTRE))
+    return figure
+
+
+def _look(then: str, count: int) -> Look:
+    return LOOKS[then, count > 1]
+
+
+def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int]) -> None:
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    for count in counts:
+        part = rows[rows["threads"] == count].sort_values("bytes")
+        for then in THEN:
+            _curve(panel, part[part["then"] == then], _look(then, count))
+        change = _change(part)
+        if np.isfinite(change):
+            panel.axvline(change / 1e6, color=_look("read", count).colour, linewidth=0.9, linestyle=":")
+    _panels.powers(panel.xaxis)
+    _panels.powers(panel.yaxis)
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _curve(panel: Axes, rows: pd.DataFrame, look: Look) -> None:
+    ratio = rows["ratio"]
+    reach = [(ratio - rows["ratio_low"]).clip(lower=0), (rows["ratio_high"] - ratio).clip(lower=0)]
+    panel.errorbar(
+        rows["bytes"] / 1e6, ratio, yerr=[end.fillna(0) for end in reach], **look.curve, elinewidth=0.6
+    )
+
+
+def _change(rows: pd.DataFrame) -> float:
+    """Bytes half way between the largest size that is stored as usual and the next; nan where none is."""
+    usual = rows.loc[~rows["stream"].astype(bool), "bytes"].max()
+    past = rows.loc[rows["bytes"] > usual, "bytes"].min()
+    return float(np.sqrt(float(usual) * float(past)))

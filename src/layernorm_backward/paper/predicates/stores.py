@@ -1,0 +1,38 @@
+"""Claims about ordinary and non-temporal stores: table stores. Their gain beyond the cache: `decisions`."""
+
+import pandas as pd
+
+from layernorm_backward.paper.predicates.judgement import Judgement, number, over, pick, span, verdict
+
+
+def stores_chosen_well(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """With a reader behind it the kernel's choice takes at most the share `tolerance` longer than the other
+    kind, in every cell; corrected where it does in the median cell."""
+    ratio = pick(stores, "ratio", then="read")
+    chosen = ratio.where(~stores.loc[ratio.index, "stream"].astype(bool), 1 / ratio)
+    good = chosen <= 1 + tolerance
+    return Judgement(
+        verdict(bool(good.all()), bool(chosen.median() <= 1 + tolerance)),
+        f"{span(chosen)} times the time of the other kind, median {number(chosen.median())}",
+        _where(stores),
+        f"{int(good.sum())} of {len(good)} cells stay within {number(100 * tolerance)} %",
+    )
+
+
+def ordinary_within(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """With a reader behind it, ordinary stores take at most the share `tolerance` longer than non-temporal
+    ones in every selected cell; corrected where they do in some."""
+    ratio = pick(stores, "ratio", then="read")
+    good = ratio <= 1 + tolerance
+    lost = stores.loc[good.index[~good], "bytes"]
+    least = f"the others have {number(lost.min() / 1e6)} MB and more" if len(lost) else "no cell loses"
+    return Judgement(
+        verdict(bool(good.all()), bool(good.any())),
+        f"{span(ratio)} times the time with non-temporal stores",
+        _where(stores),
+        f"{int(good.sum())} of {len(good)} cells stay within {number(100 * tolerance)} %; {least}",
+    )
+
+
+def _where(stores: pd.DataFrame) -> str:
+    return over(stores, "direction", "dtype", "hidden", "threads", "working_set")

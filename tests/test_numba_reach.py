@@ -1,0 +1,87 @@
+"""How many bytes stay in the caches: tried, in steps, within what the machine tells."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward import inputs
+from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.kernels import numba_plan, numba_reach
+
+MB = 1 << 20
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Sizes that are tried, as if a thread kept 20 MB."""
+    sizes = []
+
+    def stays(size):
+        sizes.append(size)
+        return size <= 20 * MB
+
+    monkeypatch.setattr(numba_reach, "_stays", stays)
+    numba_reach.of_thread.cache_clear()
+    yield sizes
+    numba_reach.of_thread.cache_clear()
+
+
+def test_sizes_are_doubled_until_one_does_not_stay(tried):
+    assert numba_reach.of_thread(2 * MB, 480 * MB) == 16 * MB
+    assert tried == [4 * MB, 8 * MB, 16 * MB, 32 * MB]
+
+
+def test_what_stays_at_every_size_is_the_whole_cache(tried):
+    assert numba_reach.of_thread(1 * MB, 18 * MB) == 18 * MB
+    assert max(tried) == 16 * MB
+
+
+def test_a_core_that_keeps_nothing_has_its_own_caches(tried):
+    assert numba_reach.of_thread(30 * MB, 480 * MB) == 30 * MB
+
+
+def test_results_go_past_the_caches_from_what_all_threads_keep_on(tried, monkeypatch):
+    monkeypatch.setattr(numba_plan, "_caches", lambda: (2 * MB, 480 * MB))
+    ends = {1: 16 * MB, 2: 32 * MB, 40: 480 * MB}
+    for threads, end in ends.items():
+        assert numba_plan.stays(end, threads) and not numba_plan.stays(end + 1, threads)
+    for direction, arrays in numba_plan.ARRAYS.items():
+        rows = 16 * MB // (arrays * 4096)
+        for more, streamed in ((0, False), (1, True)):
+            plan = numba_plan.choose(rows + more, 1024, np.dtype("float32"), direction, 1)
+            assert plan.stream == streamed
+        assert not numba_plan.choose(rows + 1, 1024, np.dtype("float32"), direction, 2).stream
+
+
+def test_nothing_is_tried_where_the_sizes_tell(tried, monkeypatch):
+    monkeypatch.setattr(numba_plan, "_caches", lambda: (2 * MB, 480 * MB))
+    assert numba_plan.stays(4 * MB, 2) and not numba_plan.stays(480 * MB + 1, 2)
+    assert tried == []
+
+
+@pytest.mark.parametrize(("usual", "stays"), [(0.9, True), (0.97, False), (1.2, False)])
+def test_ordinary_stores_must_win_clearly_in_their_best_try(usual, stays, monkeypatch):
+    noise = iter(np.random.default_rng(3).permutation([1.0, 1.3, 2.0, 1.0, 5.0] * 2))
+
+    def seconds(arrays, streamed):
+        assert [array.nbytes for array in arrays] == [64 * 10] * 3
+        return next(noise, 1.0) * (1 if streamed else usual)
+
+    monkeypatch.setattr(numba_reach, "_seconds", seconds)
+    monkeypatch.setattr(numba_reach, "TRIES", 8)
+    assert numba_reach._stays(3 * 64 * 10 + 100) == stays
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_is_timed_passes_over_all_of_the_arrays_and_reads_the_result(streamed):
+    a, b, c = (aligned_empty(16 * 9, np.float32) for _ in range(3))
+    a[:], b[:] = inputs.generator(4).integers(-50, 50, (2, a.size))
+    c.fill(np.nan)
+    total = np.empty(1, np.float32)
+    numba_reach.passed_and_read()(a, b, c, streamed, total)
+    assert np.array_equal(c, a + b)
+    assert total[0] == (a + b).sum()
+
+
+def test_this_machine_keeps_no_more_than_it_tells():
+    inner, last_level = numba_plan._caches()
+    assert inner <= numba_reach.of_thread(inner, last_level) <= last_level
