@@ -2,9 +2,7 @@
 
 import re
 import shutil
-from itertools import product
 from pathlib import Path
-from types import FunctionType
 
 import numba
 import numpy as np
@@ -16,7 +14,7 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
-from layernorm_backward.kernels.lanes import LINE, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import LINE, zeros1, zeros4
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.roofs import flat_streams
 
@@ -87,28 +85,6 @@ def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(hidden):
     assert np.isfinite(dgamma).all()
 
 
-@pytest.mark.parametrize("hidden", [1, 1024, 4096, 65536])
-def test_chunks_keep_partial_sums_small_and_several_threads_busy(hidden):
-    for rows in (0, 1, 16, 17, 63, 64, 127, 128, 4096, 10**6):
-        chunks = numba_plan.chunks(rows, hidden)
-        few = min(-(-rows // 16), 4) if hidden >= 4096 else 1
-        assert 1 <= chunks <= max(1, min(rows / 32, 8), min(rows / 64, 64), few)
-        assert chunks >= 2 or (rows < 64 and few < 2)
-    assert numba_plan.chunks(10**6, hidden) == 64
-
-
-@pytest.mark.parametrize("hidden", [1, 4096])
-def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
-    """Errors of dgamma and dbeta grow with the rows of a block, and a thread with more of them ends later."""
-    for rows in (*range(1, 300), 682, 2730, 4097, 10922, 10**6):
-        block, chunks = numba_plan.block(rows, hidden), numba_plan.chunks(rows, hidden)
-        assert block <= 32
-        assert block % max(numba_plan.GROUPS) == 0
-        starts = [numba_chunks._chunk_start.py_func(k, chunks, rows, block) for k in range(chunks + 1)]
-        assert (starts[0], starts[-1]) == (0, rows)
-        assert max(np.diff(starts)) <= rows / chunks + block
-
-
 def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
     x = np.array([[1e8], [0.1], [-3e30]], np.float32).repeat(4097, axis=1)
     ones = np.ones(4097, np.float32)
@@ -169,49 +145,6 @@ def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
     for results in found[1:]:
         for result, first in zip(results, found[0], strict=True):
             assert np.array_equal(result.view(np.uint8), first.view(np.uint8))
-
-
-@pytest.fixture
-def on_a_xeon(monkeypatch):
-    """Plans for caches of 2 and 32 MB, 2048 bytes of vector registers, lines asked for in the first level."""
-    monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
-    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
-    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
-    numba_plan._chosen.cache_clear()
-    yield
-    numba_plan._chosen.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("rows", "hidden", "dtype", "direction", "stretch"),
-    [
-        (10**5, 256, "float32", "backward", 1024),
-        (10**5, 1024, "float32", "backward", 256),
-        (10**5, 1025, "float64", "backward", 127),
-        (10**5, 1024, "float64", "backward", 0),
-        (10**6, 64, "bfloat16", "backward", 0),
-        (10**3, 1024, "float32", "backward", 0),
-        (10**5, 1024, "float32", "forward", 0),
-    ],
-    ids=str,
-)
-def test_statistics_of_as_many_rows_as_fill_the_second_level_are_copied(
-    rows, hidden, dtype, direction, stretch, on_a_xeon
-):
-    """Not by pairs of rows, of the shortest rows, in the cache, or where none are read."""
-    assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).stretch == stretch
-
-
-def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(on_a_xeon, monkeypatch):
-    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
-    assert numba_plan.choose(10**5, 1024, np.dtype("float32")).stretch == 0
-
-
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
-    for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
-        plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
-        assert (plan.group == 1 and plan.ahead == numba_plan.NEXT_PAGE) == alone
 
 
 @pytest.mark.parametrize("shape", [(1024, 2050), (1023, 40)], ids=["many sums", "few sums"])
@@ -278,27 +211,6 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"group": 3}, r"group is 3; allowed: \(1, 2, 4\)"),
-        ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
-        ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0, from 0"),
-        ({"ahead": -1}, "ahead -1, spread .*; allowed: from 1, from 0, from 0"),
-        ({"spread": -1}, "spread -1; allowed: from 1, from 0, from 0"),
-        ({"block": 8, "stretch": 7}, "stretch is 7; allowed: 0 and from the 8 rows of a block on"),
-        ({"stretch": -1}, "stretch is -1; allowed: 0 and from"),
-    ],
-    ids=str,
-)
-def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
-    x, gamma, beta, dy = problem((8, 64), "float32")
-    _, saved = numba_fused.forward(x, gamma, beta, EPS)
-    plan = numba_plan.choose(*x.shape, x.dtype)._replace(**changed)
-    with pytest.raises(ValueError, match=told):
-        numba_fused.backward(dy, saved, plan=plan)
-
-
-@pytest.mark.parametrize(
     ("spoilt", "told"),
     [
         (lambda s: None, "saved is a NoneType; allowed: what forward returned"),
@@ -357,51 +269,6 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
     compiled = [(make("float32", 1, True), [1, True, before_all]) for make in (forward_pass, backward_pass)]
     for function, held in [*compiled, (flat_streams.streams(), [before_all, work_sharing.UNITS])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
-
-
-@njit
-def _asked(hidden, ahead, like):
-    return numba_walk.asked(hidden, ahead, like)
-
-
-def lines_asked_for(which, then, j, hidden, early, rows):
-    """The elements at which the source of `ask` asks for a line of each row."""
-    found = []
-    around = {"height": lambda like: like, "ask_line": lambda x, start, like: found.append(start)}
-    source = numba_walk.ask.py_func
-    run = FunctionType(source.__code__, vars(numba_walk) | around)
-    run(None, which, then, j, hidden, early, rows)
-    return found
-
-
-@pytest.mark.parametrize(("zeros", "rows"), [(zeros1, 1), (zeros2, 2), (zeros4, 4)])
-@pytest.mark.parametrize(("hidden", "ahead"), [(5, 1), (5, 4), (5, 5), (5, 23), (1024, 0), (1024, 256)])
-def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, rows, hidden, ahead):
-    asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x)))
-    early, first = asked_by(np.ones(1, np.float32)), 3
-    for column, which in product(range(hidden), range(2)):
-        found = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
-        for row, start in enumerate(found):
-            lead = row * early[3][0] + which * early[3][1]
-            groups, later = divmod(column + ahead + lead, hidden)
-            assert start == ((first + groups) * rows + row) * hidden + later
-        assert len(found) == rows
-
-
-@pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
-def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
-    distance = 16 * 16, 16 * numba_plan.SPREAD
-    leads = njit(lambda x: numba_walk.asked(4096, distance, zeros(x))[3])(np.ones(1, np.float32))
-    places = {row * leads[0] + which * leads[1] for row in range(streams // 2) for which in range(2)}
-    assert len({4 * place % 4096 for place in places}) == streams
-
-
-def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
-    """Lines of zeros1 to zeros4 are asked for so many columns before those of the first row and array."""
-    plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
-    assert plan.spread == (0 if numba_walk.FAR else numba_plan.SPREAD)
-    call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
-    assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
 
 
 def test_nothing_that_runs_through_rows_counts_who_holds_an_array():

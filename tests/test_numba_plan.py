@@ -1,0 +1,94 @@
+"""Plans of numba_fused: what rows, row length, dtype and the machine decide, and what is refused."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward.kernels import numba_chunks, numba_fused, numba_plan
+
+EPS = 1e-5
+
+
+@pytest.mark.parametrize("hidden", [1, 1024, 4096, 65536])
+def test_chunks_keep_partial_sums_small_and_several_threads_busy(hidden):
+    for rows in (0, 1, 16, 17, 63, 64, 127, 128, 4096, 10**6):
+        chunks = numba_plan.chunks(rows, hidden)
+        few = min(-(-rows // 16), 4) if hidden >= 4096 else 1
+        assert 1 <= chunks <= max(1, min(rows / 32, 8), min(rows / 64, 64), few)
+        assert chunks >= 2 or (rows < 64 and few < 2)
+    assert numba_plan.chunks(10**6, hidden) == 64
+
+
+@pytest.mark.parametrize("hidden", [1, 4096])
+def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
+    """Errors of dgamma and dbeta grow with the rows of a block, and a thread with more of them ends later."""
+    for rows in (*range(1, 300), 682, 2730, 4097, 10922, 10**6):
+        block, chunks = numba_plan.block(rows, hidden), numba_plan.chunks(rows, hidden)
+        assert block <= 32
+        assert block % max(numba_plan.GROUPS) == 0
+        starts = [numba_chunks._chunk_start.py_func(k, chunks, rows, block) for k in range(chunks + 1)]
+        assert (starts[0], starts[-1]) == (0, rows)
+        assert max(np.diff(starts)) <= rows / chunks + block
+
+
+@pytest.fixture
+def on_a_xeon(monkeypatch):
+    """Plans for caches of 2 and 32 MB, 2048 bytes of vector registers, lines asked for in the first level."""
+    monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
+    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
+    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
+    numba_plan._chosen.cache_clear()
+    yield
+    numba_plan._chosen.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "dtype", "direction", "stretch"),
+    [
+        (10**5, 256, "float32", "backward", 1024),
+        (10**5, 1024, "float32", "backward", 256),
+        (10**5, 1025, "float64", "backward", 127),
+        (10**5, 1024, "float64", "backward", 0),
+        (10**6, 64, "bfloat16", "backward", 0),
+        (10**3, 1024, "float32", "backward", 0),
+        (10**5, 1024, "float32", "forward", 0),
+    ],
+    ids=str,
+)
+def test_statistics_of_as_many_rows_as_fill_the_second_level_are_copied(
+    rows, hidden, dtype, direction, stretch, on_a_xeon
+):
+    """Not by pairs of rows, of the shortest rows, in the cache, or where none are read."""
+    assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).stretch == stretch
+
+
+def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
+    assert numba_plan.choose(10**5, 1024, np.dtype("float32")).stretch == 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
+    for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
+        plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
+        assert (plan.group == 1 and plan.ahead == numba_plan.NEXT_PAGE) == alone
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"group": 3}, r"group is 3; allowed: \(1, 2, 4\)"),
+        ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
+        ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0, from 0"),
+        ({"ahead": -1}, "ahead -1, spread .*; allowed: from 1, from 0, from 0"),
+        ({"spread": -1}, "spread -1; allowed: from 1, from 0, from 0"),
+        ({"block": 8, "stretch": 7}, "stretch is 7; allowed: 0 and from the 8 rows of a block on"),
+        ({"stretch": -1}, "stretch is -1; allowed: 0 and from"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    plan = numba_plan.choose(*x.shape, x.dtype)._replace(**changed)
+    with pytest.raises(ValueError, match=told):
+        numba_fused.backward(dy, saved, plan=plan)

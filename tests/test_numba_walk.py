@@ -1,0 +1,56 @@
+"""What numba_fused asks for ahead: the lines that it reads so many columns later, apart modulo a page."""
+
+from itertools import product
+from types import FunctionType
+
+import numpy as np
+import pytest
+from numba import njit
+
+from layernorm_backward.kernels import numba_fused, numba_plan, numba_walk
+from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
+
+
+@njit
+def _asked(hidden, ahead, like):
+    return numba_walk.asked(hidden, ahead, like)
+
+
+def lines_asked_for(which, then, j, hidden, early, rows):
+    """The elements at which the source of `ask` asks for a line of each row."""
+    found = []
+    around = {"height": lambda like: like, "ask_line": lambda x, start, like: found.append(start)}
+    source = numba_walk.ask.py_func
+    run = FunctionType(source.__code__, vars(numba_walk) | around)
+    run(None, which, then, j, hidden, early, rows)
+    return found
+
+
+@pytest.mark.parametrize(("zeros", "rows"), [(zeros1, 1), (zeros2, 2), (zeros4, 4)])
+@pytest.mark.parametrize(("hidden", "ahead"), [(5, 1), (5, 4), (5, 5), (5, 23), (1024, 0), (1024, 256)])
+def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, rows, hidden, ahead):
+    asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x)))
+    early, first = asked_by(np.ones(1, np.float32)), 3
+    for column, which in product(range(hidden), range(2)):
+        found = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
+        for row, start in enumerate(found):
+            lead = row * early[3][0] + which * early[3][1]
+            groups, later = divmod(column + ahead + lead, hidden)
+            assert start == ((first + groups) * rows + row) * hidden + later
+        assert len(found) == rows
+
+
+@pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
+def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
+    distance = 16 * 16, 16 * numba_plan.SPREAD
+    leads = njit(lambda x: numba_walk.asked(4096, distance, zeros(x))[3])(np.ones(1, np.float32))
+    places = {row * leads[0] + which * leads[1] for row in range(streams // 2) for which in range(2)}
+    assert len({4 * place % 4096 for place in places}) == streams
+
+
+def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
+    """Lines of zeros1 to zeros4 are asked for so many columns before those of the first row and array."""
+    plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
+    assert plan.spread == (0 if numba_walk.FAR else numba_plan.SPREAD)
+    call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
+    assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
