@@ -417,3 +417,10 @@ def test_what_ours_is_written_to_move_is_shown_where_no_bytes_were_counted():
     assert "Bytes were not measured: ncu is not installed." in said(figure)
     assert names_in(figure) & {*ON_A_GPU, "model"} == {"cuda_fused", "model"}
     assert_legible(figure, "traffic_gpu")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_where_stores_never_change_no_change_is_drawn(stream):
+    table = sample("stores").assign(stream=stream, bytes=pd.array([1 << 20] * len(sample("stores")), "Int64"))
+    lines = [line for panel in drawn("stores", table).axes for line in panel.get_lines()]
+    assert not [line for line in lines if line.get_linestyle() == ":"]

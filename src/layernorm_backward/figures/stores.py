@@ -85,4 +85,4 @@ def _change(rows: pd.DataFrame) -> float:
     """Bytes half way between the largest size that is stored as usual and the next; nan where none is."""
     usual = rows.loc[~rows["stream"].astype(bool), "bytes"].max()
     past = rows.loc[rows["bytes"] > usual, "bytes"].min()
-    return float(np.sqrt(float(usual) * float(past)))
+    return np.nan if pd.isna(usual) or pd.isna(past) else float(np.sqrt(float(usual) * float(past)))
