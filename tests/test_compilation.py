@@ -15,14 +15,15 @@ EPS = 1e-5
 @pytest.fixture
 def needed(monkeypatch):
     """The codes that calls of numba_fused asked for, by pass."""
+    numba_fused._call.cache_clear()
     found = {direction: set() for direction in compilation.PASSES}
 
     def asking(direction):
         compiled = getattr(numba_fused, f"{direction}_pass")
 
-        def asked(dtype, group, ragged, *recentre):
-            found[direction].add(compilation.Code(dtype, group, ragged))
-            return compiled(dtype, group, ragged, *recentre)
+        def asked(*code):
+            found[direction].add(compilation.Code(*code[:4]))
+            return compiled(*code)
 
         return asked
 
@@ -31,12 +32,16 @@ def needed(monkeypatch):
     return found
 
 
+@pytest.mark.parametrize("stays", [True, False], ids=["in the cache", "beyond it"])
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
-def test_calls_need_nothing_else(dtype, needed):
+def test_calls_need_nothing_else(dtype, stays, needed, monkeypatch):
+    monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
+    monkeypatch.setattr(numba_plan, "stays", lambda size, threads: stays)
     for hidden in (1, 5, 64, 129, 512, 1024, 2048, 4096, 16384, 65536):
         x, vector = np.ones((3, hidden), dtype_of(dtype)), np.ones(hidden, dtype_of(dtype))
         _, saved = numba_fused.forward(x, vector, vector, EPS)
         numba_fused.backward(x, saved)
+    monkeypatch.undo()
     for direction, codes in needed.items():
         chosen = {code for code in compilation.chosen(direction) if code.dtype == dtype}
         assert codes <= chosen and {code.ragged for code in codes} == {False, True}
@@ -52,13 +57,14 @@ def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
         assert {code.dtype for code in compilation.chosen(direction)} == set(DTYPE_NAMES)
 
 
-def test_groups_are_those_of_any_row():
+def test_ways_are_those_of_any_row():
     for direction in compilation.PASSES:
         for name in DTYPE_NAMES:
             dtype = dtype_of(name)
             sizes = (*range(1, 300), *range(300, 70000, 999))
-            some = {numba_plan.choose(10**6, hidden, dtype, direction).group for hidden in sizes}
-            assert some <= set(numba_plan.groups(dtype, direction))
+            plans = [numba_plan.choose(10**6, hidden, dtype, direction) for hidden in sizes]
+            some = {(plan.group, plan.widened) for plan in plans}
+            assert some <= set(numba_plan.ways(dtype, direction))
 
 
 class Pool:
@@ -112,16 +118,15 @@ def test_an_error_of_a_process_is_raised(monkeypatch):
 
 def test_float32_is_compiled_without_recentring_too(monkeypatch):
     calls = []
+    monkeypatch.setattr(compilation, "forward_pass", lambda *code: calls.append(code))
     monkeypatch.setattr(compilation, "backward_pass", lambda *code, **how: calls.append((*code, how)))
-    monkeypatch.setattr(
-        compilation, "PASSES", {name: lambda *code: calls.append(code) for name in compilation.PASSES}
-    )
     for dtype in ("float32", "float64"):
         for direction in compilation.PASSES:
             compilation._compiled(direction, compilation.Code(dtype, 1, True))
-    assert (
-        calls
-        == [("float32", 1, True)] * 2
-        + [("float32", 1, True, {"recentre": False})]
-        + [("float64", 1, True)] * 2
-    )
+    assert calls == [
+        ("float32", 1, True),
+        ("float32", 1, True, False, {}),
+        ("float32", 1, True, False, {"recentre": False}),
+        ("float64", 1, True),
+        ("float64", 1, True, False, {}),
+    ]

@@ -9,11 +9,20 @@ import numpy as np
 import pytest
 from numba import njit
 
-from layernorm_backward import inputs, oracle, stopwatch, work_sharing
+from layernorm_backward import inputs, oracle, stopwatch
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.kernels import KERNELS, numba_chunks, numba_fused, numba_plan, numba_walk, sources
+from layernorm_backward.kernels import (
+    KERNELS,
+    numba_chunks,
+    numba_fused,
+    numba_plan,
+    numba_scratch,
+    numba_walk,
+    sources,
+)
+from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE, zeros1, zeros4
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.roofs import flat_streams
@@ -123,21 +132,23 @@ def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128)], ids=str)
 def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
-    """Rows at a time, prefetching, streaming, copied statistics, and where in a line the results begin."""
+    """Rows at a time, prefetching, streaming, what is copied or kept, and where in a line results begin."""
     x, gamma, beta, dy = problem(shape, dtype)
     default = numba_plan.choose(*shape, x.dtype)
     vectors = np.empty((2, shape[-1]), x.dtype)
     found = []
     ways = (
-        (1, 0, False, 0, 0),
-        (2, 8, True, 0, 5),
-        (4, 3, True, 3, 0),
-        (4, 0, False, 1, 32),
-        (1, 2, True, 0, 0),
+        (1, 0, False, False, 0, 0),
+        (2, 8, True, False, 0, 5),
+        (4, 3, True, True, 3, 0),
+        (4, 0, False, False, 1, 32),
+        (1, 2, True, False, 0, 0),
+        (1, 2, True, True, 0, 0),
+        (1, 0, False, True, 1, 5),
     )
-    for number, (group, ahead, stream, begin, more) in enumerate(ways):
+    for number, (group, ahead, stream, widened, begin, more) in enumerate(ways):
         stretch = default.block + more if number else 0
-        plan = default._replace(group=group, ahead=ahead, stream=stream, stretch=stretch)
+        plan = default._replace(group=group, ahead=ahead, stream=stream, widened=widened, stretch=stretch)
         y, dx = (aligned_empty(x.size + begin, x.dtype)[begin:].reshape(shape) for _ in range(2))
         _, saved = numba_fused.forward(x, gamma, beta, EPS, out=y, plan=plan)
         results = numba_fused.backward(dy, saved, out=(dx, *vectors), plan=plan)
@@ -266,8 +277,11 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         after = sources.checksum(tmp_path)
         assert after != before, name
         before = after
-    compiled = [(make("float32", 1, True), [1, True, before_all]) for make in (forward_pass, backward_pass)]
-    for function, held in [*compiled, (flat_streams.streams(), [before_all, work_sharing.UNITS])]:
+    compiled = [
+        (forward_pass("float32", 1, True), [1, True, before_all]),
+        (backward_pass("float32", 1, True), [1, True, before_all, False]),
+    ]
+    for function, held in [*compiled, (flat_streams.streams(), [before_all])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
 
 
@@ -281,15 +295,17 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
         numba_chunks._forward_task(*given, ragged, one, one)
         numba_chunks._forward_task(*given, None, four, one)
         given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, copies, (4, *how, 4)
-        numba_chunks._backward_task(*given, ragged, True, one, one)
-        numba_chunks._backward_task(*given, None, True, four, one)
+        kept = elements(vector), elements(result)
+        numba_chunks._backward_task(*given, None, ragged, True, one, one)
+        numba_chunks._backward_task(*given, None, None, True, four, one)
+        numba_chunks._backward_task(*given, kept, None, True, one, one)
 
-    shapes = 64, 4, 16, 64, (1, 32), 32 + numba_chunks.APART // 4, (2, 16)
+    shapes = 64, 4, 16, 64, (1, 32), 32 + numba_scratch.APART // 4, (2, 16)
     numbers = [np.ones(shape, np.float32) for shape in shapes]
     both(*numbers, True)
     (code,) = both.inspect_llvm().values()
     functions = re.findall(
         r"^define [^\n]*(?:_forward_rows|_backward_chunks).*?^}", code, re.DOTALL | re.MULTILINE
     )
-    assert len(functions) == 5
+    assert len(functions) == 6
     assert not [function for function in functions if "@NRT_" in function]

@@ -66,6 +66,28 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
     assert numba_plan.choose(10**5, 1024, np.dtype("float32")).stretch == 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "hidden", "dtype", "direction", "kept"),
+    [
+        (10**6, 64, "float16", "backward", True),
+        (10**5, 1024, "float16", "backward", True),
+        (10**5, 1088, "float16", "backward", False),
+        (10**3, 1024, "float16", "backward", False),
+        (10**5, 1024, "float16", "forward", False),
+        (10**5, 512, "float32", "backward", False),
+    ],
+    ids=str,
+)
+def test_short_rows_of_float16_are_kept_beyond_the_cache(rows, hidden, dtype, direction, kept, on_a_xeon):
+    assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).widened == kept
+
+
+@pytest.mark.parametrize("processor", ["few_registers", "asks_far"])
+def test_no_rows_are_kept_where_it_was_not_measured(processor, on_a_xeon, monkeypatch):
+    monkeypatch.setattr(numba_plan.processor, processor, lambda: True)
+    assert not numba_plan.choose(10**5, 1024, np.dtype("float16")).widened
+
+
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
     for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):

@@ -30,14 +30,14 @@ def placed(layout, *vectors, dtype, cut):
 @pytest.mark.parametrize(
     ("rows", "chunks", "block", "tasks"), [(1, 1, 4, 1), (341, 8, 32, 2), (5000, 4, 32, 3)], ids=str
 )
-@pytest.mark.parametrize("stretch", [0, 33])
+@pytest.mark.parametrize(("stretch", "widened"), [(0, False), (33, False), (33, True)], ids=str)
 @pytest.mark.parametrize("hidden", [1, 64, 1023, 65536])
 def test_the_backward_pass_has_gamma_and_arrays_of_its_own(
-    hidden, stretch, rows, chunks, block, tasks, dtype
+    hidden, stretch, widened, rows, chunks, block, tasks, dtype
 ):
     gamma, itemsize = np.arange(1, hidden + 1, dtype=dtype), np.dtype(dtype).itemsize
     columns = -(-hidden // 16) * 16 + 16
-    layout = numba_scratch.of_backward(chunks, block, stretch, rows, tasks, columns, itemsize)
+    layout = numba_scratch.of_backward(chunks, block, stretch, rows, tasks, columns, itemsize, widened)
     arrays = placed(layout, gamma, dtype=dtype, cut=numba_scratch.cut_backward)
     vector, sums, levels, parts, copies = arrays
     assert address(vector) % PAGE == 0
@@ -47,11 +47,15 @@ def test_the_backward_pass_has_gamma_and_arrays_of_its_own(
     assert levels.shape[::2] == (tasks, 2 * columns) and 2 ** levels.shape[1] >= -(-blocks // chunks)
     assert copies.shape[:2] == (tasks, 2)
     assert copies.shape[2] >= stretch + numba_scratch.BEYOND if stretch else copies.size == 0
+    count = 4 if widened else 2
     for part in parts:
-        of_dgamma, of_dbeta = part[numba_scratch.APART // itemsize :], part[part.size - columns :]
-        assert of_dgamma.size >= 2 * columns
-        assert (address(of_dbeta) - address(of_dgamma)) % PAGE == PAGE // 2
-        assert address(of_dgamma) % LINE == address(of_dbeta) % LINE == 0
+        held = [numba_scratch.part_row(part, which, count, columns) for which in range(count)]
+        assert address(held[0]) - address(part) == numba_scratch.APART
+        assert held[-1].size == columns
+        for row, following in pairwise(held):
+            apart = address(following) - address(row)
+            assert apart >= columns * itemsize and apart % PAGE == PAGE // count
+        assert all(address(row) % LINE == 0 for row in held)
 
 
 @pytest.mark.parametrize("hidden", [64, 2048])

@@ -16,23 +16,24 @@ from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 
-PASSES = {"forward": forward_pass, "backward": backward_pass}
+PASSES = "forward", "backward"
 
 
 class Code(NamedTuple):
-    """Arguments of `forward_pass` and `backward_pass`."""
+    """Arguments of `backward_pass`, of which `forward_pass` takes three."""
 
     dtype: str
     group: int
     ragged: bool
+    widened: bool = False
 
 
 def chosen(direction: str) -> Iterator[Code]:
     """What rows of some size need, in each dtype."""
     for name in DTYPE_NAMES:
         yield Code(name, 1, True)
-        for group in numba_plan.groups(dtype_of(name), direction):
-            yield Code(name, group, False)
+        for group, widened in numba_plan.ways(dtype_of(name), direction):
+            yield Code(name, group, False, widened)
 
 
 def compile_all() -> None:
@@ -47,6 +48,9 @@ def compile_all() -> None:
 
 
 def _compiled(direction: str, code: Code) -> None:
-    PASSES[direction](*code)
-    if direction == "backward" and code.dtype == "float32":
+    if direction == "forward":
+        forward_pass(*code[:3])
+        return
+    backward_pass(*code)
+    if code.dtype == "float32":
         backward_pass(*code, recentre=False)  # what kernel_costs compares with in every study

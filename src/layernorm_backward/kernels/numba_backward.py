@@ -8,6 +8,9 @@ its loads would wait for the stores of this one, where a row has a multiple of 4
 the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
 own.
 
+`widened` is None, or two rows of numbers of the sums, (E,) each, in which z and dy of the group read last are
+kept for its second sweep: 16-bit ones would be widened again. Only single rows of whole lines are kept so.
+
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
 are given by their `elements`; `part` are those of the running sums of dgamma and of dbeta, (E,) or more. A
@@ -52,10 +55,13 @@ from layernorm_backward.kernels.numba_walk import (
 
 
 @njit(**INLINE)
-def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
+def _project(x, dy, gamma, widened, at, j, hidden, count, mean, recentre, sums):
     """Add line j of a group to its sums of z, g and g*z."""
-    z = keep(load(x, at + j, hidden, count, mean) - mean, count)
-    g = load(dy, at + j, hidden, count, mean) * repeat(line(gamma, j, mean), mean)
+    z, d = keep(load(x, at + j, hidden, count, mean) - mean, count), load(dy, at + j, hidden, count, mean)
+    if widened is not None:
+        put_line(z, widened[0], j)
+        put_line(d, widened[1], j)
+    g = d * repeat(line(gamma, j, mean), mean)
     sum_z = sums[0] if recentre is None else sums[0] + fold(z)
     return sum_z, sums[1] + fold(g), add_folded_products(sums[2], g, z)
 
@@ -63,9 +69,16 @@ def _project(x, dy, gamma, at, j, hidden, count, mean, recentre, sums):
 @njit(**INLINE)
 def _centred(dy, x, at, j, hidden, count, row):
     """Line j of a group's dy and x_hat."""
-    mean, rstd, offset, _, _ = row
+    mean = row[0]
     d = load(dy, at + j, hidden, count, mean)
-    return d, fma(load(x, at + j, hidden, count, mean) - mean, rstd, offset)
+    return d, _normalized(load(x, at + j, hidden, count, mean) - mean, row)
+
+
+@njit(**INLINE)
+def _normalized(z, row):
+    """x_hat of z, about the mean that is re-centred."""
+    _, rstd, offset, _, _ = row
+    return fma(z, rstd, offset)
 
 
 @njit(**INLINE)
@@ -95,18 +108,23 @@ def _add(d, x_hat, part, j, count):
 def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
     """Add line j of a group to dgamma and dbeta, and write that of dx, or the line `late` columns before."""
     d, x_hat = _centred(dy, x, at, j, hidden, None, row)
-    if late is not None:
-        if j > 0:
-            stream(_result_at((dy, x, gamma, row), at, j - late, hidden, None), dx, at + j - late, hidden)
-    elif streamed:
-        stream(_result(d, x_hat, gamma, j, row), dx, at + j, hidden)
-    else:
-        store(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, None)
+    if late is None:
+        _write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, streamed)
+    elif j > 0:
+        stream(_result_at((dy, x, gamma, row), at, j - late, hidden, None), dx, at + j - late, hidden)
     _add(d, x_hat, part, j, None)
 
 
+@njit(**INLINE)
+def _write(values, dx, start, hidden, streamed):
+    if streamed:
+        stream(values, dx, start, hidden)
+    else:
+        store(values, dx, start, hidden, None)
+
+
 @njit(**PLAIN)
-def backward_sums(rows, i, hidden, recentre, like):
+def backward_sums(rows, widened, i, hidden, recentre, like):
     """The sums of z, g and g*z of the group at row i; rows are dy, x, mean, rstd, gamma, dx."""
     align_stack()
     dy, x, mean, _, gamma, _ = rows
@@ -117,11 +135,10 @@ def backward_sums(rows, i, hidden, recentre, like):
         block = (zero, zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
-            block = _project(x, dy, gamma, at, j, hidden, None, centre, recentre, block)
+            block = _project(x, dy, gamma, widened, at, j, hidden, None, centre, recentre, block)
         if end % lanes:
-            block = _project(
-                x, dy, gamma, at, end - end % lanes, hidden, end % lanes, centre, recentre, block
-            )
+            whole, count = end - end % lanes, end % lanes
+            block = _project(x, dy, gamma, widened, at, whole, hidden, count, centre, recentre, block)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
@@ -149,7 +166,7 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged, recentre, like):
+def _both_sweeps(rows, part, widened, at, then, row, centre, walk, late, streamed, ragged, recentre, like):
     """Results of the group at element `at`, dx in whole lines only, and the sums of that at `then`."""
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
@@ -162,15 +179,21 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
         for j in range(start, whole, lanes):
             ask(x, 0, then, j, hidden, early, like)
             ask(dy, 1, then, j, hidden, early, like)
-            block = _project(x, dy, gamma, then, j, hidden, None, centre, recentre, block)
-            if not apart(like):
+            if widened is not None:
+                z, d = line(widened[0], j, like), line(widened[1], j, like)
+            block = _project(x, dy, gamma, widened, then, j, hidden, None, centre, recentre, block)
+            if widened is not None:
+                x_hat = _normalized(z, row)
+                _write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, streamed)
+                _add(d, x_hat, part, j, None)
+            elif not apart(like):
                 _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if apart(like):
             for j in range(start, whole, lanes):
                 _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if ragged is not None and whole < end:
             count = end - whole
-            block = _project(x, dy, gamma, then, whole, hidden, count, centre, recentre, block)
+            block = _project(x, dy, gamma, widened, then, whole, hidden, count, centre, recentre, block)
             d, x_hat = _centred(dy, x, at, whole, hidden, count, row)
             _add(d, x_hat, part, whole, count)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
@@ -178,7 +201,7 @@ def _both_sweeps(rows, part, at, then, row, centre, walk, late, streamed, ragged
 
 
 @njit(**INLINE)
-def backward_group(rows, part, i, following, sums, hidden, early, target, ragged, recentre, like):
+def backward_group(rows, part, widened, i, following, sums, hidden, early, target, ragged, recentre, like):
     """Results of the group at row i, whose sums are known; returns the sums of that at row `following`.
 
     target is `first`, `seam` and the row at which this pipeline began; see `numba_walk`.
@@ -188,18 +211,18 @@ def backward_group(rows, part, i, following, sums, hidden, early, target, ragged
     at, then, lanes = i * hidden, following * hidden, width(like)
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = across(numbers(mean, following, like), like)
-    walk, how = (hidden, early), (ragged, recentre, like)
+    known, how = (at, then, row, centre, (hidden, early)), (ragged, recentre, like)
     if ragged is None:
         if first < 0:
-            return _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
-        return _both_sweeps(rows, part, at, then, row, centre, walk, None, True, *how)
+            return _both_sweeps(rows, part, widened, *known, None, False, *how)
+        return _both_sweeps(rows, part, widened, *known, None, True, *how)
     given, ends = (dy, x, gamma, row), whole_lines(first, at, hidden, lanes)
     if first < 0:
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, None, False, *how)
+        sums = _both_sweeps(rows, part, widened, *known, None, False, *how)
         put_tail(_result_at, given, dx, at, ends[1], hidden, seam, False)
     else:
         shared = begin < i and hidden >= lanes, i < following and hidden >= lanes
         put_head(_result_at, given, dx, at, ends[0], hidden, seam, shared[0])
-        sums = _both_sweeps(rows, part, at, then, row, centre, walk, lanes - ends[0], True, *how)
+        sums = _both_sweeps(rows, part, widened, *known, lanes - ends[0], True, *how)
         put_rest(_result_at, given, dx, at, ends, hidden, seam, shared, like)
     return sums

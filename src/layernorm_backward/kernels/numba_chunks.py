@@ -24,7 +24,7 @@ from layernorm_backward.kernels.lane_memory import (
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
-from layernorm_backward.kernels.numba_scratch import APART, BEYOND, cut_backward, cut_forward
+from layernorm_backward.kernels.numba_scratch import BEYOND, cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
 from layernorm_backward.kernels.sources import checksum
 
@@ -80,7 +80,9 @@ def _at_hand(rows, given, i, count, copies):
 
 
 @njit(**PLAIN)
-def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ragged, recentre, like, one):
+def _backward_chunks(
+    rows, copies, sums, chunks, levels, running, widened, shape, how, ragged, recentre, like, one
+):
     """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left.
 
     mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
@@ -94,7 +96,7 @@ def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ra
     zero, target = fold(like), (first, two_lines(one), i)
     known, given, copied = (zero, zero, zero), rows[2:4], i
     if i + group <= end:
-        known = backward_sums(rows, i, hidden, recentre, like)
+        known = backward_sums(rows, widened, i, hidden, recentre, like)
     for chunk in range(chunks[0], chunks[1]):
         stop, number = _chunk_start(chunk + 1, whole, count, block), 0
         while i < stop:
@@ -104,15 +106,13 @@ def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ra
                 rows, copied = _at_hand(rows, given, i, wanted, copies), i + stretch
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
-                known = backward_group(
-                    rows, running, i, following, known, hidden, early, target, ragged, recentre, like
-                )
+                where = i, following, known, hidden, early, target
+                known = backward_group(rows, running, widened, *where, ragged, recentre, like)
                 i += group
             while i < until:
-                single = backward_sums(rows, i, hidden, recentre, one)
-                backward_group(
-                    rows, running, i, i, single, hidden, early_alone, target, ragged, recentre, one
-                )
+                single = backward_sums(rows, widened, i, hidden, recentre, one)
+                where = i, i, single, hidden, early_alone, target
+                backward_group(rows, running, widened, *where, ragged, recentre, one)
                 i += 1
             if i < stop:
                 _carry(levels, running, number, columns, one)
@@ -122,16 +122,19 @@ def _backward_chunks(rows, copies, sums, chunks, levels, running, shape, how, ra
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, copies, how, ragged, recentre, like, one):
+def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, recentre, like, one):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
     near = elements(copies[0]), elements(copies[1])
-    running = elements(part[APART // part.itemsize :]), elements(part[part.size - columns :])
+    count = 2 if widened is None else 4
+    running = elements(part_row(part, 0, count, columns)), elements(part_row(part, 1, count, columns))
     shape = mean.size, sums.shape[0], columns
     sums, levels = elements(sums), elements(levels)
-    _backward_chunks(held, near, sums, chunks, levels, running, shape, how, ragged, recentre, like, one)
+    _backward_chunks(
+        held, near, sums, chunks, levels, running, widened, shape, how, ragged, recentre, like, one
+    )
 
 
 @njit(**PLAIN)
@@ -162,7 +165,7 @@ def _copy_total(sums, dgamma, dbeta):
     dbeta[:] = sums[0, sums.shape[1] // 2 :][: dbeta.size]
 
 
-def _backward(sources, group, ragged):
+def _backward(sources, group, ragged, widened):
     def backward(
         dy,
         x,
@@ -195,13 +198,17 @@ def _backward(sources, group, ragged):
                 given = rows, sums, span, levels[task], parts[task], copies[task], how
                 whole = by_parity(one)
                 if ragged:
-                    _backward_task(*given, True, recentre, one, one)
+                    _backward_task(*given, None, True, recentre, one, one)
                 elif group == 4:
-                    _backward_task(*given, None, recentre, by_parity(zeros4(x)), whole)
+                    _backward_task(*given, None, None, recentre, by_parity(zeros4(x)), whole)
                 elif group == 2:
-                    _backward_task(*given, None, recentre, by_parity(zeros2(x)), whole)
+                    _backward_task(*given, None, None, recentre, by_parity(zeros2(x)), whole)
+                elif widened:
+                    z = elements(part_row(parts[task], 2, 4, vector.size))
+                    d = elements(part_row(parts[task], 3, 4, vector.size))
+                    _backward_task(*given, (z, d), None, recentre, whole, whole)
                 else:
-                    _backward_task(*given, None, recentre, whole, whole)
+                    _backward_task(*given, None, None, recentre, whole, whole)
                 piece = take(counter)
         columns = sums.shape[1]
         if sums.size < _FEW:
@@ -290,17 +297,20 @@ def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
 
 
 @cache
-def backward_pass(dtype: str, group: int, ragged: bool, recentre: bool = True) -> Callable[..., None]:
+def backward_pass(
+    dtype: str, group: int, ragged: bool, widened: bool = False, recentre: bool = True
+) -> Callable[..., None]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
     hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
-    dy, dx are as x and y there, dgamma and dbeta (D,) as gamma. recentre is True or None.
+    dy, dx are as x and y there, dgamma and dbeta (D,) as gamma. recentre is True or None. widened: single
+    rows of whole lines are kept as they are summed, see `numba_backward`; `held` has room for them then.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
     kind = types.boolean if recentre else types.none
-    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged))
+    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged, widened))
 
 
 def _of_sums(dtype):

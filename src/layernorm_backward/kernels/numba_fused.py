@@ -151,10 +151,11 @@ def _call(
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
-        compiled = backward_pass(name, group, ragged, plan.recentre)
+        widened = plan.widened and group == 1 and not ragged
+        compiled = backward_pass(name, group, ragged, widened, plan.recentre)
         walk = *walk, plan.stretch
         scratch = numba_scratch.of_backward(
-            units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize
+            units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, widened
         )
     else:
         compiled = forward_pass(name, group, ragged)

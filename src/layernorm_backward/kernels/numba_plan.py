@@ -1,11 +1,12 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
-alone. `group`, `ahead`, `spread`, `stream` and `stretch` change no bit; they come from what was fastest at a
-row's bytes, and from the processor and its caches: what these keep is tried (`numba_reach`).
+alone. `group`, `ahead`, `spread`, `stream`, `stretch` and `widened` change no bit; they come from what was
+fastest at a row's bytes, and from the processor and its caches: what these keep is tried (`numba_reach`).
 """
 
 from functools import cache, lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,9 @@ MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
-PAGE = 4096  # bytes: shorter rows are faster one by one, but for very short ones of 16 bits
+PAGE = 4096  # bytes: rows up to so many are faster one by one
 VERY_SHORT = 128  # bytes
+WIDENED = 2048  # bytes of a float16 row: more, or results there, and the first-level cache is full
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on as shorter ones are
 NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
@@ -40,7 +42,8 @@ class Plan(NamedTuple):
     stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
     own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
     are copied at a time before they are worked on; 0: none. spread: lines over which all that is asked for at
-    once, of the rows of a group and of x and dy, is spread. recentre: whether the mean is re-centred;
+    once, of the rows of a group and of x and dy, is spread. widened: whether single rows of whole lines are
+    kept, in the dtype of the sums, between their two sweeps. recentre: whether the mean is re-centred;
     without, for measuring what it costs.
     """
 
@@ -51,6 +54,7 @@ class Plan(NamedTuple):
     block: int = BLOCK
     stretch: int = 0
     spread: int = 0
+    widened: bool = False
     recentre: bool = True
 
 
@@ -75,26 +79,27 @@ def choose(
 ) -> Plan:
     """The plan of a pass, "forward" or "backward", for x (rows, hidden); None: as many threads as are set."""
     few, far = processor.few_registers(), processor.asks_far()
-    return _chosen(rows, hidden, dtype.itemsize, direction, few, far, threads or get_num_threads())
+    return _chosen(rows, hidden, dtype, direction, few, far, threads or get_num_threads())
 
 
 @lru_cache(SHAPES)
 def _chosen(
-    rows: int, hidden: int, itemsize: int, direction: str, few: bool, far: bool, threads: int
+    rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
 ) -> Plan:
-    row_bytes = hidden * itemsize
+    row_bytes = hidden * dtype.itemsize
     l2, _ = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
-    group, ahead = pace(row_bytes, itemsize, l2 // LONG[direction])
+    group, ahead = pace(row_bytes, dtype, l2 // LONG[direction])
     if row_bytes % LINE and PAGE < row_bytes <= SHORT:
         group, ahead = 1, NEXT_PAGE
     if few:
-        group = _of_few_registers(row_bytes, itemsize, direction)
+        group = _of_few_registers(row_bytes, dtype, direction)
     ahead, spread = (FAR_AHEAD, 0) if far else (ahead, SPREAD)
     stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
     copied = stream and direction == "backward" and group == 1 and not far
     stretch = _stretch(row_bytes, l2) if copied else 0
-    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch, spread)
+    widened = copied and dtype == np.float16 and row_bytes <= WIDENED and not few
+    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch, spread, widened)
 
 
 def stays(size: int, threads: int) -> bool:
@@ -105,15 +110,16 @@ def stays(size: int, threads: int) -> bool:
     return size <= threads * numba_reach.of_thread(l2, last_level)
 
 
-def groups(dtype: np.dtype, direction: str) -> list[int]:
-    """The numbers of rows at a time that are chosen for rows of some size."""
-    return sorted({choose(1, 1 << power, dtype, direction).group for power in range(LONGEST)})
+def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool]]:
+    """`group` and `widened` as they are chosen for one row of some size, and for many."""
+    sizes = product((1, 1 << LONGEST), (1 << power for power in range(LONGEST)))
+    plans = [choose(rows, hidden, dtype, direction) for rows, hidden in sizes]
+    return sorted({(plan.group, plan.widened) for plan in plans})
 
 
-def _backward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
+def _backward_pace(row_bytes: int, dtype: np.dtype, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead."""
-    very_short = itemsize == 2 and row_bytes <= VERY_SHORT
-    return (2, 16) if very_short or PAGE < row_bytes <= long else (1, NEXT_PAGE)
+    return (2, 16) if PAGE < row_bytes <= long else (1, NEXT_PAGE)
 
 
 def _stretch(row_bytes: int, l2: int) -> int:
@@ -121,17 +127,17 @@ def _stretch(row_bytes: int, l2: int) -> int:
     return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= SHORT else 0
 
 
-def _forward_pace(row_bytes: int, itemsize: int, long: int) -> tuple[int, int]:
+def _forward_pace(row_bytes: int, dtype: np.dtype, long: int) -> tuple[int, int]:
     """Rows at a time and lines ahead; statistics of several rows take the time of one."""
     if PAGE <= row_bytes <= long:
         return 4, 12
-    few_lines = itemsize == 2 and row_bytes < PAGE // 4
+    few_lines = dtype.itemsize == 2 and row_bytes < PAGE // 4
     return (2, 16) if row_bytes > long or few_lines else (1, 40)
 
 
-def _of_few_registers(row_bytes: int, itemsize: int, direction: str) -> int:
+def _of_few_registers(row_bytes: int, dtype: np.dtype, direction: str) -> int:
     """Rows at a time: two of the forward pass, once gamma, beta and they do not stay in the first level."""
-    return 2 if direction == "forward" and itemsize > 2 and row_bytes > NEAR else 1
+    return 2 if direction == "forward" and dtype.itemsize > 2 and row_bytes > NEAR else 1
 
 
 def chunks(rows: int, hidden: int) -> int:

@@ -42,18 +42,28 @@ def of_forward(columns: int, itemsize: int) -> Layout:
 
 @lru_cache(SHAPES)
 def of_backward(
-    chunks: int, block: int, stretch: int, rows: int, tasks: int, columns: int, itemsize: int
+    chunks: int,
+    block: int,
+    stretch: int,
+    rows: int,
+    tasks: int,
+    columns: int,
+    itemsize: int,
+    widened: bool = False,
 ) -> Layout:
     """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more), copies.
 
     Copies of mean and rstd: (tasks, 2, stretch and BEYOND in whole lines), none where the stretch is 0.
 
-    A load waits for a store just before it at the same place modulo 4096. So the sums of dgamma and of dbeta
-    lie half a page apart, and those of short rows lie neither where gamma does nor where rows do.
+    A part has the running sums of dgamma and of dbeta and, if `widened`, z and dy of a row: see `part_row`.
+    A load waits for a store just before it at the same place modulo 4096. So these lie half or a quarter of a
+    page apart, and those of short rows lie neither where gamma does nor where rows do.
     """
     vector, blocks, page = columns * itemsize, -(-rows // block), PAGE // itemsize
     carried = max(0, -(-blocks // chunks) - 1)
-    part = 2 * columns + (APART + (PAGE // 2 - vector) % PAGE) // itemsize
+    count = 4 if widened else 2
+    step = vector + (PAGE // count - vector) % PAGE
+    part = (APART + (count - 1) * step + vector) // itemsize
     line = LINE // itemsize
     copies = -(-(stretch + BEYOND) // line) * line if stretch else 0
     levels = tasks, carried.bit_length(), 2 * columns
@@ -85,6 +95,13 @@ def _vector(held, start, vector, columns):
     placed[: vector.size] = vector
     placed[vector.size :] = 0
     return placed
+
+
+@njit(**PLAIN)
+def part_row(part, which, count, columns):
+    """A part of a task from row `which` of its `count` rows of so many columns on."""
+    first = APART // part.itemsize
+    return part[first + which * ((part.size - columns - first) // (count - 1)) :]
 
 
 @njit(**PLAIN)

@@ -9,10 +9,10 @@ from layernorm_backward.kernels.lane_memory import take
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_reach import read_lines
 from layernorm_backward.kernels.sources import checksum
-from layernorm_backward.work_sharing import UNITS
+from layernorm_backward.roofs.flat_streams import part_of
 
 
-def _reads(sources, units):
+def _reads(sources):
     def reads(a, totals, threads, pieces, counter):
         _ = sources
         lanes = LINE // a.itemsize
@@ -20,10 +20,7 @@ def _reads(sources, units):
         for _ in prange(threads):
             piece = take(counter)
             while piece + 1 < pieces.size:
-                start, end = (
-                    pieces[piece] * lines // units * lanes,
-                    pieces[piece + 1] * lines // units * lanes,
-                )
+                start, end = part_of(piece, pieces, lines, lanes)
                 read_lines(a[start:end], totals[piece : piece + 1])
                 piece = take(counter)
 
@@ -37,4 +34,4 @@ def reads() -> Callable[..., None]:
     a (n,) as `lane_memory` stores it, whole lines of it cut as in `work_sharing`; totals, one number a piece,
     are the sums of its parts.
     """
-    return njit(parallel=True, cache=True)(_reads(checksum(), UNITS))
+    return njit(parallel=True, cache=True)(_reads(checksum()))

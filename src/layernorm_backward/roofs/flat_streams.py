@@ -23,7 +23,6 @@ from layernorm_backward.kernels.lane_memory import (
 )
 from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros1
 from layernorm_backward.kernels.sources import checksum
-from layernorm_backward.work_sharing import UNITS
 
 COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # lines asked for early beyond the cache, what was fastest
 EARLY = not processor.asks_far()  # such a processor is faster by itself
@@ -99,7 +98,14 @@ def _part(operation, a, b, c, s):
         _triad_nt(a, b, c, s)
 
 
-def _streams(sources, units):
+@njit
+def part_of(piece, pieces, lines, lanes):
+    """Elements between which a piece of so many lines lies."""
+    units = pieces[-1]
+    return pieces[piece] * lines // units * lanes, pieces[piece + 1] * lines // units * lanes
+
+
+def _streams(sources):
     def streams(operation, a, b, c, s, threads, pieces, counter):
         _ = sources
         lanes = LINE // a.itemsize
@@ -107,8 +113,9 @@ def _streams(sources, units):
         for _ in prange(threads):
             piece = take(counter)
             while piece + 1 < pieces.size:
-                start = pieces[piece] * lines // units * lanes
-                end = pieces[piece + 1] * lines // units * lanes if piece + 2 < pieces.size else a.size
+                start, end = part_of(piece, pieces, lines, lanes)
+                if piece + 2 == pieces.size:
+                    end = a.size
                 _part(operation, a[start:end], b[start:end], c[start:end], s)
                 piece = take(counter)
 
@@ -121,4 +128,4 @@ def streams() -> Callable[..., None]:
 
     a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `work_sharing`.
     """
-    return njit(parallel=True, cache=True)(_streams(checksum(), UNITS))
+    return njit(parallel=True, cache=True)(_streams(checksum()))

@@ -32,7 +32,7 @@ from layernorm_backward.kernels.lanes import (
     zeros2,
     zeros4,
 )
-from layernorm_backward.kernels.numba_scratch import APART, cut_backward, cut_forward
+from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum
 
@@ -152,12 +152,12 @@ def _backward(sources, group, streamed):
     ):
         _ = sources
         vector, _, _, parts, _ = cut_backward(held, places, gamma)
-        hidden, rows, inner = gamma.size, x.size // gamma.size, APART // gamma.itemsize
+        hidden, rows = gamma.size, x.size // gamma.size
         read = elements(dy), elements(x), elements(vector), elements(dx)
         for task in prange(tasks):
             piece, part, total, one = take(counter), parts[task], elements(seen[task]), zeros1(x)
             part[:] = 0
-            running = elements(part[inner:]), elements(part[part.size - hidden :])
+            running = elements(part_row(part, 0, 2, hidden)), elements(part_row(part, 1, 2, hidden))
             while piece + 1 < pieces.size:
                 given = read, running, _rows_of(piece, pieces, rows, group), (hidden, distance), total
                 if group == 4:
@@ -167,11 +167,11 @@ def _backward(sources, group, streamed):
                 else:
                     _backward_step(step, given, streamed, spread(factor, by_parity(one)))
                 piece = take(counter)
-        dgamma[:] = parts[0, inner : inner + hidden]
-        dbeta[:] = parts[0, parts.shape[1] - hidden :]
-        for task in range(1, tasks):
-            dgamma += parts[task, inner : inner + hidden]
-            dbeta += parts[task, parts.shape[1] - hidden :]
+        dgamma[:] = 0
+        dbeta[:] = 0
+        for task in range(tasks):
+            dgamma += part_row(parts[task], 0, 2, hidden)[:hidden]
+            dbeta += part_row(parts[task], 1, 2, hidden)[:hidden]
 
     return backward
 
