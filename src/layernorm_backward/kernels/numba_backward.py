@@ -188,7 +188,7 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, late, streame
                 _add(d, x_hat, part, j, None)
             elif not apart(like):
                 _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
-        if apart(like):
+        if widened is None and apart(like):
             for j in range(start, whole, lanes):
                 _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
         if ragged is not None and whole < end:
