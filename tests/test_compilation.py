@@ -49,6 +49,16 @@ def test_calls_need_nothing_else(dtype, stays, needed, monkeypatch):
         assert codes <= chosen and {code.ragged for code in codes} == {False, True}
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_plan_that_keeps_rows_runs_code_that_does(kept, needed):
+    x, vector = np.ones((3, 64), np.float16), np.ones(64, np.float16)
+    _, saved = numba_fused.forward(x, vector, vector, EPS)
+    plan = numba_plan.choose(*x.shape, x.dtype)._replace(group=1, widened=kept)
+    results = aligned_empty(x.size, x.dtype).reshape(x.shape), vector.copy(), vector.copy()
+    numba_fused.backward(x, saved, out=results, plan=plan)
+    assert needed["backward"] == {compilation.Code("float16", 1, False, kept)}
+
+
 @pytest.mark.parametrize(("few", "groups"), [(True, {1, 2}), (False, {1, 2, 4})])
 def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
     monkeypatch.setattr(processor, "few_registers", lambda: few)

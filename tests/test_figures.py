@@ -424,3 +424,13 @@ def test_where_stores_never_change_no_change_is_drawn(stream):
     table = sample("stores").assign(stream=stream, bytes=pd.array([1 << 20] * len(sample("stores")), "Int64"))
     lines = [line for panel in drawn("stores", table).axes for line in panel.get_lines()]
     assert not [line for line in lines if line.get_linestyle() == ":"]
+
+
+def test_a_change_of_stores_is_drawn_half_way_between_two_sizes_on_the_logarithmic_axis():
+    table = sample("stores")
+    table = pd.concat(
+        [table.assign(bytes=size, stream=stream) for size, stream in ((10**6, False), (10**8, True))]
+    ).astype({"bytes": "Int64", "stream": "boolean"})
+    lines = [line for panel in drawn("stores", table).axes for line in panel.get_lines()]
+    changes = [line.get_xdata() for line in lines if line.get_linestyle() == ":"]
+    assert changes and all(list(places) == pytest.approx([10, 10]) for places in changes)
