@@ -71,6 +71,7 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
     [
         (10**6, 64, "float16", "backward", True),
         (10**5, 1024, "float16", "backward", True),
+        (10**5, 1025, "float16", "backward", True),
         (10**5, 1088, "float16", "backward", False),
         (10**3, 1024, "float16", "backward", False),
         (10**5, 1024, "float16", "forward", False),

@@ -31,9 +31,8 @@ class Code(NamedTuple):
 def chosen(direction: str) -> Iterator[Code]:
     """What rows of some size need, in each dtype."""
     for name in DTYPE_NAMES:
-        yield Code(name, 1, True)
-        for group, widened in numba_plan.ways(dtype_of(name), direction):
-            yield Code(name, group, False, widened)
+        for way in numba_plan.ways(dtype_of(name), direction):
+            yield Code(name, *way)
 
 
 def compile_all() -> None:

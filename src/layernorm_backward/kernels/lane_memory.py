@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from layernorm_backward.aligned import PAGE
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import half
 from layernorm_backward.kernels.lane_access import STORED, aligned, read, write
@@ -37,12 +38,15 @@ def parity_lanes(dtype: np.dtype) -> int:
 
 
 def in_lanes(vector: NDArray, lanes: int) -> NDArray:
-    """A vector (lines*lanes,) in the order of `lanes.by_parity`; as it is where `lanes` is 0."""
-    return vector.reshape(-1, lanes // 2, 2).swapaxes(1, 2).reshape(-1) if lanes else vector
+    """A vector (D,) in the order of `lanes.by_parity`, in whole lines; as it is where `lanes` is 0."""
+    if not lanes:
+        return vector
+    padded = np.pad(vector, (0, -vector.size % lanes)) if vector.size % lanes else vector
+    return padded.reshape(-1, lanes // 2, 2).swapaxes(1, 2).reshape(-1)
 
 
 def in_columns(vector: NDArray, lanes: int) -> NDArray:
-    """What `in_lanes` was given."""
+    """What `in_lanes` was given, in whole lines."""
     return vector.reshape(-1, 2, lanes // 2).swapaxes(1, 2).reshape(-1) if lanes else vector
 
 
@@ -143,23 +147,37 @@ def stream(typingctx, values, x, start, stride):
 
 
 @intrinsic
-def stream_as_stored(typingctx, source, target, start):
-    """Copy a line, target[start:] = source[start:], past the caches; to a multiple of LINE bytes."""
+def stream_line(typingctx, source, start, target, to):
+    """target[to:] = source[start:], a line, as it is stored, past the caches; to a multiple of LINE bytes."""
 
     def emit(context, builder, signature, arguments):
-        kind = ir.VectorType(STORED[target.dtype], LINE * 8 // target.dtype.bitwidth)
-        places = [
-            builder.bitcast(
-                _places(context, builder, signature, arguments[k], k, arguments[2], None, 1)[0],
-                kind.as_pointer(),
-            )
-            for k in (0, 1)
-        ]
-        values = aligned(builder.load(places[0]), source.dtype)
-        _past_the_caches(builder, builder.store(values, places[1], align=LINE))
+        values, place = _line_between(context, builder, signature, arguments, None)
+        pointer = builder.bitcast(place, values.type.as_pointer())
+        _past_the_caches(builder, builder.store(values, pointer, align=LINE))
         return context.get_dummy_value()
 
-    return types.void(source, target, start), emit
+    return types.void(source, start, target, to), emit
+
+
+@intrinsic
+def copy_line(typingctx, source, start, target, to, count):
+    """`stream_line` through the caches, to anywhere, of the first `count` elements."""
+
+    def emit(context, builder, signature, arguments):
+        counted = None if count is types.none else arguments[4]
+        values, place = _line_between(context, builder, signature, arguments, counted)
+        write(context, builder, values, place, target.dtype, counted)
+        return context.get_dummy_value()
+
+    return types.void(source, start, target, to, count), emit
+
+
+def _line_between(context, builder, signature, arguments, count):
+    """What is read of a line of `source`, and its place in `target`."""
+    (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
+    (target,) = _places(context, builder, signature, arguments[2], 2, arguments[3], None, 1)
+    dtype = signature.args[0].dtype
+    return read(context, builder, place, dtype, LINE * 8 // dtype.bitwidth, count), target
 
 
 def _prefetch(nearness):
@@ -225,17 +243,17 @@ def put_line(typingctx, lanes, values, start):
     return types.void(lanes, values, start), _writing(lanes)
 
 
-@intrinsic
-def two_lines(typingctx, like):
-    """A flat array of numbers for two lines of a row of `like`, of the function that calls this."""
+@intrinsic(prefer_literal=True)
+def some_lines(typingctx, x, count):
+    """A flat array for a constant number of lines, stored as x's are, of the function that calls this."""
 
     def emit(context, builder, signature, arguments):
-        lines = cgutils.alloca_once(
-            builder, vector(Lanes(like.number, 2, like.width)), zfill=True, name="two_lines"
-        )
+        size = count.literal_value * LINE * 8 // x.dtype.bitwidth
+        lines = cgutils.alloca_once(builder, ir.ArrayType(STORED[x.dtype], size), name="lines")
+        lines.align = PAGE
         return builder.bitcast(lines, context.get_value_type(signature.return_type))
 
-    return types.CPointer(like.number)(like), emit
+    return types.CPointer(x.dtype)(x, count), emit
 
 
 @intrinsic

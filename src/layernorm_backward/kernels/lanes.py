@@ -215,9 +215,36 @@ def exceeds(typingctx, a, b):
 
 
 @intrinsic
+def likely(typingctx, test):
+    """A test that mostly holds: the code for where it does not is put out of the way."""
+
+    def emit(context, builder, signature, arguments):
+        bit = context.cast(builder, arguments[0], test, types.boolean)
+        kind = ir.FunctionType(bit.type, [bit.type, bit.type])
+        expect = cgutils.get_or_insert_function(builder.module, kind, "llvm.expect.i1")
+        return builder.call(expect, [bit, ir.Constant(bit.type, 1)])
+
+    return types.boolean(types.boolean), emit
+
+
+@intrinsic
 def root(typingctx, lanes):
     """The square root of each lane, correctly rounded."""
     return lanes(lanes), lambda context, builder, signature, arguments: _call(builder, "sqrt", *arguments)
+
+
+@intrinsic
+def rows_of(typingctx, lanes):
+    """Four single rows: those there are, and None for the others."""
+    one = Lanes(lanes.number, 1, lanes.width, lanes.paired, lanes.parity)
+    missing = 4 - lanes.rows
+    rows = types.Tuple([one] * lanes.rows + [types.none] * missing)
+
+    def emit(context, builder, signature, arguments):
+        lines = split(builder, arguments[0], lanes.rows) + [context.get_dummy_value()] * missing
+        return context.make_tuple(builder, rows, lines)
+
+    return rows(lanes), emit
 
 
 @intrinsic

@@ -9,12 +9,12 @@ the coefficients do not fit into the registers together (`apart`), the two sweep
 own.
 
 `widened` is None, or two rows of numbers of the sums, (E,) each, in which z and dy of the group read last are
-kept for its second sweep: 16-bit ones would be widened again. Only single rows of whole lines are kept so.
+kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept so.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
-gamma is padded with zeros to whole lines, and by one more line where rows begin within a line. All arrays
-are given by their `elements`; `part` are those of the running sums of dgamma and of dbeta, (E,) or more. A
-row's lines are added BLOCK at a time, 16-bit ones folded; then the lanes of the sum are added in pairs.
+gamma is padded with zeros to whole lines. All arrays are given by their `elements`; `part` are those of the
+running sums of dgamma and of dbeta, (E,) or more. A row's lines are added BLOCK at a time, 16-bit ones
+folded; then the lanes of the sum are added in pairs.
 """
 
 from numba import njit
@@ -25,8 +25,6 @@ from layernorm_backward.kernels.lane_memory import (
     load,
     numbers,
     put_line,
-    store,
-    stream,
 )
 from layernorm_backward.kernels.lanes import (
     across,
@@ -41,17 +39,8 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import (
-    BLOCK,
-    INLINE,
-    PLAIN,
-    apart,
-    ask,
-    put_head,
-    put_rest,
-    put_tail,
-    whole_lines,
-)
+from layernorm_backward.kernels.numba_ring import write
+from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, apart, ask
 
 
 @njit(**INLINE)
@@ -90,14 +79,6 @@ def _result(d, x_hat, gamma, j, row):
 
 
 @njit(**INLINE)
-def _result_at(given, at, j, hidden, count):
-    """`_result`, of what is read there."""
-    dy, x, gamma, row = given
-    d, x_hat = _centred(dy, x, at, j, hidden, count, row)
-    return _result(d, x_hat, gamma, j, row)
-
-
-@njit(**INLINE)
 def _add(d, x_hat, part, j, count):
     """Add line j of a group's dgamma and dbeta to `part`."""
     put_line(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
@@ -105,22 +86,10 @@ def _add(d, x_hat, part, j, count):
 
 
 @njit(**INLINE)
-def _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed):
-    """Add line j of a group to dgamma and dbeta, and write that of dx, or the line `late` columns before."""
-    d, x_hat = _centred(dy, x, at, j, hidden, None, row)
-    if late is None:
-        _write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, streamed)
-    elif j > 0:
-        stream(_result_at((dy, x, gamma, row), at, j - late, hidden, None), dx, at + j - late, hidden)
-    _add(d, x_hat, part, j, None)
-
-
-@njit(**INLINE)
-def _write(values, dx, start, hidden, streamed):
-    if streamed:
-        stream(values, dx, start, hidden)
-    else:
-        store(values, dx, start, hidden, None)
+def _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, count, row, streamed, ring):
+    """Write line j of a group's dx, and add the line to dgamma and dbeta."""
+    write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, count, streamed, ring)
+    _add(d, x_hat, part, j, count)
 
 
 @njit(**PLAIN)
@@ -166,8 +135,8 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, part, widened, at, then, row, centre, walk, late, streamed, ragged, recentre, like):
-    """Results of the group at element `at`, dx in whole lines only, and the sums of that at `then`."""
+def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, ring, ragged, recentre, like):
+    """Results of the group at element `at`, and the sums of that at `then`."""
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
     lanes, zero = width(like), fold(spread(0, like))
@@ -184,45 +153,33 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, late, streame
             block = _project(x, dy, gamma, widened, then, j, hidden, None, centre, recentre, block)
             if widened is not None:
                 x_hat = _normalized(z, row)
-                _write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, streamed)
-                _add(d, x_hat, part, j, None)
+                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
             elif not apart(like):
-                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+                d, x_hat = _centred(dy, x, at, j, hidden, None, row)
+                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
         if widened is None and apart(like):
             for j in range(start, whole, lanes):
-                _differentiate(dy, x, gamma, dx, part, at, j, late, hidden, row, streamed)
+                d, x_hat = _centred(dy, x, at, j, hidden, None, row)
+                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
         if ragged is not None and whole < end:
             count = end - whole
-            block = _project(x, dy, gamma, widened, then, whole, hidden, count, centre, recentre, block)
             d, x_hat = _centred(dy, x, at, whole, hidden, count, row)
-            _add(d, x_hat, part, whole, count)
+            block = _project(x, dy, gamma, widened, then, whole, hidden, count, centre, recentre, block)
+            _differentiate(d, x_hat, gamma, dx, part, at, whole, hidden, count, row, streamed, ring)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
 
 @njit(**INLINE)
-def backward_group(rows, part, widened, i, following, sums, hidden, early, target, ragged, recentre, like):
-    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`.
-
-    target is `first`, `seam` and the row at which this pipeline began; see `numba_walk`.
-    """
-    dy, x, mean, rstd, gamma, dx = rows
-    first, seam, begin = target
-    at, then, lanes = i * hidden, following * hidden, width(like)
+def backward_group(rows, part, widened, i, following, sums, hidden, early, ring, ragged, recentre, like):
+    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
+    mean, rstd = rows[2:4]
+    at, then = i * hidden, following * hidden
     row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
     centre = across(numbers(mean, following, like), like)
     known, how = (at, then, row, centre, (hidden, early)), (ragged, recentre, like)
+    if ring[1] < 0:
+        return _both_sweeps(rows, part, widened, *known, False, None, *how)
     if ragged is None:
-        if first < 0:
-            return _both_sweeps(rows, part, widened, *known, None, False, *how)
-        return _both_sweeps(rows, part, widened, *known, None, True, *how)
-    given, ends = (dy, x, gamma, row), whole_lines(first, at, hidden, lanes)
-    if first < 0:
-        sums = _both_sweeps(rows, part, widened, *known, None, False, *how)
-        put_tail(_result_at, given, dx, at, ends[1], hidden, seam, False)
-    else:
-        shared = begin < i and hidden >= lanes, i < following and hidden >= lanes
-        put_head(_result_at, given, dx, at, ends[0], hidden, seam, shared[0])
-        sums = _both_sweeps(rows, part, widened, *known, lanes - ends[0], True, *how)
-        put_rest(_result_at, given, dx, at, ends, hidden, seam, shared, like)
-    return sums
+        return _both_sweeps(rows, part, widened, *known, True, None, *how)
+    return _both_sweeps(rows, part, widened, *known, True, ring, *how)

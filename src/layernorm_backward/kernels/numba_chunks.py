@@ -18,18 +18,20 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     moved,
     put_line,
+    some_lines,
     take,
-    two_lines,
 )
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
 from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
+from layernorm_backward.kernels.numba_ring import HELD, empty
 from layernorm_backward.kernels.numba_scratch import BEYOND, cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns of partial sums that a thread adds
 _STEP = 4  # lines of a chunk's sums that are added at a time
+_HELD_BY_GROUP = 4 * HELD
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 
 
@@ -83,7 +85,8 @@ def _at_hand(rows, given, i, count, copies):
 def _backward_chunks(
     rows, copies, sums, chunks, levels, running, widened, shape, how, ragged, recentre, like, one
 ):
-    """A range of chunks in one pipeline: `like` holds a group's rows; `one` takes what is left.
+    """A range of chunks in one pipeline: `like` holds a group's rows, one where they are ragged; `one` takes
+    what is left.
 
     mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
     """
@@ -93,7 +96,7 @@ def _backward_chunks(
     group = height(like)
     early, early_alone = asked(hidden, (ahead, spread), like), asked(hidden, (ahead, spread), one)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
-    zero, target = fold(like), (first, two_lines(one), i)
+    zero, ring = fold(like), (some_lines(rows[5], HELD), first, i * hidden)
     known, given, copied = (zero, zero, zero), rows[2:4], i
     if i + group <= end:
         known = backward_sums(rows, widened, i, hidden, recentre, like)
@@ -106,18 +109,20 @@ def _backward_chunks(
                 rows, copied = _at_hand(rows, given, i, wanted, copies), i + stretch
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
-                where = i, following, known, hidden, early, target
+                where = i, following, known, hidden, early, ring
                 known = backward_group(rows, running, widened, *where, ragged, recentre, like)
                 i += group
             while i < until:
                 single = backward_sums(rows, widened, i, hidden, recentre, one)
-                where = i, i, single, hidden, early_alone, target
+                where = i, i, single, hidden, early_alone, ring
                 backward_group(rows, running, widened, *where, ragged, recentre, one)
                 i += 1
             if i < stop:
                 _carry(levels, running, number, columns, one)
                 number += 1
         _collect(levels, running, number, sums, chunk, columns, one)
+    if ragged is not None:
+        empty(rows[5], end * hidden, hidden, ring, one)
     fence()
 
 
@@ -192,23 +197,20 @@ def _backward(sources, group, ragged, widened):
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
         for task in prange(tasks):
-            piece, one = take(counter), zeros1(x)
+            piece, one = take(counter), by_parity(zeros1(x))
             while piece + 1 < pieces.size:
                 span = pieces[piece], pieces[piece + 1]
                 given = rows, sums, span, levels[task], parts[task], copies[task], how
-                whole = by_parity(one)
-                if ragged:
-                    _backward_task(*given, None, True, recentre, one, one)
-                elif group == 4:
-                    _backward_task(*given, None, None, recentre, by_parity(zeros4(x)), whole)
+                if group == 4:
+                    _backward_task(*given, None, ragged, recentre, by_parity(zeros4(x)), one)
                 elif group == 2:
-                    _backward_task(*given, None, None, recentre, by_parity(zeros2(x)), whole)
+                    _backward_task(*given, None, ragged, recentre, by_parity(zeros2(x)), one)
                 elif widened:
                     z = elements(part_row(parts[task], 2, 4, vector.size))
                     d = elements(part_row(parts[task], 3, 4, vector.size))
-                    _backward_task(*given, (z, d), None, recentre, whole, whole)
+                    _backward_task(*given, (z, d), ragged, recentre, one, one)
                 else:
-                    _backward_task(*given, None, None, recentre, whole, whole)
+                    _backward_task(*given, None, ragged, recentre, one, one)
                 piece = take(counter)
         columns = sums.shape[1]
         if sums.size < _FEW:
@@ -227,13 +229,16 @@ def _forward_rows(rows, i, end, how, ragged, like):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     align_stack()
     hidden, ahead, spread, first = how
-    group = height(like)
-    early, target = asked(hidden, (ahead, spread), like), (first, two_lines(like), i)
+    group, early, begin = height(like), asked(hidden, (ahead, spread), like), i
+    held = some_lines(rows[4], _HELD_BY_GROUP)
     if i + group <= end:
         state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
         while i + group <= end:
-            following = i + group if i + 2 * group <= end else i
-            state = forward_group(rows, i, following, state, hidden, early, target, ragged, like)
+            following, ring = i + group if i + 2 * group <= end else i, (held, first, begin * hidden)
+            state = forward_group(rows, i, following, state, hidden, early, ring, ragged, like)
+            if ragged is not None and (group > 1 or following == i):
+                empty(rows[4], (i + 1) * hidden, hidden, ring, like)
+                begin = i + group
             i += group
     return i
 
@@ -257,18 +262,15 @@ def _forward(sources, group, ragged):
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
         for _ in prange(tasks):
-            piece, one = take(counter), zeros1(x)
+            piece, one = take(counter), by_parity(zeros1(x))
             while piece + 1 < pieces.size:
                 i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-                whole = by_parity(one)
-                if ragged:
-                    _forward_task(rows, i, end, how, True, one, one)
-                elif group == 4:
-                    _forward_task(rows, i, end, how, None, by_parity(zeros4(x)), whole)
+                if group == 4:
+                    _forward_task(rows, i, end, how, ragged, by_parity(zeros4(x)), one)
                 elif group == 2:
-                    _forward_task(rows, i, end, how, None, by_parity(zeros2(x)), whole)
+                    _forward_task(rows, i, end, how, ragged, by_parity(zeros2(x)), one)
                 else:
-                    _forward_task(rows, i, end, how, None, whole, whole)
+                    _forward_task(rows, i, end, how, ragged, one, one)
                 piece = take(counter)
 
     return forward
@@ -283,17 +285,17 @@ def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
     spread, first), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
-    lines: those with are worked on one by one, and lanes hold elements in their order; for those without,
-    vectors are as `lane_memory.in_lanes` gives them. Later processes load it from Numba's cache. It lies
-    beside this file, or in the user's cache folder where that cannot be written.
+    lines. Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
+    where that cannot be written.
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
-    so is the scratch `held`, with `places` as in `numba_scratch`. pieces and counter as in `work_sharing`.
+    so is the scratch `held`, with `places` as in `numba_scratch`; gamma and beta as `lane_memory.in_lanes`
+    has them. pieces and counter as in `work_sharing`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
-    return _compile(types.void(*given), _forward(checksum(), group, ragged))
+    return _compile(types.void(*given), _forward(checksum(), group, ragged or None))
 
 
 @cache
@@ -303,14 +305,15 @@ def backward_pass(
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
     hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
-    dy, dx are as x and y there, dgamma and dbeta (D,) as gamma. recentre is True or None. widened: single
-    rows of whole lines are kept as they are summed, see `numba_backward`; `held` has room for them then.
+    dy, dx are as x and y there, dgamma and dbeta as gamma. recentre is True or None. Rows with parts of lines
+    go one by one. widened: single rows are kept as they are summed, see `numba_backward`; `held` has room for
+    them then.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
     kind = types.boolean if recentre else types.none
-    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged, widened))
+    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged or None, widened))
 
 
 def _of_sums(dtype):

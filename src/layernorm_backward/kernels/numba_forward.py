@@ -15,8 +15,6 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     load,
     put_numbers,
-    store,
-    stream,
 )
 from layernorm_backward.kernels.lanes import (
     across,
@@ -32,16 +30,8 @@ from layernorm_backward.kernels.lanes import (
     totals,
     width,
 )
-from layernorm_backward.kernels.numba_walk import (
-    BLOCK,
-    INLINE,
-    PLAIN,
-    ask,
-    put_head,
-    put_rest,
-    put_tail,
-    whole_lines,
-)
+from layernorm_backward.kernels.numba_ring import write
+from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, ask
 
 
 @njit(**INLINE)
@@ -52,9 +42,9 @@ def _moment(x, at, j, hidden, count, shift, sums):
 
 
 @njit(**INLINE)
-def _normalized(given, at, j, hidden, count):
+def _normalized(rows, at, j, hidden, count, row):
     """Line j of a group's y."""
-    x, gamma, beta, row = given
+    x, gamma, beta = rows[:3]
     shift, rstd, offset = row
     x_hat = fma(load(x, at + j, hidden, count, shift) - shift, rstd, offset)
     return fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
@@ -110,11 +100,11 @@ def _statistics(rows, i, hidden, state, like):
 
 
 @njit(**INLINE)
-def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like):
-    """y of the group at element `at`, in whole lines, and the sums of that at element `then`."""
-    x, gamma, beta, _, y, _, _ = rows
+def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like):
+    """y of the group at element `at`, and the sums of that at `then`."""
+    x, y = rows[0], rows[4]
     hidden, early = walk
-    lanes, zero, given = width(like), fold(spread(0, like)), (x, gamma, beta, row)
+    lanes, zero = width(like), fold(spread(0, like))
     sums = (zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
         block = (zero, zero)
@@ -123,45 +113,30 @@ def _both_sweeps(rows, at, then, row, centre, walk, late, streamed, ragged, like
         for j in range(start, whole, lanes):
             ask(x, 0, then, j, hidden, early, like)
             block = _moment(x, then, j, hidden, None, centre, block)
-            if late is not None:
-                if j > 0:
-                    result = _normalized(given, at, j - late, hidden, None)
-                    stream(result, y, at + j - late, hidden)
-            elif streamed:
-                stream(_normalized(given, at, j, hidden, None), y, at + j, hidden)
-            else:
-                store(_normalized(given, at, j, hidden, None), y, at + j, hidden, None)
+            write(_normalized(rows, at, j, hidden, None, row), y, at + j, hidden, None, streamed, ring)
         if ragged is not None and whole < end:
-            block = _moment(x, then, whole, hidden, end - whole, centre, block)
+            count = end - whole
+            block = _moment(x, then, whole, hidden, count, centre, block)
+            last = _normalized(rows, at, whole, hidden, count, row)
+            write(last, y, at + whole, hidden, count, streamed, ring)
         sums = (sums[0] + block[0], sums[1] + block[1])
     return sums
 
 
 @njit(**INLINE)
-def forward_group(rows, i, following, state, hidden, early, target, ragged, like):
+def forward_group(rows, i, following, state, hidden, early, ring, ragged, like):
     """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
 
-    rows are x, gamma, beta, eps, y, mean, rstd; target as in `numba_backward`.
+    rows are x, gamma, beta, eps, y, mean, rstd.
     """
-    x, gamma, beta, _, y, _, _ = rows
-    first, seam, begin = target
-    at, then, lanes = i * hidden, following * hidden, width(like)
+    at, then = i * hidden, following * hidden
     row = _statistics(rows, i, hidden, state, like)
-    shift = first_shift(x, following, hidden, like)
-    walk, centre = (hidden, early), across(shift, like)
-    if ragged is None:
-        if first < 0:
-            sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
-        else:
-            sums = _both_sweeps(rows, at, then, row, centre, walk, None, True, ragged, like)
-        return shift, sums[0], sums[1]
-    given, ends = (x, gamma, beta, row), whole_lines(first, at, hidden, lanes)
-    if first < 0:
-        sums = _both_sweeps(rows, at, then, row, centre, walk, None, False, ragged, like)
-        put_tail(_normalized, given, y, at, ends[1], hidden, seam, False)
+    shift = first_shift(rows[0], following, hidden, like)
+    known, how = (at, then, row, across(shift, like), (hidden, early)), (ragged, like)
+    if ring[1] < 0:
+        sums = _both_sweeps(rows, *known, False, None, *how)
+    elif ragged is None:
+        sums = _both_sweeps(rows, *known, True, None, *how)
     else:
-        shared = begin < i and hidden >= lanes, i < following and hidden >= lanes
-        put_head(_normalized, given, y, at, ends[0], hidden, seam, shared[0])
-        sums = _both_sweeps(rows, at, then, row, centre, walk, lanes - ends[0], True, ragged, like)
-        put_rest(_normalized, given, y, at, ends, hidden, seam, shared, like)
+        sums = _both_sweeps(rows, *known, True, ring, *how)
     return shift, sums[0], sums[1]

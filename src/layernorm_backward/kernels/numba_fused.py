@@ -145,13 +145,15 @@ def _call(
     name, wide, lanes = name_of(dtype), sum_dtype(dtype), LINE // dtype.itemsize
     first = -begin % LINE // dtype.itemsize if plan.stream else -1
     ragged = hidden % lanes > 0 or first > 0
-    group = 1 if ragged else plan.group
-    columns = -(-hidden // lanes) * lanes + (lanes if ragged and plan.stream else 0)
+    group = plan.group
+    if ragged:
+        group = numba_plan.ragged_group(group, hidden * dtype.itemsize, direction)
+    columns = -(-hidden // lanes) * lanes
     walk: tuple[int, ...] = hidden, plan.ahead * lanes, plan.spread * lanes, first
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
-        widened = plan.widened and group == 1 and not ragged
+        widened = plan.widened and group == 1
         compiled = backward_pass(name, group, ragged, widened, plan.recentre)
         walk = *walk, plan.stretch
         scratch = numba_scratch.of_backward(
@@ -160,8 +162,7 @@ def _call(
     else:
         compiled = forward_pass(name, group, ragged)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
-    parity = 0 if ragged else parity_lanes(dtype)
-    return _Call(compiled, walk, scratch, pieces(units, tasks), tasks, wide, parity)
+    return _Call(compiled, walk, scratch, pieces(units, tasks), tasks, wide, parity_lanes(dtype))
 
 
 def _widened(vector: NDArray, call: _Call) -> NDArray:
@@ -172,15 +173,15 @@ def _widened(vector: NDArray, call: _Call) -> NDArray:
 
 
 def _total(vector: NDArray, call: _Call) -> NDArray:
-    """Where `numba_chunks` writes dgamma or dbeta: where it is wanted (D,), or memory to copy from."""
+    """Where `numba_chunks` writes dgamma or dbeta: where it is wanted, or memory to copy from."""
     plain = vector.dtype == call.wide and not call.parity and _plain(vector)
-    return vector if plain else np.empty(vector.shape, call.wide)
+    return vector if plain else np.empty(in_lanes(vector, call.parity).shape, call.wide)
 
 
 def _narrow(total: NDArray, vector: NDArray, call: _Call) -> None:
     """Copy dgamma or dbeta to where it is wanted; a sum that is too large for 16 bits gets inf."""
     with np.errstate(over="ignore"):
-        vector[...] = in_columns(total, call.parity)
+        vector[...] = in_columns(total, call.parity)[: vector.size]
 
 
 def _flat(array: NDArray) -> NDArray:

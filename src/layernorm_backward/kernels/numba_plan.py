@@ -24,8 +24,8 @@ GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 PAGE = 4096  # bytes: rows up to so many are faster one by one
 VERY_SHORT = 128  # bytes
-WIDENED = 2048  # bytes of a float16 row: more, or results there, and the first-level cache is full
-SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on as shorter ones are
+WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
+SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
 NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
@@ -42,9 +42,9 @@ class Plan(NamedTuple):
     stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
     own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
     are copied at a time before they are worked on; 0: none. spread: lines over which all that is asked for at
-    once, of the rows of a group and of x and dy, is spread. widened: whether single rows of whole lines are
-    kept, in the dtype of the sums, between their two sweeps. recentre: whether the mean is re-centred;
-    without, for measuring what it costs.
+    once, of the rows of a group and of x and dy, is spread. widened: whether single rows are kept, in the
+    dtype of the sums, between their two sweeps. recentre: whether the mean is re-centred; without, for
+    measuring what it costs.
     """
 
     group: int
@@ -90,10 +90,11 @@ def _chosen(
     l2, _ = _caches()
     pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
     group, ahead = pace(row_bytes, dtype, l2 // LONG[direction])
-    if row_bytes % LINE and PAGE < row_bytes <= SHORT:
-        group, ahead = 1, NEXT_PAGE
     if few:
         group = _of_few_registers(row_bytes, dtype, direction)
+    if row_bytes % LINE:
+        group = ragged_group(group, row_bytes, direction)
+        ahead = NEXT_PAGE if row_bytes <= SHORT else ahead
     ahead, spread = (FAR_AHEAD, 0) if far else (ahead, SPREAD)
     stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
     copied = stream and direction == "backward" and group == 1 and not far
@@ -110,11 +111,19 @@ def stays(size: int, threads: int) -> bool:
     return size <= threads * numba_reach.of_thread(l2, last_level)
 
 
-def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool]]:
-    """`group` and `widened` as they are chosen for one row of some size, and for many."""
-    sizes = product((1, 1 << LONGEST), (1 << power for power in range(LONGEST)))
-    plans = [choose(rows, hidden, dtype, direction) for rows, hidden in sizes]
-    return sorted({(plan.group, plan.widened) for plan in plans})
+def ragged_group(group: int, row_bytes: int, direction: str) -> int:
+    """Rows at a time where rows have parts of lines: only long ones of the forward pass gain by several."""
+    return group if direction == "forward" and row_bytes > SHORT else 1
+
+
+def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool]]:
+    """`group`, whether rows have parts of lines, and `widened`: for one row of a size or many."""
+    found = set()
+    for rows, power in product((1, 1 << LONGEST), range(LONGEST)):
+        plan = choose(rows, 1 << power, dtype, direction)
+        alone = ragged_group(plan.group, dtype.itemsize << power, direction)
+        found |= {(plan.group, False, plan.widened), (alone, True, plan.widened)}
+    return sorted(found)
 
 
 def _backward_pace(row_bytes: int, dtype: np.dtype, long: int) -> tuple[int, int]:

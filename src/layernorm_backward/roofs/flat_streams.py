@@ -18,7 +18,7 @@ from layernorm_backward.kernels.lane_memory import (
     prefetch,
     store,
     stream,
-    stream_as_stored,
+    stream_line,
     take,
 )
 from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros1
@@ -51,7 +51,7 @@ def _copy_nt(a, b):
     for i in range(0, whole, lanes):
         if EARLY:
             prefetch(b, i + COPY_AHEAD * lanes, like)
-        stream_as_stored(b, a, i)
+        stream_line(b, i, a, i)
     _copy(a[whole:], b[whole:])
     fence()
 

@@ -24,6 +24,7 @@ from layernorm_backward.kernels import (
     numba_chunks,
     numba_forward,
     numba_fused,
+    numba_ring,
     numba_scratch,
     numba_walk,
 )
@@ -36,6 +37,7 @@ _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): _BFLOA
 _REPLACED = (lanes, lane_memory)
 _COPIED = (
     numba_walk,
+    numba_ring,
     numba_scratch,
     numba_forward,
     numba_backward,
@@ -148,8 +150,8 @@ class _Moved:
         return self.values[at + self.by]
 
 
-def moved(values: NDArray, by: int) -> _Moved:
-    return _Moved(values, by)
+def moved(values: NDArray, by: int) -> NDArray | _Moved:
+    return _Moved(values, by) if by < 0 else values[by:]
 
 
 def load(x: NDArray, start: int, stride: int, count: int | None, like: Lanes) -> Lanes:
@@ -250,8 +252,25 @@ def root(lanes: Lanes) -> Lanes:
     return Lanes(np.sqrt(lanes.numbers))
 
 
-def two_lines(like: Lanes) -> NDArray:
-    return np.zeros(2 * like.width, like.numbers.dtype)
+def likely(test: bool) -> bool:
+    return test
+
+
+def rows_of(lanes: Lanes) -> list[Lanes | None]:
+    rows: list[Lanes | None] = [Lanes(row[None]) for row in lanes.numbers]
+    return rows + [None] * (4 - lanes.rows)
+
+
+def some_lines(x: NDArray, count: int) -> NDArray:
+    return np.zeros(count * LINE // x.itemsize, x.dtype)
+
+
+def copy_line(source: NDArray, start: int, target: NDArray, to: int, count: int | None) -> None:
+    _copy(source, start, target, to, LINE // source.itemsize if count is None else count, streamed=False)
+
+
+def stream_line(source: NDArray, start: int, target: NDArray, to: int) -> None:
+    _copy(source, start, target, to, LINE // source.itemsize, streamed=True)
 
 
 def line(values: NDArray, start: int, like: Lanes) -> Lanes:
@@ -302,6 +321,12 @@ def _put(values: Lanes, x: NDArray, places: NDArray, *, streamed: bool) -> None:
     _tally.written(_addresses(x, places), streamed=streamed)
     number = x.view(_STORED.get(x.dtype, x.dtype))
     number[places] = values.numbers[:, : places.shape[1]].astype(number.dtype)
+
+
+def _copy(source: NDArray, start: int, target: NDArray, to: int, count: int, *, streamed: bool) -> None:
+    _tally.read(_addresses(source, start + np.arange(count)))
+    _tally.written(_addresses(target, to + np.arange(count)), streamed=streamed)
+    target[to : to + count] = source[start : start + count]
 
 
 def _addresses(x: NDArray, places: NDArray) -> list[int]:
