@@ -23,9 +23,10 @@ def needed(monkeypatch):
     def asking(direction):
         compiled = getattr(numba_fused, f"{direction}_pass")
 
-        def asked(*code):
-            found[direction].add(compilation.Code(*code[:4]))
-            return compiled(*code)
+        def asked(*code, **further):
+            told = {name: given for name, given in further.items() if name != "recentre"}
+            found[direction].add(compilation.Code(*code, **told))
+            return compiled(*code, **further)
 
         return asked
 
@@ -63,22 +64,26 @@ def test_a_plan_that_keeps_rows_runs_code_that_does(kept, needed):
 @pytest.mark.parametrize(("few", "groups"), [(True, {1, 2}), (False, {1, 2, 4})])
 def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
     monkeypatch.setattr(processor, "few_registers", lambda: few)
+    monkeypatch.setattr(processor, "asks_far", lambda: False)
     codes = [*compilation.chosen("forward"), *compilation.chosen("backward")]
     assert {code.group for code in codes} == groups
     assert {code.group for code in codes if code.ragged} == groups
     assert {code.group for code in compilation.chosen("backward") if code.ragged} == {1}
+    assert not any(code.lag for code in codes)
     for direction in compilation.PASSES:
         assert {code.dtype for code in compilation.chosen(direction)} == set(DTYPE_NAMES)
 
 
-def test_ways_are_those_of_any_row():
+@pytest.mark.parametrize("far", [False, True])
+def test_ways_are_those_of_any_row(far, monkeypatch):
+    monkeypatch.setattr(processor, "asks_far", lambda: far)
     for direction in compilation.PASSES:
         for name in DTYPE_NAMES:
             dtype = dtype_of(name)
             sizes = (*range(1, 300), *range(300, 70000, 999))
             plans = [numba_plan.choose(10**6, hidden, dtype, direction) for hidden in sizes]
             some = {
-                (plan.group, hidden * dtype.itemsize % LINE > 0, plan.widened)
+                (plan.group, hidden * dtype.itemsize % LINE > 0, plan.widened, plan.lag)
                 for hidden, plan in zip(sizes, plans, strict=True)
             }
             assert some <= set(numba_plan.ways(dtype, direction))
@@ -135,15 +140,15 @@ def test_an_error_of_a_process_is_raised(monkeypatch):
 
 def test_float32_is_compiled_without_recentring_too(monkeypatch):
     calls = []
-    monkeypatch.setattr(compilation, "forward_pass", lambda *code: calls.append(code))
+    monkeypatch.setattr(compilation, "forward_pass", lambda *code, **how: calls.append((*code, how)))
     monkeypatch.setattr(compilation, "backward_pass", lambda *code, **how: calls.append((*code, how)))
     for dtype in ("float32", "float64"):
         for direction in compilation.PASSES:
             compilation._compiled(direction, compilation.Code(dtype, 1, True))
     assert calls == [
-        ("float32", 1, True),
-        ("float32", 1, True, False, {}),
-        ("float32", 1, True, False, {"recentre": False}),
-        ("float64", 1, True),
-        ("float64", 1, True, False, {}),
+        ("float32", 1, True, {"lag": False}),
+        ("float32", 1, True, False, False, {}),
+        ("float32", 1, True, False, False, {"recentre": False}),
+        ("float64", 1, True, {"lag": False}),
+        ("float64", 1, True, False, False, {}),
     ]

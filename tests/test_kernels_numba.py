@@ -23,7 +23,7 @@ from layernorm_backward.kernels import (
     sources,
 )
 from layernorm_backward.kernels.lane_memory import elements
-from layernorm_backward.kernels.lanes import LINE, zeros1, zeros4
+from layernorm_backward.kernels.lanes import LINE, zeros1, zeros2, zeros4
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.roofs import flat_streams
 
@@ -271,15 +271,15 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         shutil.copy(path, tmp_path)
     before = before_all = sources.checksum()
     assert sources.checksum(tmp_path) == before
-    for name in ("lanes", "lane_memory", "half", "numba_walk", "numba_forward", "numba_backward"):
+    for name in ("lanes", "lane_memory", "half", "numba_walk", "numba_forward", "numba_lag_backward"):
         with (tmp_path / f"{name}.py").open("a") as file:
             file.write("#")
         after = sources.checksum(tmp_path)
         assert after != before, name
         before = after
     compiled = [
-        (forward_pass("float32", 1, True), [1, True, before_all]),
-        (backward_pass("float32", 1, True), [1, True, before_all, False]),
+        (forward_pass("float32", 1, True), [1, None, True, before_all]),
+        (backward_pass("float32", 1, True), [1, None, True, before_all, False]),
     ]
     for function, held in [*compiled, (flat_streams.streams(), [before_all])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
@@ -292,20 +292,24 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
     def both(x, row, vector, result, sums, part, copies, ragged):
         how, one, four = (16, 0, 0, -1), zeros1(x), zeros4(x)
         given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
-        numba_chunks._forward_task(*given, ragged, one, one)
-        numba_chunks._forward_task(*given, None, four, one)
+        numba_chunks._forward_task(*given, ragged, None, one, one)
+        numba_chunks._forward_task(*given, None, None, four, one)
+        numba_chunks._forward_task(*given, None, True, four, one)
         given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, copies, (4, *how, 4)
         kept = elements(vector), elements(result)
-        numba_chunks._backward_task(*given, None, ragged, True, one, one)
-        numba_chunks._backward_task(*given, None, None, True, four, one)
-        numba_chunks._backward_task(*given, kept, None, True, one, one)
+        numba_chunks._backward_task(*given, None, ragged, None, True, one, one)
+        numba_chunks._backward_task(*given, None, None, None, True, four, one)
+        numba_chunks._backward_task(*given, None, None, True, True, zeros2(x), one)
+        numba_chunks._backward_task(*given, kept, None, None, True, one, one)
 
     shapes = 64, 4, 16, 64, (1, 32), 32 + numba_scratch.APART // 4, (2, 16)
     numbers = [np.ones(shape, np.float32) for shape in shapes]
     both(*numbers, True)
     (code,) = both.inspect_llvm().values()
     functions = re.findall(
-        r"^define [^\n]*(?:_forward_rows|_backward_chunks).*?^}", code, re.DOTALL | re.MULTILINE
+        r"^define [^\n]*(?:_forward_rows|_backward_chunks|_columns|_alone).*?^}",
+        code,
+        re.DOTALL | re.MULTILINE,
     )
-    assert len(functions) == 6
+    assert len(functions) >= 8
     assert not [function for function in functions if "@NRT_" in function]

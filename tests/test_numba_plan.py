@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from layernorm_backward.kernels import numba_chunks, numba_fused, numba_plan
+from layernorm_backward.kernels import numba_chunks, numba_fused, numba_pace, numba_plan
 
 EPS = 1e-5
 
@@ -83,17 +83,23 @@ def test_short_rows_of_float16_are_kept_beyond_the_cache(rows, hidden, dtype, di
     assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).widened == kept
 
 
-@pytest.mark.parametrize("processor", ["few_registers", "asks_far"])
-def test_no_rows_are_kept_where_it_was_not_measured(processor, on_a_xeon, monkeypatch):
-    monkeypatch.setattr(numba_plan.processor, processor, lambda: True)
+def test_no_rows_are_kept_where_registers_are_few(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: True)
     assert not numba_plan.choose(10**5, 1024, np.dtype("float16")).widened
+
+
+def test_rows_are_kept_without_copies_of_their_statistics_on_a_zen(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
+    plan = numba_plan.choose(10**5, 1024, np.dtype("float16"))
+    assert plan.widened
+    assert plan.stretch == 0
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
     for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
         plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
-        assert (plan.group == 1 and plan.ahead == numba_plan.NEXT_PAGE) == alone
+        assert (plan.group == 1 and plan.ahead == numba_pace.NEXT_PAGE) == alone
 
 
 @pytest.mark.parametrize(

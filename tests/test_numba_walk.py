@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from layernorm_backward.kernels import numba_fused, numba_plan, numba_walk
+from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan, numba_walk
 from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
 
 
@@ -42,7 +42,7 @@ def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, rows, hi
 
 @pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
 def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
-    distance = 16 * 16, 16 * numba_plan.SPREAD
+    distance = 16 * 16, 16 * numba_pace.SPREAD
     leads = njit(lambda x: numba_walk.asked(4096, distance, zeros(x))[3])(np.ones(1, np.float32))
     places = {row * leads[0] + which * leads[1] for row in range(streams // 2) for which in range(2)}
     assert len({4 * place % 4096 for place in places}) == streams
@@ -51,6 +51,6 @@ def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
 def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
     """Lines of zeros1 to zeros4 are asked for so many columns before those of the first row and array."""
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
-    assert plan.spread == (0 if numba_walk.FAR else numba_plan.SPREAD)
+    assert plan.spread == (numba_pace.FAR_SPREAD if numba_walk.FAR else numba_pace.SPREAD)
     call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
     assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)

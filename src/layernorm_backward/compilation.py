@@ -20,12 +20,13 @@ PASSES = "forward", "backward"
 
 
 class Code(NamedTuple):
-    """Arguments of `backward_pass`, of which `forward_pass` takes three."""
+    """Arguments of `backward_pass`, of which `forward_pass` takes all but `widened`."""
 
     dtype: str
     group: int
     ragged: bool
     widened: bool = False
+    lag: bool = False
 
 
 def chosen(direction: str) -> Iterator[Code]:
@@ -48,7 +49,7 @@ def compile_all() -> None:
 
 def _compiled(direction: str, code: Code) -> None:
     if direction == "forward":
-        forward_pass(*code[:3])
+        forward_pass(*code[:3], lag=code.lag)
         return
     backward_pass(*code)
     if code.dtype == "float32":

@@ -238,8 +238,26 @@ def line(typingctx, values, start, like):
 
 
 @intrinsic
+def lines(typingctx, values, start, stride, like):
+    """A line for each row, each `stride` elements behind the one before it."""
+    one = Lanes(like.number, 1, like.width, like.paired, like.parity)
+
+    def emit(context, builder, signature, arguments):
+        places = _places(context, builder, signature, arguments[0], 0, *arguments[1:3], like.rows)
+        return join(builder, [_read_lanes(builder, place, one) for place in places])
+
+    return like(values, start, stride, like), emit
+
+
+@intrinsic
 def put_line(typingctx, lanes, values, start):
     """Write one row of lanes to values[start:]."""
+    return types.void(lanes, values, start), _writing(lanes)
+
+
+@intrinsic
+def put_lines(typingctx, lanes, values, start):
+    """Write all rows of lanes behind each other to values[start:]."""
     return types.void(lanes, values, start), _writing(lanes)
 
 
@@ -296,9 +314,13 @@ def _reading(lanes):
 
     def emit(context, builder, signature, arguments):
         (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
-        return aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
+        return _read_lanes(builder, place, lanes)
 
     return emit
+
+
+def _read_lanes(builder, place, lanes):
+    return aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
 
 
 def _writing(lanes):

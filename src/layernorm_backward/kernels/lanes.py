@@ -204,6 +204,22 @@ def choose(typingctx, test, threshold, yes, no):
 
 
 @intrinsic
+def from_row(typingctx, which, yes, no):
+    """Row number `which` of `yes`, and all others of `no`."""
+
+    def emit(context, builder, signature, arguments):
+        number = arguments[0].type
+        rows = ir.Constant(
+            ir.VectorType(number, no.rows * no.width),
+            [row for row in range(no.rows) for _ in range(no.width)],
+        )
+        chosen = builder.icmp_signed("==", rows, splat(builder, arguments[0], no.rows * no.width))
+        return builder.select(chosen, *arguments[1:])
+
+    return no(which, yes, no), emit
+
+
+@intrinsic
 def exceeds(typingctx, a, b):
     """Whether a > b in any lane."""
 

@@ -19,77 +19,11 @@ folded; then the lanes of the sum are added in pairs.
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import (
-    align_stack,
-    line,
-    load,
-    numbers,
-    put_line,
-)
-from layernorm_backward.kernels.lanes import (
-    across,
-    add_folded_products,
-    add_products,
-    add_rows,
-    fma,
-    fold,
-    keep,
-    repeat,
-    spread,
-    totals,
-    width,
-)
-from layernorm_backward.kernels.numba_ring import write
+from layernorm_backward.kernels.lane_memory import align_stack, line, numbers
+from layernorm_backward.kernels.lanes import across, fma, fold, spread, totals, width
+from layernorm_backward.kernels.numba_backward_lines import centred, differentiate, normalized, project
+from layernorm_backward.kernels.numba_lag_backward import lagging_sweeps, sums_ahead
 from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, apart, ask
-
-
-@njit(**INLINE)
-def _project(x, dy, gamma, widened, at, j, hidden, count, mean, recentre, sums):
-    """Add line j of a group to its sums of z, g and g*z."""
-    z, d = keep(load(x, at + j, hidden, count, mean) - mean, count), load(dy, at + j, hidden, count, mean)
-    if widened is not None:
-        put_line(z, widened[0], j)
-        put_line(d, widened[1], j)
-    g = d * repeat(line(gamma, j, mean), mean)
-    sum_z = sums[0] if recentre is None else sums[0] + fold(z)
-    return sum_z, sums[1] + fold(g), add_folded_products(sums[2], g, z)
-
-
-@njit(**INLINE)
-def _centred(dy, x, at, j, hidden, count, row):
-    """Line j of a group's dy and x_hat."""
-    mean = row[0]
-    d = load(dy, at + j, hidden, count, mean)
-    return d, _normalized(load(x, at + j, hidden, count, mean) - mean, row)
-
-
-@njit(**INLINE)
-def _normalized(z, row):
-    """x_hat of z, about the mean that is re-centred."""
-    _, rstd, offset, _, _ = row
-    return fma(z, rstd, offset)
-
-
-@njit(**INLINE)
-def _result(d, x_hat, gamma, j, row):
-    """Line j of a group's dx."""
-    mean, rstd, _, slope, shift = row
-    g = repeat(line(gamma, j, mean), mean) * d  # rounded as in the sum that it is held against
-    return rstd * fma(x_hat, slope, g + shift)
-
-
-@njit(**INLINE)
-def _add(d, x_hat, part, j, count):
-    """Add line j of a group's dgamma and dbeta to `part`."""
-    put_line(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
-    put_line(add_rows(line(part[1], j, d), d), part[1], j)
-
-
-@njit(**INLINE)
-def _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, count, row, streamed, ring):
-    """Write line j of a group's dx, and add the line to dgamma and dbeta."""
-    write(_result(d, x_hat, gamma, j, row), dx, at + j, hidden, count, streamed, ring)
-    _add(d, x_hat, part, j, count)
 
 
 @njit(**PLAIN)
@@ -104,17 +38,18 @@ def backward_sums(rows, widened, i, hidden, recentre, like):
         block = (zero, zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
-            block = _project(x, dy, gamma, widened, at, j, hidden, None, centre, recentre, block)
+            block = project(x, dy, gamma, widened, (at + j, hidden, j), None, None, centre, recentre, block)
         if end % lanes:
             whole, count = end - end % lanes, end % lanes
-            block = _project(x, dy, gamma, widened, at, whole, hidden, count, centre, recentre, block)
+            place = (at + whole, hidden, whole)
+            block = project(x, dy, gamma, widened, place, None, count, centre, recentre, block)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
 
 @njit(**INLINE)
 def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
-    """What the results of the group at row i need, a number a row, in all of its lanes.
+    """What the results of the group at row i need, numbers of each row.
 
     With these, x_hat = z*rstd + offset and dx = rstd*(gamma*dy + shift + slope*x_hat). The next results wait
     for them: so two sums are multiplied by 1/D instead of divided by D. That of g is divided, since the mean
@@ -125,13 +60,7 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
     sum_g = totals(sums[1])
     delta = spread(0, centre) if recentre is None else totals(sums[0]) * share
     slope = fma(delta, sum_g, -totals(sums[2])) * (scale * share)
-    return (
-        across(centre, like),
-        across(scale, like),
-        across(-delta * scale, like),
-        across(slope, like),
-        across(-sum_g / spread(hidden, centre), like),
-    )
+    return centre, scale, -delta * scale, slope, -sum_g / spread(hidden, centre)
 
 
 @njit(**INLINE)
@@ -150,36 +79,62 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, rin
             ask(dy, 1, then, j, hidden, early, like)
             if widened is not None:
                 z, d = line(widened[0], j, like), line(widened[1], j, like)
-            block = _project(x, dy, gamma, widened, then, j, hidden, None, centre, recentre, block)
+            here, there = (at + j, hidden, j), (then + j, hidden, j)
+            block = project(x, dy, gamma, widened, there, None, None, centre, recentre, block)
             if widened is not None:
-                x_hat = _normalized(z, row)
-                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
+                x_hat = normalized(z, row)
+                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
             elif not apart(like):
-                d, x_hat = _centred(dy, x, at, j, hidden, None, row)
-                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
+                d, x_hat = centred(dy, x, here, None, row)
+                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
         if widened is None and apart(like):
             for j in range(start, whole, lanes):
-                d, x_hat = _centred(dy, x, at, j, hidden, None, row)
-                _differentiate(d, x_hat, gamma, dx, part, at, j, hidden, None, row, streamed, ring)
+                here = at + j, hidden, j
+                d, x_hat = centred(dy, x, here, None, row)
+                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
         if ragged is not None and whole < end:
             count = end - whole
-            d, x_hat = _centred(dy, x, at, whole, hidden, count, row)
-            block = _project(x, dy, gamma, widened, then, whole, hidden, count, centre, recentre, block)
-            _differentiate(d, x_hat, gamma, dx, part, at, whole, hidden, count, row, streamed, ring)
+            here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
+            d, x_hat = centred(dy, x, here, count, row)
+            block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
+            differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)
         sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
     return sums
 
 
 @njit(**INLINE)
-def backward_group(rows, part, widened, i, following, sums, hidden, early, ring, ragged, recentre, like):
-    """Results of the group at row i, whose sums are known; returns the sums of that at row `following`."""
+def first_sums(rows, widened, i, following, hidden, lag, recentre, like):
+    """What `backward_group` at row i has to know: all sums of it, and those ahead of the group behind it."""
+    sums = backward_sums(rows, widened, i, hidden, recentre, like)
+    if lag is None:
+        return sums, sums
+    return sums, sums_ahead(rows, following, hidden, recentre, like)
+
+
+@njit(**INLINE)
+def backward_group(rows, part, widened, i, known, hidden, early, ring, ragged, lag, recentre, like, one):
+    """Results of the group at row i[0]; what is known of those at rows i[1] and i[2], as in `first_sums`."""
     mean, rstd = rows[2:4]
-    at, then = i * hidden, following * hidden
-    row = _coefficients(sums, mean, rstd, i, hidden, recentre, like)
-    centre = across(numbers(mean, following, like), like)
-    known, how = (at, then, row, centre, (hidden, early)), (ragged, recentre, like)
+    at, then, walk = i[0] * hidden, i[1] * hidden, (hidden, early)
+    own, centre = _coefficients(known[0], mean, rstd, i[0], hidden, recentre, like), numbers(mean, i[1], like)
+    if lag is not None:
+        places, means = (at, then, i[2] * hidden), (centre, numbers(mean, i[2], like))
+        given, how = (rows, part, places, own, means, known[1], walk), (recentre, like, one)
+        if ring[1] < 0:
+            return lagging_sweeps(*given, False, *how)
+        return lagging_sweeps(*given, True, *how)
+    row = (
+        across(own[0], like),
+        across(own[1], like),
+        across(own[2], like),
+        across(own[3], like),
+        across(own[4], like),
+    )
+    given, how = (rows, part, widened, at, then, row, across(centre, like), walk), (ragged, recentre, like)
     if ring[1] < 0:
-        return _both_sweeps(rows, part, widened, *known, False, None, *how)
-    if ragged is None:
-        return _both_sweeps(rows, part, widened, *known, True, None, *how)
-    return _both_sweeps(rows, part, widened, *known, True, ring, *how)
+        sums = _both_sweeps(*given, False, None, *how)
+    elif ragged is None:
+        sums = _both_sweeps(*given, True, None, *how)
+    else:
+        sums = _both_sweeps(*given, True, ring, *how)
+    return sums, known[1]

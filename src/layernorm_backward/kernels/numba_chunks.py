@@ -22,8 +22,8 @@ from layernorm_backward.kernels.lane_memory import (
     take,
 )
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
-from layernorm_backward.kernels.numba_backward import backward_group, backward_sums
-from layernorm_backward.kernels.numba_forward import first_shift, forward_group, forward_sums
+from layernorm_backward.kernels.numba_backward import backward_group, first_sums
+from layernorm_backward.kernels.numba_forward import first_moments, forward_group
 from layernorm_backward.kernels.numba_ring import HELD, empty
 from layernorm_backward.kernels.numba_scratch import BEYOND, cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
@@ -83,7 +83,7 @@ def _at_hand(rows, given, i, count, copies):
 
 @njit(**PLAIN)
 def _backward_chunks(
-    rows, copies, sums, chunks, levels, running, widened, shape, how, ragged, recentre, like, one
+    rows, copies, sums, chunks, levels, running, widened, shape, how, ragged, lag, recentre, like, one
 ):
     """A range of chunks in one pipeline: `like` holds a group's rows, one where they are ragged; `one` takes
     what is left.
@@ -97,9 +97,10 @@ def _backward_chunks(
     early, early_alone = asked(hidden, (ahead, spread), like), asked(hidden, (ahead, spread), one)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     zero, ring = fold(like), (some_lines(rows[5], HELD), first, i * hidden)
-    known, given, copied = (zero, zero, zero), rows[2:4], i
+    known, given, copied = ((zero, zero, zero), (zero, zero, zero)), rows[2:4], i
     if i + group <= end:
-        known = backward_sums(rows, widened, i, hidden, recentre, like)
+        following = i + group if i + 2 * group <= end else i
+        known = first_sums(rows, widened, i, following, hidden, lag, recentre, like)
     for chunk in range(chunks[0], chunks[1]):
         stop, number = _chunk_start(chunk + 1, whole, count, block), 0
         while i < stop:
@@ -109,13 +110,14 @@ def _backward_chunks(
                 rows, copied = _at_hand(rows, given, i, wanted, copies), i + stretch
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
-                where = i, following, known, hidden, early, ring
-                known = backward_group(rows, running, widened, *where, ragged, recentre, like)
+                later = i + 2 * group if i + 3 * group <= end else i
+                where = (i, following, later), known, hidden, early, ring
+                known = backward_group(rows, running, widened, *where, ragged, lag, recentre, like, one)
                 i += group
             while i < until:
-                single = backward_sums(rows, widened, i, hidden, recentre, one)
-                where = i, i, single, hidden, early_alone, ring
-                backward_group(rows, running, widened, *where, ragged, recentre, one)
+                single = first_sums(rows, widened, i, i, hidden, None, recentre, one)
+                where = (i, i, i), single, hidden, early_alone, ring
+                backward_group(rows, running, widened, *where, ragged, None, recentre, one, one)
                 i += 1
             if i < stop:
                 _carry(levels, running, number, columns, one)
@@ -127,7 +129,7 @@ def _backward_chunks(
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, recentre, like, one):
+def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, lag, recentre, like, one):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
@@ -138,7 +140,7 @@ def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragge
     shape = mean.size, sums.shape[0], columns
     sums, levels = elements(sums), elements(levels)
     _backward_chunks(
-        held, near, sums, chunks, levels, running, widened, shape, how, ragged, recentre, like, one
+        held, near, sums, chunks, levels, running, widened, shape, how, ragged, lag, recentre, like, one
     )
 
 
@@ -170,7 +172,7 @@ def _copy_total(sums, dgamma, dbeta):
     dbeta[:] = sums[0, sums.shape[1] // 2 :][: dbeta.size]
 
 
-def _backward(sources, group, ragged, widened):
+def _backward(sources, group, ragged, widened, lag):
     def backward(
         dy,
         x,
@@ -202,15 +204,15 @@ def _backward(sources, group, ragged, widened):
                 span = pieces[piece], pieces[piece + 1]
                 given = rows, sums, span, levels[task], parts[task], copies[task], how
                 if group == 4:
-                    _backward_task(*given, None, ragged, recentre, by_parity(zeros4(x)), one)
+                    _backward_task(*given, None, ragged, None, recentre, by_parity(zeros4(x)), one)
                 elif group == 2:
-                    _backward_task(*given, None, ragged, recentre, by_parity(zeros2(x)), one)
+                    _backward_task(*given, None, ragged, lag, recentre, by_parity(zeros2(x)), one)
                 elif widened:
                     z = elements(part_row(parts[task], 2, 4, vector.size))
                     d = elements(part_row(parts[task], 3, 4, vector.size))
-                    _backward_task(*given, (z, d), ragged, recentre, one, one)
+                    _backward_task(*given, (z, d), ragged, None, recentre, one, one)
                 else:
-                    _backward_task(*given, None, ragged, recentre, one, one)
+                    _backward_task(*given, None, ragged, None, recentre, one, one)
                 piece = take(counter)
         columns = sums.shape[1]
         if sums.size < _FEW:
@@ -225,17 +227,20 @@ def _backward(sources, group, ragged, widened):
 
 
 @njit(**PLAIN)
-def _forward_rows(rows, i, end, how, ragged, like):
+def _forward_rows(rows, i, end, how, ragged, lag, like, one):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     align_stack()
     hidden, ahead, spread, first = how
     group, early, begin = height(like), asked(hidden, (ahead, spread), like), i
     held = some_lines(rows[4], _HELD_BY_GROUP)
     if i + group <= end:
-        state = forward_sums(rows, i, hidden, first_shift(rows[0], i, hidden, like), like)
+        following = i + group if i + 2 * group <= end else i
+        known = first_moments(rows, i, following, hidden, lag, like)
         while i + group <= end:
             following, ring = i + group if i + 2 * group <= end else i, (held, first, begin * hidden)
-            state = forward_group(rows, i, following, state, hidden, early, ring, ragged, like)
+            later = i + 2 * group if i + 3 * group <= end else i
+            where = (i, following, later), known, hidden, early, ring
+            known = forward_group(rows, *where, ragged, lag, like, one)
             if ragged is not None and (group > 1 or following == i):
                 empty(rows[4], (i + 1) * hidden, hidden, ring, like)
                 begin = i + group
@@ -244,16 +249,16 @@ def _forward_rows(rows, i, end, how, ragged, like):
 
 
 @njit(**PLAIN)
-def _forward_task(rows, i, end, how, ragged, like, one):
+def _forward_task(rows, i, end, how, ragged, lag, like, one):
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
-    i = _forward_rows(held, i, end, how, ragged, like)
+    i = _forward_rows(held, i, end, how, ragged, lag, like, one)
     if height(like) > 1:
-        _forward_rows(held, i, end, how, ragged, one)
+        _forward_rows(held, i, end, how, ragged, None, one, one)
     fence()
 
 
-def _forward(sources, group, ragged):
+def _forward(sources, group, ragged, lag):
     def forward(
         x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, spread, first
     ):
@@ -266,11 +271,11 @@ def _forward(sources, group, ragged):
             while piece + 1 < pieces.size:
                 i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
                 if group == 4:
-                    _forward_task(rows, i, end, how, ragged, by_parity(zeros4(x)), one)
+                    _forward_task(rows, i, end, how, ragged, lag, by_parity(zeros4(x)), one)
                 elif group == 2:
-                    _forward_task(rows, i, end, how, ragged, by_parity(zeros2(x)), one)
+                    _forward_task(rows, i, end, how, ragged, lag, by_parity(zeros2(x)), one)
                 else:
-                    _forward_task(rows, i, end, how, ragged, one, one)
+                    _forward_task(rows, i, end, how, ragged, None, one, one)
                 piece = take(counter)
 
     return forward
@@ -280,7 +285,7 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 
 @cache
-def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
+def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., None]:
     """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead,
     spread, first), compiled.
 
@@ -295,25 +300,32 @@ def forward_pass(dtype: str, group: int, ragged: bool) -> Callable[..., None]:
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
-    return _compile(types.void(*given), _forward(checksum(), group, ragged or None))
+    return _compile(types.void(*given), _forward(checksum(), group, ragged or None, lag or None))
 
 
 @cache
 def backward_pass(
-    dtype: str, group: int, ragged: bool, widened: bool = False, recentre: bool = True
+    dtype: str,
+    group: int,
+    ragged: bool,
+    widened: bool = False,
+    lag: bool = False,
+    recentre: bool = True,
 ) -> Callable[..., None]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
     hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
     dy, dx are as x and y there, dgamma and dbeta as gamma. recentre is True or None. Rows with parts of lines
     go one by one. widened: single rows are kept as they are summed, see `numba_backward`; `held` has room for
-    them then.
+    them then. lag: pairs of rows of 2*LEAD lines or more are kept apart, see `numba_lag_backward`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
     kind = types.boolean if recentre else types.none
-    return _compile(types.void(*given, kind), _backward(checksum(), group, ragged or None, widened))
+    return _compile(
+        types.void(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
+    )
 
 
 def _of_sums(dtype):

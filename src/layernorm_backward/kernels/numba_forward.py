@@ -10,44 +10,12 @@ and padded vectors are as in `numba_backward`.
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import (
-    align_stack,
-    line,
-    load,
-    put_numbers,
-)
-from layernorm_backward.kernels.lanes import (
-    across,
-    add_folded_products,
-    choose,
-    exceeds,
-    fma,
-    fold,
-    keep,
-    repeat,
-    root,
-    spread,
-    totals,
-    width,
-)
+from layernorm_backward.kernels.lane_memory import align_stack, load, put_numbers
+from layernorm_backward.kernels.lanes import across, choose, exceeds, fma, fold, root, spread, totals, width
+from layernorm_backward.kernels.numba_forward_lines import moment, normalized
+from layernorm_backward.kernels.numba_lag_forward import lagging_sweeps, moments_ahead
 from layernorm_backward.kernels.numba_ring import write
 from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, ask
-
-
-@njit(**INLINE)
-def _moment(x, at, j, hidden, count, shift, sums):
-    """Add line j of a group to its sums of z and z**2."""
-    z = keep(load(x, at + j, hidden, count, shift) - shift, count)
-    return sums[0] + fold(z), add_folded_products(sums[1], z, z)
-
-
-@njit(**INLINE)
-def _normalized(rows, at, j, hidden, count, row):
-    """Line j of a group's y."""
-    x, gamma, beta = rows[:3]
-    shift, rstd, offset = row
-    x_hat = fma(load(x, at + j, hidden, count, shift) - shift, rstd, offset)
-    return fma(repeat(line(gamma, j, shift), shift), x_hat, repeat(line(beta, j, shift), shift))
 
 
 @njit(**INLINE)
@@ -69,9 +37,10 @@ def forward_sums(rows, i, hidden, shift, like):
         block = (zero, zero)
         end = min(hidden, start + BLOCK * lanes)
         for j in range(start, end - lanes + 1, lanes):
-            block = _moment(x, at, j, hidden, None, centre, block)
+            block = moment(x, (at + j, hidden, j), None, centre, block)
         if end % lanes:
-            block = _moment(x, at, end - end % lanes, hidden, end % lanes, centre, block)
+            whole = end - end % lanes
+            block = moment(x, (at + whole, hidden, whole), end % lanes, centre, block)
         sums = (sums[0] + block[0], sums[1] + block[1])
     return shift, sums[0], sums[1]
 
@@ -84,7 +53,7 @@ def _delta_and_variance(state, share):
 
 @njit(**INLINE)
 def _statistics(rows, i, hidden, state, like):
-    """shift, delta and rstd of the group at row i, in all lanes of a row; its mean and rstd are written."""
+    """shift, rstd and offset of the group at row i, numbers; its mean and rstd are written."""
     eps, mean, rstd = rows[3], rows[5], rows[6]
     shift = state[0]
     share, none = spread(1 / hidden, shift), spread(0, shift)
@@ -96,13 +65,13 @@ def _statistics(rows, i, hidden, state, like):
     scale = spread(1.0, shift) / root(var + spread(eps, shift))
     put_numbers(shift + delta, mean, i)
     put_numbers(scale, rstd, i)
-    return across(shift, like), across(scale, like), across(-delta * scale, like)
+    return shift, scale, -delta * scale
 
 
 @njit(**INLINE)
 def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like):
     """y of the group at element `at`, and the sums of that at `then`."""
-    x, y = rows[0], rows[4]
+    x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
     lanes, zero = width(like), fold(spread(0, like))
     sums = (zero, zero)
@@ -112,31 +81,56 @@ def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):
             ask(x, 0, then, j, hidden, early, like)
-            block = _moment(x, then, j, hidden, None, centre, block)
-            write(_normalized(rows, at, j, hidden, None, row), y, at + j, hidden, None, streamed, ring)
+            block = moment(x, (then + j, hidden, j), None, centre, block)
+            values = normalized(x, gamma, beta, (at + j, hidden, j), None, None, row)
+            write(values, y, at + j, hidden, None, streamed, ring)
         if ragged is not None and whole < end:
             count = end - whole
-            block = _moment(x, then, whole, hidden, count, centre, block)
-            last = _normalized(rows, at, whole, hidden, count, row)
-            write(last, y, at + whole, hidden, count, streamed, ring)
+            block = moment(x, (then + whole, hidden, whole), count, centre, block)
+            values = normalized(x, gamma, beta, (at + whole, hidden, whole), None, count, row)
+            write(values, y, at + whole, hidden, count, streamed, ring)
         sums = (sums[0] + block[0], sums[1] + block[1])
     return sums
 
 
 @njit(**INLINE)
-def forward_group(rows, i, following, state, hidden, early, ring, ragged, like):
-    """y, mean and rstd of the group at row i, whose shift and sums are its state; returns `following`'s.
+def first_moments(rows, i, following, hidden, lag, like):
+    """What `forward_group` at row i has to know: its shift and sums, and those ahead of the group behind."""
+    shift, after = first_shift(rows[0], i, hidden, like), first_shift(rows[0], following, hidden, like)
+    sums = forward_sums(rows, i, hidden, shift, like)
+    if lag is None:
+        return sums, sums
+    first, second = moments_ahead(rows, following, hidden, after, like)
+    return sums, (after, first, second)
+
+
+@njit(**INLINE)
+def forward_group(rows, i, known, hidden, early, ring, ragged, lag, like, one):
+    """y, mean and rstd of the group at row i[0]; what is known of those at i[1], i[2], as in `first_moments`.
 
     rows are x, gamma, beta, eps, y, mean, rstd.
     """
-    at, then = i * hidden, following * hidden
-    row = _statistics(rows, i, hidden, state, like)
-    shift = first_shift(rows[0], following, hidden, like)
-    known, how = (at, then, row, across(shift, like), (hidden, early)), (ragged, like)
+    at, then, walk = i[0] * hidden, i[1] * hidden, (hidden, early)
+    own = _statistics(rows, i[0], hidden, known[0], like)
+    if lag is not None:
+        shift, after, places = (
+            known[1][0],
+            first_shift(rows[0], i[2], hidden, like),
+            (at, then, i[2] * hidden),
+        )
+        given, how = (rows, places, own, (shift, after), known[1][1:], walk), (like, one)
+        if ring[1] < 0:
+            sums, ahead = lagging_sweeps(*given, False, *how)
+        else:
+            sums, ahead = lagging_sweeps(*given, True, *how)
+        return (shift, *sums), (after, *ahead)
+    shift = first_shift(rows[0], i[1], hidden, like)
+    row = across(own[0], like), across(own[1], like), across(own[2], like)
+    given, how = (at, then, row, across(shift, like), walk), (ragged, like)
     if ring[1] < 0:
-        sums = _both_sweeps(rows, *known, False, None, *how)
+        sums = _both_sweeps(rows, *given, False, None, *how)
     elif ragged is None:
-        sums = _both_sweeps(rows, *known, True, None, *how)
+        sums = _both_sweeps(rows, *given, True, None, *how)
     else:
-        sums = _both_sweeps(rows, *known, True, ring, *how)
-    return shift, sums[0], sums[1]
+        sums = _both_sweeps(rows, *given, True, ring, *how)
+    return (shift, *sums), known[1]

@@ -17,11 +17,12 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import name_of, sum_dtype
-from layernorm_backward.kernels import Kernel, checks, numba_plan, numba_scratch
+from layernorm_backward.kernels import Kernel, checks, numba_pace, numba_plan, numba_scratch, processor
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.work_sharing import pieces, untaken
 
 
@@ -147,20 +148,21 @@ def _call(
     ragged = hidden % lanes > 0 or first > 0
     group = plan.group
     if ragged:
-        group = numba_plan.ragged_group(group, hidden * dtype.itemsize, direction)
+        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, processor.asks_far())
     columns = -(-hidden // lanes) * lanes
+    lag = plan.lag and group > 1 and not ragged and columns >= 2 * LEAD * lanes
     walk: tuple[int, ...] = hidden, plan.ahead * lanes, plan.spread * lanes, first
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
         widened = plan.widened and group == 1
-        compiled = backward_pass(name, group, ragged, widened, plan.recentre)
+        compiled = backward_pass(name, group, ragged, widened=widened, lag=lag, recentre=plan.recentre)
         walk = *walk, plan.stretch
         scratch = numba_scratch.of_backward(
             units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, widened
         )
     else:
-        compiled = forward_pass(name, group, ragged)
+        compiled = forward_pass(name, group, ragged, lag=lag)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
     return _Call(compiled, walk, scratch, pieces(units, tasks), tasks, wide, parity_lanes(dtype))
 

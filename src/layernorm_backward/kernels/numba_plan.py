@@ -1,8 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
 `chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
-alone. `group`, `ahead`, `spread`, `stream`, `stretch` and `widened` change no bit; they come from what was
-fastest at a row's bytes, and from the processor and its caches: what these keep is tried (`numba_reach`).
+alone. All else changes no bit; it comes from what was fastest at a row's bytes (`numba_pace`), and from the
+processor and its caches: what these keep is tried (`numba_reach`).
 """
 
 from functools import cache, lru_cache
@@ -13,7 +13,7 @@ import numpy as np
 from numba import get_num_threads
 
 from layernorm_backward import machine
-from layernorm_backward.kernels import numba_reach, processor
+from layernorm_backward.kernels import numba_pace, numba_reach, processor
 from layernorm_backward.kernels.lanes import LINE
 
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
@@ -22,16 +22,9 @@ MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
 GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
-PAGE = 4096  # bytes: rows up to so many are faster one by one
 VERY_SHORT = 128  # bytes
 WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
-SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
-NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
-LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
-NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
-SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, comes slower
-FAR_AHEAD = 96  # lines, where the second-level cache is asked: 64 to 256 are as fast
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -43,7 +36,8 @@ class Plan(NamedTuple):
     own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
     are copied at a time before they are worked on; 0: none. spread: lines over which all that is asked for at
     once, of the rows of a group and of x and dy, is spread. widened: whether single rows are kept, in the
-    dtype of the sums, between their two sweeps. recentre: whether the mean is re-centred; without, for
+    dtype of the sums, between their two sweeps. lag: whether the lines of a group are kept apart in the
+    first-level cache, as in `numba_lag_backward`. recentre: whether the mean is re-centred; without, for
     measuring what it costs.
     """
 
@@ -55,6 +49,7 @@ class Plan(NamedTuple):
     stretch: int = 0
     spread: int = 0
     widened: bool = False
+    lag: bool = False
     recentre: bool = True
 
 
@@ -86,21 +81,21 @@ def choose(
 def _chosen(
     rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
 ) -> Plan:
-    row_bytes = hidden * dtype.itemsize
-    l2, _ = _caches()
-    pace = {"forward": _forward_pace, "backward": _backward_pace}[direction]
-    group, ahead = pace(row_bytes, dtype, l2 // LONG[direction])
-    if few:
-        group = _of_few_registers(row_bytes, dtype, direction)
-    if row_bytes % LINE:
-        group = ragged_group(group, row_bytes, direction)
-        ahead = NEXT_PAGE if row_bytes <= SHORT else ahead
-    ahead, spread = (FAR_AHEAD, 0) if far else (ahead, SPREAD)
+    row_bytes, (l2, _) = hidden * dtype.itemsize, _caches()
+    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far)
     stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
-    copied = stream and direction == "backward" and group == 1 and not far
-    stretch = _stretch(row_bytes, l2) if copied else 0
-    widened = copied and dtype == np.float16 and row_bytes <= WIDENED and not few
-    return Plan(group, ahead, stream, chunks(rows, hidden), block(rows, hidden), stretch, spread, widened)
+    alone = stream and direction == "backward" and pace.group == 1
+    return Plan(
+        pace.group,
+        pace.ahead,
+        stream,
+        chunks(rows, hidden),
+        block(rows, hidden),
+        stretch=_stretch(row_bytes, l2) if alone and not far else 0,
+        spread=pace.spread,
+        widened=alone and not few and dtype == np.float16 and row_bytes <= WIDENED,
+        lag=pace.lag,
+    )
 
 
 def stays(size: int, threads: int) -> bool:
@@ -111,42 +106,19 @@ def stays(size: int, threads: int) -> bool:
     return size <= threads * numba_reach.of_thread(l2, last_level)
 
 
-def ragged_group(group: int, row_bytes: int, direction: str) -> int:
-    """Rows at a time where rows have parts of lines: only long ones of the forward pass gain by several."""
-    return group if direction == "forward" and row_bytes > SHORT else 1
-
-
-def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool]]:
-    """`group`, whether rows have parts of lines, and `widened`: for one row of a size or many."""
-    found = set()
+def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
+    """`group`, whether rows have parts of lines, `widened` and `lag`: for one row of a size or many."""
+    found, far = set(), processor.asks_far()
     for rows, power in product((1, 1 << LONGEST), range(LONGEST)):
         plan = choose(rows, 1 << power, dtype, direction)
-        alone = ragged_group(plan.group, dtype.itemsize << power, direction)
-        found |= {(plan.group, False, plan.widened), (alone, True, plan.widened)}
+        alone = numba_pace.ragged_group(plan.group, dtype.itemsize << power, direction, far)
+        found |= {(plan.group, False, plan.widened, plan.lag), (alone, True, plan.widened, False)}
     return sorted(found)
-
-
-def _backward_pace(row_bytes: int, dtype: np.dtype, long: int) -> tuple[int, int]:
-    """Rows at a time and lines ahead."""
-    return (2, 16) if PAGE < row_bytes <= long else (1, NEXT_PAGE)
 
 
 def _stretch(row_bytes: int, l2: int) -> int:
     """Rows of x and dy that fill L2, of short ones; a line of statistics between theirs costs 15 of them."""
-    return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= SHORT else 0
-
-
-def _forward_pace(row_bytes: int, dtype: np.dtype, long: int) -> tuple[int, int]:
-    """Rows at a time and lines ahead; statistics of several rows take the time of one."""
-    if PAGE <= row_bytes <= long:
-        return 4, 12
-    few_lines = dtype.itemsize == 2 and row_bytes < PAGE // 4
-    return (2, 16) if row_bytes > long or few_lines else (1, 40)
-
-
-def _of_few_registers(row_bytes: int, dtype: np.dtype, direction: str) -> int:
-    """Rows at a time: two of the forward pass, once gamma, beta and they do not stay in the first level."""
-    return 2 if direction == "forward" and dtype.itemsize > 2 and row_bytes > NEAR else 1
+    return max(BLOCK, l2 // (2 * row_bytes)) if VERY_SHORT < row_bytes <= numba_pace.SHORT else 0
 
 
 def chunks(rows: int, hidden: int) -> int:

@@ -1,4 +1,4 @@
-"""How numba_fused walks through rows: what is asked for ahead.
+"""How numba_fused walks through rows: what is asked for ahead, and what the rows of a group share.
 
 x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked on line by line.
 """
@@ -6,10 +6,11 @@ x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked
 from numba import njit
 
 from layernorm_backward.kernels import processor
-from layernorm_backward.kernels.lane_memory import prefetch, prefetch_far
-from layernorm_backward.kernels.lanes import height, width
+from layernorm_backward.kernels.lane_memory import line, lines, prefetch, prefetch_far
+from layernorm_backward.kernels.lanes import height, repeat, width
 
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
+LEAD = BLOCK  # lines that the sums of lagging rows are ahead, so that blocks of both sweeps end together
 FAR, FEW = processor.asks_far(), processor.few_registers()
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
@@ -55,3 +56,14 @@ def apart(like):
     Lines of 16 bits have so many lanes that one sweep takes all registers, where there are few.
     """
     return FEW and width(like) > 16
+
+
+@njit(**INLINE)
+def shared(vector, j, lag, like):
+    """The line of a vector (D,) at which each row of a group is, the first at column j.
+
+    Each row is `lag` columns behind the one before it; None: all are at the same column.
+    """
+    if lag is None:
+        return repeat(line(vector, j, like), like)
+    return lines(vector, j, -lag, like)

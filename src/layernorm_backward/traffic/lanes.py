@@ -21,9 +21,13 @@ from layernorm_backward.kernels import (
     lane_memory,
     lanes,
     numba_backward,
+    numba_backward_lines,
     numba_chunks,
     numba_forward,
+    numba_forward_lines,
     numba_fused,
+    numba_lag_backward,
+    numba_lag_forward,
     numba_ring,
     numba_scratch,
     numba_walk,
@@ -39,7 +43,11 @@ _COPIED = (
     numba_walk,
     numba_ring,
     numba_scratch,
+    numba_forward_lines,
+    numba_lag_forward,
     numba_forward,
+    numba_backward_lines,
+    numba_lag_backward,
     numba_backward,
     numba_chunks,
     numba_fused,
@@ -244,6 +252,10 @@ def choose(test: Lanes, threshold: Lanes, yes: Lanes, no: Lanes) -> Lanes:
     return Lanes(np.where(test.numbers > threshold.numbers, yes.numbers, no.numbers))
 
 
+def from_row(which: int, yes: Lanes, no: Lanes) -> Lanes:
+    return Lanes(np.where(np.arange(no.rows)[:, None] == which, yes.numbers, no.numbers))
+
+
 def exceeds(a: Lanes, b: Lanes) -> bool:
     return bool((a.numbers > b.numbers).any())
 
@@ -277,8 +289,15 @@ def line(values: NDArray, start: int, like: Lanes) -> Lanes:
     return Lanes(values[None, start : start + like.width].copy())
 
 
-def put_line(lanes: Lanes, values: NDArray, start: int) -> None:
-    values[start : start + lanes.width] = lanes.numbers[0]
+def lines(values: NDArray, start: int, stride: int, like: Lanes) -> Lanes:
+    return Lanes(values[_places(start, stride, like, None)])
+
+
+def put_lines(lanes: Lanes, values: NDArray, start: int) -> None:
+    values[start : start + lanes.numbers.size] = lanes.numbers.ravel()
+
+
+put_line = put_lines
 
 
 def repeat(one: Lanes, like: Lanes) -> Lanes:

@@ -1,0 +1,86 @@
+"""How many rows numba_fused works on at a time, and how far it asks ahead: what was fastest, by row bytes.
+
+Measured on a Xeon 6 (`_near`), on a Zen 4 with AVX-512 (`_far`) and on one without (`_few`). No bit depends
+on it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from layernorm_backward.kernels.lanes import LINE
+
+PAGE = 4096  # bytes: rows up to so many are faster one by one
+SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
+NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
+SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, comes slower
+LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
+FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
+FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta stay in a first-level cache of 32 KB
+LONG_NARROW = 16 * PAGE  # bytes, of 16-bit rows
+NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
+
+
+class Pace(NamedTuple):
+    """group: rows at a time. ahead, spread: lines, as in `numba_plan.Plan`. lag: as there."""
+
+    group: int
+    ahead: int
+    spread: int = SPREAD
+    lag: bool = False
+
+
+def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, far: bool) -> Pace:
+    """The pace of rows of so many bytes, for a second-level cache of `l2` bytes.
+
+    few, far: as `processor.few_registers` and `processor.asks_far` tell.
+    """
+    narrow = dtype.itemsize == 2
+    if far and not few:
+        pace = _far_forward(row_bytes, dtype) if direction == "forward" else _far_backward(row_bytes, narrow)
+    else:
+        pace = _near(row_bytes, narrow, direction, l2 // LONG[direction])
+        pace = _few(pace, row_bytes, narrow, direction) if few else pace
+        pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
+    return _ragged(pace, row_bytes, direction, far) if row_bytes % LINE else pace
+
+
+def ragged_group(group: int, row_bytes: int, direction: str, far: bool) -> int:
+    """Rows at a time where rows have parts of lines: only long ones of the forward pass gain by several."""
+    return group if direction == "forward" and row_bytes > SHORT and not far else 1
+
+
+def _ragged(pace: Pace, row_bytes: int, direction: str, far: bool) -> Pace:
+    group = ragged_group(pace.group, row_bytes, direction, far)
+    if far:
+        return Pace(group, FAR_AHEAD, 0)
+    return pace._replace(group=group, ahead=NEXT_PAGE if row_bytes <= SHORT else pace.ahead)
+
+
+def _near(row_bytes: int, narrow: bool, direction: str, long: int) -> Pace:
+    if direction == "backward":
+        return Pace(2, 16) if PAGE < row_bytes <= long else Pace(1, NEXT_PAGE)
+    if PAGE <= row_bytes <= long:
+        return Pace(4, 12)  # statistics of several rows take the time of one
+    few_lines = narrow and row_bytes < PAGE // 4
+    return Pace(2, 16) if row_bytes > long or few_lines else Pace(1, 40)
+
+
+def _far_backward(row_bytes: int, narrow: bool) -> Pace:
+    if narrow:
+        return Pace(2 if row_bytes > LONG_NARROW else 1, FAR_AHEAD, 0)
+    return Pace(2, FAR_AHEAD, FAR_SPREAD, lag=True) if row_bytes > PAGE else Pace(1, FAR_AHEAD, 0)
+
+
+def _far_forward(row_bytes: int, dtype: np.dtype) -> Pace:
+    if dtype.itemsize > 2:
+        if row_bytes > FAR_KEPT:
+            return Pace(4, FAR_AHEAD, FAR_SPREAD, lag=True)
+        return Pace(4 if row_bytes <= PAGE // 16 else 1, FAR_AHEAD, 0)
+    alone = LONG_NARROW if dtype == np.float16 else PAGE
+    return Pace(1 if PAGE // 8 < row_bytes <= alone else 2, FAR_AHEAD, 0)
+
+
+def _few(pace: Pace, row_bytes: int, narrow: bool, direction: str) -> Pace:
+    """Two rows of the forward pass, once gamma, beta and they do not stay in the first level."""
+    return pace._replace(group=2 if direction == "forward" and not narrow and row_bytes > NEAR else 1)
