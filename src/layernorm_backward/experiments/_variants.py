@@ -7,6 +7,7 @@ ordinary_stores   dx, or y, stored through the caches; streaming_stores: past th
 no_prefetch       no line asked for ahead of its use
 no_spread         lines of all rows and arrays asked for at the same distance
 no_copies         mean and rstd read where they lie, not copied for many rows at a time
+side_by_side      rows of a group at the same column, and their sums no lines ahead of the results
 one_row, two_rows, four_rows   so many rows worked on at a time
 """
 
@@ -26,6 +27,7 @@ Variant = Literal[
     "no_prefetch",
     "no_spread",
     "no_copies",
+    "side_by_side",
     "one_row",
     "two_rows",
     "four_rows",
@@ -52,6 +54,7 @@ _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
     "no_prefetch": lambda plan, _: plan._replace(ahead=0, spread=0),
     "no_spread": lambda plan, _: plan._replace(spread=0),
     "no_copies": lambda plan, _: plan._replace(stretch=0),
+    "side_by_side": lambda plan, _: plan._replace(lag=False),
     "one_row": lambda plan, _: plan._replace(group=1),
     "two_rows": lambda plan, _: plan._replace(group=2),
     "four_rows": lambda plan, _: plan._replace(group=4),

@@ -7,8 +7,9 @@
     partial_sums  and dgamma, dbeta added to       -
 
 Each step makes the accesses of the one before and its own, in the pass's order, asked for and written as the
-pass does it. The arithmetic is what keeps a compiler from leaving them out. What the pass takes beyond the
-last step is its arithmetic, and what it does once a row, block and chunk.
+pass does it, but for the rows of a group, which are side by side. The arithmetic is what keeps a compiler
+from leaving them out. What the pass takes beyond the last step is its arithmetic, and what it does once a
+row, block and chunk.
 """
 
 import numpy as np
