@@ -148,7 +148,8 @@ def _call(
     ragged = hidden % lanes > 0 or first > 0
     group = plan.group
     if ragged:
-        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, processor.asks_far())
+        how = processor.few_registers(), processor.asks_far()
+        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
     columns = -(-hidden // lanes) * lanes
     lag = plan.lag and group > 1 and not ragged and columns >= 2 * LEAD * lanes
     walk: tuple[int, ...] = hidden, plan.ahead * lanes, plan.spread * lanes, first

@@ -42,16 +42,16 @@ def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, 
         pace = _near(row_bytes, narrow, direction, l2 // LONG[direction])
         pace = _few(pace, row_bytes, narrow, direction) if few else pace
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
-    return _ragged(pace, row_bytes, direction, far) if row_bytes % LINE else pace
+    return _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
 
 
-def ragged_group(group: int, row_bytes: int, direction: str, far: bool) -> int:
-    """Rows at a time where rows have parts of lines: only long ones of the forward pass gain by several."""
-    return group if direction == "forward" and row_bytes > SHORT and not far else 1
+def ragged_group(group: int, row_bytes: int, direction: str, few: bool, far: bool) -> int:
+    """Rows at a time where rows have parts of lines: on a Xeon long ones of the forward pass gain by several."""
+    return group if direction == "forward" and row_bytes > SHORT and not (few or far) else 1
 
 
-def _ragged(pace: Pace, row_bytes: int, direction: str, far: bool) -> Pace:
-    group = ragged_group(pace.group, row_bytes, direction, far)
+def _ragged(pace: Pace, row_bytes: int, direction: str, few: bool, far: bool) -> Pace:
+    group = ragged_group(pace.group, row_bytes, direction, few, far)
     if far:
         return Pace(group, FAR_AHEAD, 0)
     return pace._replace(group=group, ahead=NEXT_PAGE if row_bytes <= SHORT else pace.ahead)

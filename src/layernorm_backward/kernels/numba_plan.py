@@ -108,10 +108,10 @@ def stays(size: int, threads: int) -> bool:
 
 def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
     """`group`, whether rows have parts of lines, `widened` and `lag`: for one row of a size or many."""
-    found, far = set(), processor.asks_far()
+    found, how = set(), (processor.few_registers(), processor.asks_far())
     for rows, power in product((1, 1 << LONGEST), range(LONGEST)):
         plan = choose(rows, 1 << power, dtype, direction)
-        alone = numba_pace.ragged_group(plan.group, dtype.itemsize << power, direction, far)
+        alone = numba_pace.ragged_group(plan.group, dtype.itemsize << power, direction, *how)
         found |= {(plan.group, False, plan.widened, plan.lag), (alone, True, plan.widened, False)}
     return sorted(found)
 
