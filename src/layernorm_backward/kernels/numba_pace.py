@@ -46,7 +46,7 @@ def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, 
 
 
 def ragged_group(group: int, row_bytes: int, direction: str, few: bool, far: bool) -> int:
-    """Rows at a time where rows have parts of lines: on a Xeon long ones of the forward pass gain by several."""
+    """Rows at a time where rows have parts of lines: on a Xeon long ones gain by several, forward."""
     return group if direction == "forward" and row_bytes > SHORT and not (few or far) else 1
 
 
