@@ -7,7 +7,8 @@ ordinary_stores   dx, or y, stored through the caches; streaming_stores: past th
 no_prefetch       no line asked for ahead of its use
 no_spread         lines of all rows and arrays asked for at the same distance
 no_copies         mean and rstd read where they lie, not copied for many rows at a time
-side_by_side      rows of a group at the same column, and their sums no lines ahead of the results
+kept_apart        each row of a group a line behind the one before it, and the sums ahead of the results, so
+                  that their lines do not meet in the first-level cache; side_by_side: neither
 one_row, two_rows, four_rows   so many rows worked on at a time
 """
 
@@ -27,6 +28,7 @@ Variant = Literal[
     "no_prefetch",
     "no_spread",
     "no_copies",
+    "kept_apart",
     "side_by_side",
     "one_row",
     "two_rows",
@@ -54,6 +56,7 @@ _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
     "no_prefetch": lambda plan, _: plan._replace(ahead=0, spread=0),
     "no_spread": lambda plan, _: plan._replace(spread=0),
     "no_copies": lambda plan, _: plan._replace(stretch=0),
+    "kept_apart": lambda plan, _: plan._replace(lag=plan.group > 1),
     "side_by_side": lambda plan, _: plan._replace(lag=False),
     "one_row": lambda plan, _: plan._replace(group=1),
     "two_rows": lambda plan, _: plan._replace(group=2),
