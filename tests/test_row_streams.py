@@ -6,7 +6,9 @@ from numba import get_num_threads, set_num_threads
 
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.roofs import row_streams
 from layernorm_backward.roofs.row_streams import SCALE, STEPS
 
@@ -17,11 +19,11 @@ SHAPE = 268, 160
 class Rows:
     """x, dy, out (N, D), gamma, beta (D,), and all but `out` in the dtype of the sums."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype, shape=SHAPE):
         rng, kind = np.random.default_rng(3), dtype_of(dtype)
-        self.x, self.dy, self.out = (aligned_empty(SHAPE, kind) for _ in range(3))
-        self.gamma, self.beta = (rng.integers(-4, 5, SHAPE[1]).astype(kind) for _ in range(2))
-        self.x[...], self.dy[...] = (rng.integers(-8, 9, SHAPE) for _ in range(2))
+        self.x, self.dy, self.out = (aligned_empty(shape, kind) for _ in range(3))
+        self.gamma, self.beta = (rng.integers(-4, 5, shape[1]).astype(kind) for _ in range(2))
+        self.x[...], self.dy[...] = (rng.integers(-8, 9, shape) for _ in range(2))
         self.out.fill(np.nan)
         given = self.x, self.dy, self.gamma, self.beta
         self.wide = [array.astype(sum_dtype(kind)) for array in given]
@@ -71,6 +73,37 @@ def test_a_step_backward_writes_dx_and_sums_up_what_it_reads_again(dtype, plan, 
     assert seen.sum() == (0 if step == "by_row" else again(plan, x, factor * dy))
     summed = step == "partial_sums"
     assert np.array_equal(dgamma, summed * x.sum(0)) and np.array_equal(dbeta, summed * dy.sum(0))
+
+
+KEPT_APART = [("backward", "float32", 2), ("forward", "float32", 4), ("forward", "bfloat16", 2)]
+
+
+@pytest.mark.parametrize(("direction", "dtype", "group"), KEPT_APART)
+@pytest.mark.parametrize("hidden", [1024, 1056])
+def test_groups_that_are_kept_apart_read_and_write_each_line_as_often(
+    direction, dtype, group, hidden, one_thread
+):
+    """Of the group behind the next its first LEAD lines, in place of those of the next."""
+    rows, plan = Rows(dtype, (24, hidden)), Plan(group, 96, True, 1, spread=16, lag=True)
+    x, dy, gamma, beta = rows.wide
+    lead = LEAD * LINE // rows.x.itemsize
+    begins = range(0, 24, group)
+    later = [i + 2 * group if i + 2 * group < 24 else i for i in begins]
+    behind = [i + group if i + group < 24 else i for i in begins]
+
+    def read(array):
+        return sum(array[i : i + group, lead:].sum() for i in behind) + sum(
+            array[i : i + group, :lead].sum() for i in later
+        )
+
+    if direction == "forward":
+        seen, wanted = forward("gamma", rows, plan), gamma * x + beta
+        assert seen.sum() == read(x)
+    else:
+        (seen, dgamma, dbeta), wanted = backward("partial_sums", rows, plan), x + gamma * dy
+        assert seen.sum() == read(x) + read(gamma * dy)
+        assert np.array_equal(dgamma, x.sum(0)) and np.array_equal(dbeta, dy.sum(0))
+    assert np.array_equal(rows.out, wanted.astype(rows.out.dtype))
 
 
 def test_the_results_do_not_depend_on_the_threads():

@@ -3,10 +3,10 @@
 A cell is a working set, dtype, hidden size, direction and thread count. The streams, the steps of
 `row_streams` and the pass itself run interleaved on the same arrays, with the pass's plan. A step asks for
 lines as far ahead as the pass does, or for none before it reads them, and the faster counts: `ahead` says
-which. Loops have the rows of a group side by side, also where the plan keeps them apart (`lag`). Of each step
-the fraction of the roof that it reaches, and `added`, its time over that of the step before it (the roof
-before the first). The last step's fraction is the roof of a pass that makes these accesses in this order;
-what is left to the pass is its arithmetic, and what it does once a row, block and chunk.
+which. Of each step the fraction of the roof that it reaches, and `added`, its time over that of the step
+before it (the roof before the first). The last step's fraction is the roof of a pass that makes these
+accesses in this order; what is left to the pass is its arithmetic, and what it does once a row, block and
+chunk.
 """
 
 from typing import Any

@@ -7,9 +7,8 @@
     partial_sums  and dgamma, dbeta added to       -
 
 Each step makes the accesses of the one before and its own, in the pass's order, asked for and written as the
-pass does it, but for the rows of a group, which are side by side. The arithmetic is what keeps a compiler
-from leaving them out. What the pass takes beyond the last step is its arithmetic, and what it does once a
-row, block and chunk.
+pass does it. The arithmetic is what keeps a compiler from leaving them out. What the pass takes beyond the
+last step is its arithmetic, and what it does once a row, block and chunk.
 """
 
 import numpy as np
@@ -22,6 +21,7 @@ from layernorm_backward.kernels import numba_scratch
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.roofs.row_loops import compiled
 from layernorm_backward.work_sharing import UNITS, pieces, untaken
 
@@ -40,7 +40,7 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
     (D,). The threads are those set when it is called. ValueError for an unknown step and for other rows.
     """
     number, wide = _number("forward", step), sum_dtype(x.dtype)
-    run, flat = compiled("forward", plan.group, plan.stream), _flat(plan, x, y)
+    run, flat = compiled("forward", plan.group, _lags(plan, x), plan.stream), _flat(plan, x, y)
     vectors, distance = _vectors(x.dtype, gamma, beta), _distance(plan, x.dtype)
     layout = numba_scratch.of_forward(x.shape[-1], wide.itemsize)
 
@@ -61,7 +61,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     that adds them.
     """
     number, wide = _number("backward", step), sum_dtype(x.dtype)
-    run, flat = compiled("backward", plan.group, plan.stream), _flat(plan, dy, x, dx)
+    run, flat = compiled("backward", plan.group, _lags(plan, x), plan.stream), _flat(plan, dy, x, dx)
     (vector,), distance = _vectors(x.dtype, gamma), _distance(plan, x.dtype)
     dgamma, dbeta = np.empty((2, gamma.size), wide)
     rows, columns = x.shape
@@ -102,6 +102,11 @@ def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
         allowed = f"rows of whole lines of {LINE} bytes, in whole groups of {plan.group}"
         raise ValueError(f"arrays have shape {rows, columns}; allowed: {allowed}")
     return [as_stored(array.reshape(-1)) for array in arrays]
+
+
+def _lags(plan: Plan, x: NDArray) -> bool:
+    """Whether the rows of a group are kept apart, as numba_fused keeps them."""
+    return plan.lag and plan.group > 1 and x.shape[-1] >= 2 * LEAD * _lanes(x.dtype)
 
 
 def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
