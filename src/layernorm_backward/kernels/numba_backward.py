@@ -9,7 +9,8 @@ the coefficients do not fit into the registers together (`apart`), the two sweep
 own.
 
 `widened` is None, or two rows of numbers of the sums, (E,) each, in which z and dy of the group read last are
-kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept so.
+kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept so. `lag` is True
+where a group is worked on as in `numba_lag_backward`, else None.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines. All arrays are given by their `elements`; `part` are those of the
