@@ -87,7 +87,7 @@ def test_code_of_lagging_groups_runs_where_it_can(hidden, begin, group, lag):
 def test_a_zen_with_wide_registers_keeps_long_rows_apart(direction, dtype, row_bytes, pace):
     found = numba_pace.choose(row_bytes, dtype_of(dtype), direction, L2, few=False, far=True)
     assert (found.group, found.lag) == pace
-    assert found.ahead == numba_pace.FAR_AHEAD
+    assert found.ahead >= numba_pace.FAR_AHEAD
     assert found.spread == (numba_pace.FAR_SPREAD if found.lag else 0)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_ring import LATE
 
 PAGE = 4096  # bytes: rows up to so many are faster one by one
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
@@ -16,6 +17,7 @@ NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a pag
 SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, comes slower
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
+FARTHER, NEAREST = 16, 8  # lines: see `_far_ahead`
 FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta stay in a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, of 16-bit rows
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
@@ -42,7 +44,8 @@ def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, 
         pace = _near(row_bytes, narrow, direction, l2 // LONG[direction])
         pace = _few(pace, row_bytes, narrow, direction) if few else pace
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
-    return _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
+    pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
+    return pace._replace(ahead=_far_ahead(row_bytes)) if far and pace.group == 1 else pace
 
 
 def ragged_group(group: int, row_bytes: int, direction: str, few: bool, far: bool) -> int:
@@ -55,6 +58,17 @@ def _ragged(pace: Pace, row_bytes: int, direction: str, few: bool, far: bool) ->
     if far:
         return Pace(group, FAR_AHEAD, 0)
     return pace._replace(group=group, ahead=NEXT_PAGE if row_bytes <= SHORT else pace.ahead)
+
+
+def _far_ahead(row_bytes: int) -> int:
+    """Lines ahead of a single row, none of which lies where results are being written, modulo a page.
+
+    Such lines come slower: a pass takes up to a third more time. Results of a row are written while the next
+    is read. FARTHER are asked for where fewer than NEAREST would be between them.
+    """
+    late = LATE if row_bytes % LINE else 0
+    gap = (row_bytes // LINE + FAR_AHEAD + late) % (PAGE // LINE)
+    return FAR_AHEAD + (FARTHER if min(gap, PAGE // LINE - gap) < NEAREST else 0)
 
 
 def _near(row_bytes: int, narrow: bool, direction: str, long: int) -> Pace:

@@ -1,0 +1,43 @@
+"""The pace of numba_fused: what single rows ask for ahead of a far cache lies where no result is written."""
+
+import numpy as np
+import pytest
+
+from layernorm_backward.kernels import numba_pace
+from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_ring import LATE
+
+L2 = 1 << 20
+IN_PAGE = 4096 // LINE  # lines
+
+
+def chosen(row_bytes, direction, few, far=True):
+    return numba_pace.choose(row_bytes, np.dtype("float32"), direction, L2, few, far)
+
+
+def between(row_bytes, ahead):
+    """Lines, modulo a page, between a result of one row and what is asked for `ahead` of the next."""
+    late = LATE if row_bytes % LINE else 0
+    gap = (row_bytes // LINE + ahead + late) % IN_PAGE
+    return min(gap, IN_PAGE - gap)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("few", [False, True])
+def test_a_single_row_asks_for_nothing_where_its_results_are_written(direction, few):
+    for row_bytes in range(LINE, 1 << 17, LINE // 4):
+        pace = chosen(row_bytes, direction, few)
+        if pace.group == 1:
+            assert between(row_bytes, pace.ahead) >= numba_pace.NEAREST, row_bytes
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "ahead"), [(2048, 112), (2052, 96), (1540, 112), (1024, 96), (4096, 96)]
+)
+def test_only_rows_that_would_do_so_ask_farther_ahead(row_bytes, ahead):
+    assert numba_pace.FAR_AHEAD == 96
+    assert chosen(row_bytes, "backward", few=False).ahead == ahead
+
+
+def test_nothing_of_it_where_the_first_level_cache_is_asked():
+    assert chosen(2048, "backward", few=False, far=False).ahead == numba_pace.NEXT_PAGE
