@@ -24,7 +24,7 @@ from layernorm_backward.kernels import (
 )
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE, zeros1, zeros2, zeros4
-from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.roofs import flat_streams
 
 EPS = 1e-5
@@ -292,15 +292,15 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
     def both(x, row, vector, result, sums, part, copies, ragged):
         how, one, four = (16, 0, 0, -1), zeros1(x), zeros4(x)
         given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
-        numba_chunks._forward_task(*given, ragged, None, one, one)
-        numba_chunks._forward_task(*given, None, None, four, one)
-        numba_chunks._forward_task(*given, None, True, four, one)
+        numba_chunks.forward_task(*given, ragged, None, one, one)
+        numba_chunks.forward_task(*given, None, None, four, one)
+        numba_chunks.forward_task(*given, None, True, four, one)
         given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, copies, (4, *how, 4)
         kept = elements(vector), elements(result)
-        numba_chunks._backward_task(*given, None, ragged, None, True, one, one)
-        numba_chunks._backward_task(*given, None, None, None, True, four, one)
-        numba_chunks._backward_task(*given, None, None, True, True, zeros2(x), one)
-        numba_chunks._backward_task(*given, kept, None, None, True, one, one)
+        numba_chunks.backward_task(*given, None, ragged, None, True, one, one)
+        numba_chunks.backward_task(*given, None, None, None, True, four, one)
+        numba_chunks.backward_task(*given, None, None, True, True, zeros2(x), one)
+        numba_chunks.backward_task(*given, kept, None, None, True, one, one)
 
     shapes = 64, 4, 16, 64, (1, 32), 32 + numba_scratch.APART // 4, (2, 16)
     numbers = [np.ones(shape, np.float32) for shape in shapes]

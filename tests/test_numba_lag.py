@@ -8,7 +8,7 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_walk import BLOCK, LEAD
 
 EPS = 1e-5

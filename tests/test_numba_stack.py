@@ -6,7 +6,7 @@ import re
 import pytest
 from numba import njit
 
-from layernorm_backward.kernels import numba_chunks, processor
+from layernorm_backward.kernels import numba_passes, processor
 from layernorm_backward.kernels.numba_walk import PLAIN
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -31,8 +31,8 @@ def test_no_vector_is_kept_at_an_unaligned_place(name, monkeypatch):
     def not_cached(signature, function):
         return njit(signature, parallel=True, **PLAIN)(function)
 
-    monkeypatch.setattr(numba_chunks, "_compile", not_cached)
-    compiled = getattr(numba_chunks, name).__wrapped__("bfloat16", 1, False)
+    monkeypatch.setattr(numba_passes, "_compile", not_cached)
+    compiled = getattr(numba_passes, name).__wrapped__("bfloat16", 1, False)
     code = functions("".join(compiled.inspect_asm().values()))
     sweeps = "".join(body for label, body in code.items() if any(sweep in label for sweep in SWEEPS[name]))
     kept = {how for how, place in KEPT.findall(sweeps) if read_again(place, sweeps)}

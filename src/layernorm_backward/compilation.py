@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_plan
-from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 
 PASSES = "forward", "backward"
 

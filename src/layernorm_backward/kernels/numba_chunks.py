@@ -1,15 +1,11 @@
-"""The compiled passes of numba_fused over all rows: groups in blocks, blocks in chunks, chunks on threads.
+"""The loops of numba_fused over all rows of a piece: groups in blocks, blocks in chunks.
 
 Rows come in blocks of `block` rows, blocks in chunks, whose number depends on N and D only. dgamma and dbeta
 are added row by row within a block, the blocks of a chunk in pairs, and the chunks in pairs: neither threads
-nor the rows in a group change a bit. A thread takes one piece of neighbouring chunks after the other, as in
-`work_sharing`, and one pipeline runs through a piece.
+nor the rows in a group change a bit. One pipeline runs through the rows of neighbouring chunks.
 """
 
-from collections.abc import Callable
-from functools import cache
-
-from numba import float32, float64, int16, njit, prange, types, uint16
+from numba import njit
 
 from layernorm_backward.kernels.lane_memory import (
     align_stack,
@@ -19,20 +15,16 @@ from layernorm_backward.kernels.lane_memory import (
     moved,
     put_line,
     some_lines,
-    take,
 )
-from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import fold, height, width
 from layernorm_backward.kernels.numba_backward import backward_group, first_sums
 from layernorm_backward.kernels.numba_forward import first_moments, forward_group
 from layernorm_backward.kernels.numba_ring import HELD, empty
-from layernorm_backward.kernels.numba_scratch import BEYOND, cut_backward, cut_forward, part_row
+from layernorm_backward.kernels.numba_scratch import BEYOND, part_row
 from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
-from layernorm_backward.kernels.sources import checksum
 
-_TILE = 512  # columns of partial sums that a thread adds
 _STEP = 4  # lines of a chunk's sums that are added at a time
 _HELD_BY_GROUP = 4 * HELD
-_FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 
 
 @njit(**PLAIN)
@@ -129,7 +121,7 @@ def _backward_chunks(
 
 
 @njit(**PLAIN)
-def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, lag, recentre, like, one):
+def backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, lag, recentre, like, one):
     part[:] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
@@ -145,7 +137,7 @@ def _backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragge
 
 
 @njit(**PLAIN)
-def _add_chunks(sums, shape, left, right, like):
+def add_chunks(sums, shape, left, right, like):
     """Add columns of the sums of all chunks, (chunks, columns) in C order, in pairs into the first.
 
     A few lines of each at a time, while the next are asked for: the sums of early chunks are in no cache.
@@ -167,63 +159,9 @@ def _add_chunks(sums, shape, left, right, like):
 
 
 @njit(**PLAIN)
-def _copy_total(sums, dgamma, dbeta):
+def copy_total(sums, dgamma, dbeta):
     dgamma[:] = sums[0, : dgamma.size]
     dbeta[:] = sums[0, sums.shape[1] // 2 :][: dbeta.size]
-
-
-def _backward(sources, group, ragged, widened, lag):
-    def backward(
-        dy,
-        x,
-        mean,
-        rstd,
-        gamma,
-        dx,
-        dgamma,
-        dbeta,
-        held,
-        places,
-        pieces,
-        counter,
-        tasks,
-        block,
-        hidden,
-        ahead,
-        spread,
-        first,
-        stretch,
-        recentre,
-    ):
-        _ = sources
-        vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
-        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
-        for task in prange(tasks):
-            piece, one = take(counter), by_parity(zeros1(x))
-            while piece + 1 < pieces.size:
-                span = pieces[piece], pieces[piece + 1]
-                given = rows, sums, span, levels[task], parts[task], copies[task], how
-                if group == 4:
-                    _backward_task(*given, None, ragged, None, recentre, by_parity(zeros4(x)), one)
-                elif group == 2:
-                    _backward_task(*given, None, ragged, lag, recentre, by_parity(zeros2(x)), one)
-                elif widened:
-                    z = elements(part_row(parts[task], 2, 4, vector.size))
-                    d = elements(part_row(parts[task], 3, 4, vector.size))
-                    _backward_task(*given, (z, d), ragged, None, recentre, one, one)
-                else:
-                    _backward_task(*given, None, ragged, None, recentre, one, one)
-                piece = take(counter)
-        columns = sums.shape[1]
-        if sums.size < _FEW:
-            _add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
-        else:
-            for tile in prange((columns + _TILE - 1) // _TILE):
-                right = min((tile + 1) * _TILE, columns)
-                _add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros1(x))
-        _copy_total(sums, dgamma, dbeta)
-
-    return backward
 
 
 @njit(**PLAIN)
@@ -249,96 +187,10 @@ def _forward_rows(rows, i, end, how, ragged, lag, like, one):
 
 
 @njit(**PLAIN)
-def _forward_task(rows, i, end, how, ragged, lag, like, one):
+def forward_task(rows, i, end, how, ragged, lag, like, one):
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
     i = _forward_rows(held, i, end, how, ragged, lag, like, one)
     if height(like) > 1:
         _forward_rows(held, i, end, how, ragged, None, one, one)
     fence()
-
-
-def _forward(sources, group, ragged, lag):
-    def forward(
-        x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, spread, first
-    ):
-        _ = sources
-        vectors, units = cut_forward(held, places, gamma, beta), pieces[-1]
-        how = hidden, ahead, spread, first
-        rows = x, *vectors, eps, y, mean, rstd
-        for _ in prange(tasks):
-            piece, one = take(counter), by_parity(zeros1(x))
-            while piece + 1 < pieces.size:
-                i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
-                if group == 4:
-                    _forward_task(rows, i, end, how, ragged, lag, by_parity(zeros4(x)), one)
-                elif group == 2:
-                    _forward_task(rows, i, end, how, ragged, lag, by_parity(zeros2(x)), one)
-                else:
-                    _forward_task(rows, i, end, how, ragged, None, one, one)
-                piece = take(counter)
-
-    return forward
-
-
-_STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16": uint16}
-
-
-@cache
-def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., None]:
-    """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead,
-    spread, first), compiled.
-
-    The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
-    lines. Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
-    where that cannot be written.
-
-    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
-    so is the scratch `held`, with `places` as in `numba_scratch`; gamma and beta as `lane_memory.in_lanes`
-    has them. pieces and counter as in `work_sharing`.
-    """
-    stored, wide = _STORED[dtype], _of_sums(dtype)
-    flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
-    return _compile(types.void(*given), _forward(checksum(), group, ragged or None, lag or None))
-
-
-@cache
-def backward_pass(
-    dtype: str,
-    group: int,
-    ragged: bool,
-    widened: bool = False,
-    lag: bool = False,
-    recentre: bool = True,
-) -> Callable[..., None]:
-    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
-    hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
-
-    dy, dx are as x and y there, dgamma and dbeta as gamma. recentre is True or None. Rows with parts of lines
-    go one by one. widened: single rows are kept as they are summed, see `numba_backward`; `held` has room for
-    them then. lag: pairs of rows of 2*LEAD lines or more are kept apart, see `numba_lag_backward`.
-    """
-    stored, wide = _STORED[dtype], _of_sums(dtype)
-    flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
-    kind = types.boolean if recentre else types.none
-    return _compile(
-        types.void(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
-    )
-
-
-def _of_sums(dtype):
-    return float64 if dtype == "float64" else float32
-
-
-def _array(number, ndim=1, readonly=False):
-    return types.Array(number, ndim, "C", readonly=readonly)
-
-
-_INTS = _array(types.intp, readonly=True)
-_SHARED = _INTS, _INTS, _array(types.intp)
-
-
-def _compile(signature, function):
-    return njit(signature, parallel=True, cache=True, **PLAIN)(function)

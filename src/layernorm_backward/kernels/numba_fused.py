@@ -1,8 +1,8 @@
 """One pass over memory each way: a row is read once, all else about it happens while it is in the cache.
 
-The arithmetic is in `numba_forward` and `numba_backward`, the order of the rows in `numba_chunks`, and what
-depends on the machine in `numba_plan`. Saved are the statistics, not x_hat; x is read again. 16-bit x has
-statistics and sums in float32, and gamma in its own dtype or in float32.
+The arithmetic is in `numba_forward` and `numba_backward`, the order of the rows in `numba_chunks`, what is
+compiled in `numba_passes`, and what depends on the machine in `numba_plan`. Saved are the statistics, not
+x_hat; x is read again. 16-bit x has statistics and sums in float32, and gamma in its own dtype or in float32.
 
 The threads are Numba's. Several threads of a program may call at once where Numba works with OpenMP or TBB;
 its own layer, workqueue, ends the process then. After a call a process must not fork, but may spawn.
@@ -20,7 +20,7 @@ from layernorm_backward.dtypes import name_of, sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_pace, numba_plan, numba_scratch, processor
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_chunks import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.work_sharing import pieces, untaken
@@ -29,7 +29,7 @@ from layernorm_backward.work_sharing import pieces, untaken
 class _Call(NamedTuple):
     """What calls of one kind have in common.
 
-    The code of `numba_chunks` that runs and its walk: D, elements to ask ahead, and the element from which on
+    The code of `numba_passes` that runs and its walk: D, elements to ask ahead, and the element from which on
     whole lines are streamed, or -1. Its scratch, the pieces of the work, and how many tasks take them. The
     dtype of the sums, and lanes of a line where vectors go in and out in the order of `lane_memory.in_lanes`,
     else 0.
@@ -169,14 +169,14 @@ def _call(
 
 
 def _widened(vector: NDArray, call: _Call) -> NDArray:
-    """gamma or beta (D,) as `numba_chunks` takes it."""
+    """gamma or beta (D,) as `numba_passes` takes it."""
     if vector.dtype != call.wide or not _plain(vector):
         vector = np.require(vector, call.wide, "CA")
     return in_lanes(vector, call.parity)
 
 
 def _total(vector: NDArray, call: _Call) -> NDArray:
-    """Where `numba_chunks` writes dgamma or dbeta: where it is wanted, or memory to copy from."""
+    """Where `numba_passes` writes dgamma or dbeta: where it is wanted, or memory to copy from."""
     plain = vector.dtype == call.wide and not call.parity and _plain(vector)
     return vector if plain else np.empty(in_lanes(vector, call.parity).shape, call.wide)
 

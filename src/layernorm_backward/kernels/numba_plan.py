@@ -1,8 +1,8 @@
 """How numba_fused works on rows of a given number, size and dtype: what is fixed, what the machine decides.
 
-`chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D
-alone. All else changes no bit; it comes from what was fastest at a row's bytes (`numba_pace`), and from the
-processor and its caches: what these keep is tried (`numba_reach`).
+`chunks` and `block` fix the order in which dgamma and dbeta are added, so they depend on N and D alone, and
+`recentre` is always set but for measuring. All else changes no bit; it comes from what was fastest at a row's
+bytes (`numba_pace`), and from the processor and its caches: what these keep is tried (`numba_reach`).
 """
 
 from functools import cache, lru_cache

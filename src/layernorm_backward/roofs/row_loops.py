@@ -193,7 +193,7 @@ def _forward(sources, group, lag, streamed):
 def compiled(direction: str, group: int, lag: bool, streamed: bool) -> Callable[..., None]:
     """The loops of all steps of a direction, compiled at the first call for a dtype.
 
-    The first argument is the number of the step; those behind it are as in `numba_chunks`, and `seen`
+    The first argument is the number of the step; those behind it are as in `numba_passes`, and `seen`
     (tasks, two lines or more), to which the sums of what is read again are added.
     """
     loops = {"forward": _forward, "backward": _backward}[direction]

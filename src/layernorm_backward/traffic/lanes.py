@@ -28,6 +28,7 @@ from layernorm_backward.kernels import (
     numba_fused,
     numba_lag_backward,
     numba_lag_forward,
+    numba_passes,
     numba_ring,
     numba_scratch,
     numba_walk,
@@ -50,6 +51,7 @@ _COPIED = (
     numba_lag_backward,
     numba_backward,
     numba_chunks,
+    numba_passes,
     numba_fused,
 )  # each uses those before it
 _tally = Tally()
