@@ -64,10 +64,10 @@ def forward(
     """y (..., D) in x's dtype. An array that is not C-contiguous is copied first, or y copied last."""
     eps = checks.forward(x, gamma, beta, eps, {})
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
-    hidden, rows = x.shape[-1], x.size // x.shape[-1]
-    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward")
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
+    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
-    call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), get_num_threads())
+    call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), threads)
     mean, rstd = np.empty((2, rows), call.wide)
     call.compiled(
         _flat(x),
@@ -101,10 +101,10 @@ def backward(
     if gamma.shape != x.shape[-1:]:
         raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
     results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
-    hidden, rows = x.shape[-1], x.size // x.shape[-1]
-    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype)
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
+    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
     dx = results[0] if _plain(results[0]) else np.empty(x.shape, x.dtype)
-    call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), get_num_threads())
+    call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), threads)
     dgamma, dbeta = (_total(vector, call) for vector in results[1:])
     for name, statistic in (("mean", mean), ("rstd", rstd)):
         checks.per_row(name, statistic, rows, call.wide)
