@@ -8,10 +8,12 @@ rows, each with sums of its own. A point whose arrays take more than a third of 
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import AfterValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
@@ -23,9 +25,18 @@ from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import Prepared, buffers, prepare
 from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import labelled, most_threads, times, together
+from layernorm_backward.yamlfile import REFUSED
 
 Axis = Literal["rows", "hidden"]
 ARRAYS = 3  # of x's size that are allocated for a point: x, dy, and the result
+
+
+def _for_each_axis(fixed: dict[Axis, int], info: ValidationInfo) -> dict[Axis, int]:
+    missing = [axis for axis in info.data.get("axes", ()) if axis not in fixed]
+    if missing:
+        said = {"missing": ", ".join(missing)}
+        raise PydanticCustomError(REFUSED, "nothing for {missing}; needed: each axis under axes", said)
+    return fixed
 
 
 def run(
@@ -33,7 +44,7 @@ def run(
     kernels: Names,
     directions: Several[Direction],
     axes: dict[Axis, Several[Count]],
-    fixed: dict[Axis, Count],
+    fixed: Annotated[dict[Axis, Count], AfterValidator(_for_each_axis)],
     dtype: Literal["float64", "float32"],
     repeats: Count,
     at_least: Count,
