@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import tables
-from layernorm_backward.paper import comparison
+from layernorm_backward.paper import comparison, partial
 from layernorm_backward.paper.predicates.judgement import Judgement
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.summary import summary
@@ -134,7 +134,8 @@ def test_times_belong_to_the_machine_and_other_studies_are_not_in_the_archive(ru
     ]
 
 
-def test_the_summary_names_the_tables_that_differ(runs):
+def ended(runs):
+    """The end of a run with one claim, and a table that differs."""
     runs.compared(edge_cases(value=[9.0, 9.0]), edge_cases())
     tables.write(
         comparison.run(runs.tables, ["edge_cases"], runs.archive), runs.tables / "comparison.csv", {}
@@ -143,6 +144,30 @@ def test_the_summary_names_the_tables_that_differ(runs):
     judged = pd.DataFrame(claims | Judgement("confirmed", "", "", "")._asdict() | {"strict": True})
     tables.write(judged, runs.tables / "claims.csv", {})
     (runs.tables.parent / "paper.pdf").touch()
-    text = summary(runs.tables.parent)
+    return summary(runs.tables.parent)
+
+
+def test_the_summary_names_the_tables_that_differ(runs):
+    text = ended(runs)
     assert "claims: 1 confirmed, 0 corrected, 0 refuted, 0 not measured" in text
     assert "archive: 0 tables agree, 1 differ (edge_cases), 0 not compared" in text
+
+
+def test_the_summary_ends_with_what_the_rules_warned_of(runs, monkeypatch, capsys):
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(partial, "_differs", lambda path: path.stem == "eps")
+    assert ended(runs).endswith("0 not compared")
+    logs = runs.tables.parent / "logs"
+    logs.mkdir()
+    for rule, thing, outcome in (("claims", "claim", "not measured"), ("numbers", "number", "n/a")):
+        excuses = partial.Excuses(runs.tables)
+        assert [excuses.reason(name, ["eps"]) for name in ("one", "two")]
+        excuses.warn(thing, outcome)
+        said = capsys.readouterr().err
+        (logs / f"{rule}.log").write_text(f"before\n{said}after\n", encoding="utf-8")
+    assert ended(runs).partition(" not compared\n")[2].splitlines() == [
+        "warning: 2 claims not measured, for rows that edited files no longer measure:",
+        f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
+        "warning: 2 numbers n/a, for rows that edited files no longer measure:",
+        f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
+    ]

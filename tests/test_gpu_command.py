@@ -61,6 +61,13 @@ def test_a_bad_set_is_told(change, message):
         timing_gpu.cells(**config)
 
 
+def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
+    path = tmp_path / "timing_gpu.yaml"
+    path.write_text(json.dumps(CONFIG["timing_gpu"] | {"error_limit_u": {"float64": 1}}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"timing_gpu\.yaml: error_limit_u: nothing for float32.*; needed: "):
+        command._config(path)
+
+
 def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):
     ends = []
     monkeypatch.setattr(command, "device_missing", lambda: "")

@@ -1,7 +1,12 @@
 """The provenance record: what it holds, and how caches are counted."""
 
+import os
 import platform
+import subprocess
+import sys
 from importlib.metadata import version
+
+import pytest
 
 from layernorm_backward import machine
 
@@ -46,3 +51,13 @@ def test_a_shared_cache_is_counted_once_and_every_last_level_cache_is_added(tmp_
 
 def test_a_system_that_tells_nothing_about_caches_gives_none(tmp_path):
     assert machine._linux_caches(tmp_path, [0]) == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
+def test_all_threads_are_those_of_the_cores_that_a_process_may_use():
+    one = min(os.sched_getaffinity(0))
+    code = f"import os; os.sched_setaffinity(0, [{one}])\n"
+    code += "from layernorm_backward.timing.timed import thread_counts, too_many\n"
+    code += "print(thread_counts([1, 'all']), too_many(2))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1] 1 cores are usable here, not 2\n"

@@ -11,6 +11,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.experiments import roof_steps
 from layernorm_backward.kernels import numba_fused
 from layernorm_backward.roofs.row_streams import STEPS
+from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import most_threads
 
 SWEEP = {
@@ -89,3 +90,12 @@ def test_the_number_of_threads_is_put_back():
     before = get_num_threads()
     by_step()
     assert get_num_threads() == before
+
+
+@pytest.mark.parametrize("rows", [4, 5, 7, 8])
+def test_whole_groups_of_rows_stay_within_the_memory(monkeypatch, rows):
+    row = 3 * 48 * 4
+    monkeypatch.setattr(sizing, "memory_limit", lambda: rows * row)
+    found, _ = by_step()
+    assert set(found["rows"]) == {rows // 4 * 4}
+    assert found["note"].str.endswith(f"memory holds {rows // 4 * 4 * row}").all()

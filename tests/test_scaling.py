@@ -7,6 +7,7 @@ from layernorm_backward.experiments import scaling, scaling_points
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import buffers
 
 SIZES = 2 ** np.arange(6, 17)
@@ -110,22 +111,43 @@ def test_what_the_forward_pass_saves_is_no_extra_memory():
         memory(KERNELS["compact"], "both", data)
 
 
+ARGUMENTS = {
+    "kernels": ["compact", "numba_fused"],
+    "directions": ["forward", "backward"],
+    "axes": {"rows": [8, 16], "hidden": [32]},
+    "fixed": {"rows": 4, "hidden": 4},
+    "dtype": "float64",
+    "repeats": 2,
+    "at_least": 2,
+    "budget_s": 0.0,
+    "error_rows": 2,
+    "error_limit_u": 100.0,
+    "seed": 1,
+}
+
+
 def test_a_point_is_measured_for_every_kernel_and_direction():
-    found, samples = scaling_points.run(
-        kernels=["compact", "numba_fused"],
-        directions=["forward", "backward"],
-        axes={"rows": [8, 16], "hidden": [32]},
-        fixed={"rows": 4, "hidden": 4},
-        dtype="float64",
-        repeats=2,
-        at_least=2,
-        budget_s=0.0,
-        error_rows=2,
-        error_limit_u=100.0,
-        seed=1,
-    )
+    found, samples = scaling_points.run(**ARGUMENTS)
     assert len(found) == 2 * 2 * 3
     sizes = found[["axis", "rows", "hidden"]].drop_duplicates().values.tolist()
     assert sizes == [["rows", 8, 4], ["rows", 16, 4], ["hidden", 4, 32]]
     assert (found["median_s"] > 0).all() and (found["peak_bytes"] > 8 * 4 * 8).all()
     assert set(samples["name"]) == {"compact", "numba_fused"}
+
+
+def test_a_point_whose_arrays_do_not_fit_says_so_and_takes_no_memory(monkeypatch):
+    limit, taken = 3 * 8 * 4 * 8, []
+    monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
+    monkeypatch.setattr(
+        scaling_points, "buffers", lambda shape, *more: taken.append(shape) or buffers(shape, *more)
+    )
+    found, _ = scaling_points.run(**ARGUMENTS)
+    fits = found["rows"] * found["hidden"] <= 8 * 4
+    assert fits.sum() == 4 and len(found) == 12
+    assert (found[fits]["reason"] == "").all() and found[~fits]["median_s"].isna().all()
+    assert set(found[~fits]["reason"].str.split(";").str[1]) == {
+        f" a third of the available memory is {limit}"
+    }
+    assert taken == [(1, 1), (8, 4)]
+    fits = scaling.run(decades=1, above=1.0, scaling_points=found)
+    assert set(fits["points"]) == {0, 1}

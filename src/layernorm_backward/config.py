@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError, create_model
 from typing_extensions import is_typeddict
 
-from layernorm_backward import yamlfile
+from layernorm_backward import per_dtype, yamlfile
 from layernorm_backward.kernels import KERNELS
 
 
@@ -25,7 +25,8 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
 
     Raises ConfigError for a file that is missing or no YAML mapping, for unknown or missing keys, for
     values that do not fit the annotation of their parameter (nothing is converted but int to float and
-    list to tuple), and for names under `kernels` that no kernel has.
+    list to tuple), for a dtype that a key with a value for each dtype lacks (`per_dtype`), and for names
+    under `kernels` that no kernel has.
     """
     values = _mapping(path)
     hints = typing.get_type_hints(run, include_extras=True)
@@ -37,6 +38,8 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
         checked = model.model_validate_json(_json(path, values))
     except ValidationError as error:
         raise ConfigError(yamlfile.faults(path, error, partial(_keys, needed))) from None
+    if lacking := per_dtype.lacking(values):
+        raise ConfigError("\n".join(f"{path}: {fault}" for fault in lacking))
     arguments = {name: getattr(checked, name) for name in names}
     _check_kernels(path, arguments.get("kernels", ()))
     return arguments

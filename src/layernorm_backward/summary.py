@@ -1,20 +1,24 @@
-"""How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive.
+"""How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive;
+last what the rules warned of, since a warning in the middle of a run is not seen.
 
     python -m layernorm_backward.summary results/paper
 
-Reads the two tables with the standard library alone, so that a run with nothing to do ends at once.
+Reads tables and logs with the standard library alone, so that a run with nothing to do ends at once.
 """
 
 import csv
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 
+WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
+WARNING_RULES = ("claims", "numbers")  # of what edited files no longer measure
 VERDICTS = ("confirmed", "corrected", "refuted", "not measured")
 
 
 def summary(results: Path) -> str:
-    """Three lines on a study's results; ValueError names the file that is missing."""
+    """Three lines on a study's results, then the warnings; ValueError names the file that is missing."""
     paper = results / "paper.pdf"
     claims, comparison = (results / "tables" / f"{stem}.csv" for stem in ("claims", "comparison"))
     for path in (paper, claims, comparison):
@@ -23,15 +27,22 @@ def summary(results: Path) -> str:
     counts = Counter(row["verdict"] for row in _rows(claims))
     judged = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
     judged += [f"{count} {verdict}" for verdict, count in sorted(counts.items()) if verdict not in VERDICTS]
-    return (
-        f"paper: {paper} (and .html, .md, .tex)\nclaims: {', '.join(judged)}\n"
-        f"archive: {_agreement(_rows(comparison))}"
-    )
+    lines = [f"paper: {paper} (and .html, .md, .tex)", f"claims: {', '.join(judged)}"]
+    lines.append(f"archive: {_agreement(_rows(comparison))}")
+    return "\n".join([*lines, *_warnings(results / "logs")])
 
 
 def _rows(table: Path) -> list[dict[str, str]]:
     with table.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def _warnings(logs: Path) -> list[str]:
+    """What each rule warned of when it last ran."""
+    paths = [logs / f"{rule}.log" for rule in WARNING_RULES]
+    return [
+        it for path in paths if path.exists() for it in WARNING.findall(path.read_text("utf-8", "replace"))
+    ]
 
 
 def _agreement(compared: list[dict[str, str]]) -> str:

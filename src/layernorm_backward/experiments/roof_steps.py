@@ -69,9 +69,10 @@ def steps(direction: str) -> tuple[str, ...]:
 
 
 def _sized(cell: Cell) -> Sized:
-    """The rows of a cell, in whole groups of any plan."""
-    size = _cells.sized(cell)
-    return size._replace(rows=size.rows + -size.rows % max(numba_plan.GROUPS))
+    """The rows of a cell, in whole groups of any plan: a group is sized as one long row."""
+    group = max(numba_plan.GROUPS)
+    size = _cells.sized(cell._replace(hidden=group * cell.hidden))
+    return size._replace(rows=group * size.rows)
 
 
 def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Call | None, str]:

@@ -3,14 +3,17 @@
 The other axis is held fixed. The kernels of a point are timed interleaved, with all threads, each on
 results that were checked (`timing.prepared`). overhead_s is the time of the same call on a single element:
 what a call costs whatever its size. For memory see `_memory`. chunks: those into which numba_fused cuts the
-rows, each with sums of its own.
+rows, each with sums of its own. A point whose arrays take more than a third of the memory is not measured.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from itertools import product
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import AfterValidator, ValidationInfo
+from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
@@ -18,11 +21,22 @@ from layernorm_backward.experiments._arguments import Count, Names, Positive, Se
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
+from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import Prepared, buffers, prepare
 from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import labelled, most_threads, times, together
+from layernorm_backward.yamlfile import REFUSED
 
 Axis = Literal["rows", "hidden"]
+ARRAYS = 3  # of x's size that are allocated for a point: x, dy, and the result
+
+
+def _for_each_axis(fixed: dict[Axis, int], info: ValidationInfo) -> dict[Axis, int]:
+    missing = [axis for axis in info.data.get("axes", ()) if axis not in fixed]
+    if missing:
+        said = {"missing": ", ".join(missing)}
+        raise PydanticCustomError(REFUSED, "nothing for {missing}; needed: each axis under axes", said)
+    return fixed
 
 
 def run(
@@ -30,7 +44,7 @@ def run(
     kernels: Names,
     directions: Several[Direction],
     axes: dict[Axis, Several[Count]],
-    fixed: dict[Axis, Count],
+    fixed: Annotated[dict[Axis, Count], AfterValidator(_for_each_axis)],
     dtype: Literal["float64", "float32"],
     repeats: Count,
     at_least: Count,
@@ -46,12 +60,18 @@ def run(
     single = buffers((1, 1), dtype, seed)
     overheads = {way: _overheads(prepare(chosen, way, single, **checked)[0], how) for way in directions}
     rows, samples = [], []
+    limit = sizing.memory_limit()  # before memory is taken
     points = [(axis, size) for axis, sizes in axes.items() for size in sizes]
     for axis, size in tqdm(points, desc="scaling_points", mininterval=1):
         shape = (size, fixed[axis]) if axis == "rows" else (fixed[axis], size)
+        keys = {"axis": axis, "rows": shape[0], "hidden": shape[1], "dtype": dtype}
+        if reason := _too_large(shape, dtype, limit):
+            pairs = product(directions, chosen)
+            rows += [keys | {"direction": way, "kernel": name, "reason": reason} for way, name in pairs]
+            continue
         arrays = buffers(shape, dtype, seed)
         for way in directions:
-            cell = {"direction": way, "axis": axis, "rows": shape[0], "hidden": shape[1], "dtype": dtype}
+            cell = {"direction": way} | keys
             ready, refused = prepare(chosen, way, arrays, **checked)
             rows += [cell | {"kernel": name, "reason": reason} for name, reason in refused.items()]
             if not ready:
@@ -67,6 +87,13 @@ def run(
 def _overheads(ready: Mapping[str, Prepared], how: dict[str, Any]) -> dict[str, dict[str, float]]:
     samples = _compared(ready, how) if ready else pd.DataFrame()
     return {name: {"overhead_s": times(samples, name)["median_s"]} for name in ready}
+
+
+def _too_large(shape: tuple[int, int], dtype: str, limit: int) -> str:
+    """Why the arrays of a point cannot be had within `limit` bytes, "" where they can."""
+    taken = sizing.held(ARRAYS, *shape, dtype)
+    said = f"its {ARRAYS} arrays take {taken} bytes; a third of the available memory is {limit}"
+    return said if taken > limit else ""
 
 
 def _chunks(name: str, cell: dict[str, Any]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from layernorm_backward import yamlfile
+from layernorm_backward import per_dtype, yamlfile
 from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
@@ -107,6 +107,8 @@ def _config(path: Path) -> dict[str, Any]:
     values = yamlfile.load(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path}: allowed: keys and values")
+    if lacking := per_dtype.lacking(values):
+        raise ValueError("\n".join(f"{path}: {fault}" for fault in lacking))
     return values
 
 
