@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from layernorm_backward import tables
+from layernorm_backward import crate, tables
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.promote import promote
 
@@ -45,6 +45,7 @@ def test_tables_figure_and_provenance_are_copied(run, archive):
     assert provenance["described"]["cpu"]
     assert provenance["study"] == "smoke"
     assert (folder / "timing_cpu.png").exists()
+    assert (folder / crate.NAME).read_text(encoding="utf-8") == crate.text(folder)
 
 
 def test_an_earlier_promotion_is_replaced(run, archive):
@@ -133,6 +134,7 @@ def test_parts_of_the_full_study_are_promoted_beside_the_whole_run(run, archive)
     assert folder == archive / "some-machine-full"
     assert {path.name for path in folder.iterdir()} == {
         "provenance.json",
+        crate.NAME,
         *(f"{stem}.{suffix}" for stem in ("eps", "variance") for suffix in ("csv", "meta.json")),
     }
 

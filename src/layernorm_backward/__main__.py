@@ -136,6 +136,13 @@ def promote(results: Path, machine: str) -> None:
     print(archive.promote(results, machine))
 
 
+def crate(folder: Path) -> None:
+    """Write the metadata of an archive folder anew, as after a change of CITATION.cff: its RO-Crate."""
+    from layernorm_backward import crate as metadata
+
+    print(metadata.write(folder))
+
+
 def compile_kernels() -> None:
     """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
     from layernorm_backward import compilation
@@ -154,6 +161,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "render": (render, ("template", "numbers_json", "tables_dir", "figures_dir", "out")),
     "convert": (convert, ("source", "out", "pdf")),
     "promote": (promote, ("results", "machine")),
+    "crate": (crate, ("folder",)),
 }
 _TEXT = frozenset({"stem", "study", "pdf", "machine"})
 INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know Ctrl-C

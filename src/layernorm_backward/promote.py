@@ -3,6 +3,7 @@
 results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with its own record
 results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
 results/archive/<machine>/timing_cpu.png                 the figure that the README shows
+results/archive/<machine>/ro-crate-metadata.json         the same for machines, an RO-Crate
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import study, tables
+from layernorm_backward import crate, study, tables
 from layernorm_backward.archive import ARCHIVE, PROVENANCE
 from layernorm_backward.record import commit
 
@@ -146,6 +147,7 @@ def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path
             shutil.copyfile(path, new / path.name)
         text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
         (new / PROVENANCE).write_text(text, encoding="utf-8")
+        crate.write(new)
         if target.exists():
             target.rename(old)
         new.rename(target)

@@ -1,0 +1,190 @@
+"""The metadata of an archive folder for machines: ro-crate-metadata.json, https://w3id.org/ro/crate/1.2.
+
+Made from the folder's files and its provenance.json, the docstrings of the experiments and CITATION.cff, so
+no fact is stated anew. The same folder gives the same bytes.
+"""
+
+import ast
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rocrate.model import ContextEntity, Entity
+from rocrate.rocrate import ROCrate
+
+from layernorm_backward import experiments, tables, yamlfile
+from layernorm_backward.archive import ARCHIVE, PROVENANCE
+from layernorm_backward.files import whole
+from layernorm_backward.revision import ROOT
+
+NAME = "ro-crate-metadata.json"
+VERSION = "1.2"  # of the specification
+CITATION = ROOT / "CITATION.cff"
+DATA_LICENCE = "CC-BY-4.0"  # of tables and figures, see LICENSE
+FORMATS = {".csv": "text/csv", ".json": "application/json", ".png": "image/png"}
+_NEEDED = ("machine", "study", "promoted", "commit", "described", "tables")
+_MACHINE = ("gpu", "cpu", "cores_usable", "memory_bytes", "os")  # of what a record says of its machine
+_CLAIMS = {"claims": "layernorm_backward.paper.claims"}  # a table of every study, but of no experiment
+
+
+def write(folder: Path) -> Path:
+    """Write the crate of an archive folder, whole or not at all; returns its path. Errors as in `text`."""
+    made = text(folder)
+    with whole(folder / NAME) as temporary:
+        temporary.write_text(made, encoding="utf-8")
+    return folder / NAME
+
+
+def text(folder: Path) -> str:
+    """The crate of an archive folder as JSON-LD.
+
+    Raises ValueError for a folder without provenance, and for files that are missing, unknown or edited.
+    """
+    provenance = _provenance(folder)
+    crate, citation = ROCrate(version=VERSION), yamlfile.load(CITATION)
+    authors = _add(crate, "#authors", "Organization", name=_authors(citation))
+    software = _software(crate, citation, authors)
+    files = {path.name: _file(crate, path) for path in _files(folder, provenance)}
+    machine = _machine(crate, provenance)
+    runs = []
+    for stem, record in sorted(provenance["tables"].items()):
+        table, meta = files[f"{stem}.csv"], files[f"{stem}.meta.json"]
+        _describe(crate, stem, record, table, meta)
+        made_by = [machine, _at_commit(crate, record["commit"], software)]
+        times = _times(record, in_campaign="gpu" in provenance["described"])
+        runs.append(_run(crate, stem, agent=authors, instrument=made_by, result=[table, meta], **times))
+    _root(crate, provenance, citation, author=authors, publisher=authors, mentions=runs)
+    return json.dumps(crate.metadata.generate(), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _provenance(folder: Path) -> dict[str, Any]:
+    path = folder / PROVENANCE
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; allowed: a folder that was promoted to {ARCHIVE}")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from None
+    missing = [key for key in _NEEDED if not isinstance(record, dict) or key not in record]
+    if missing:
+        raise ValueError(f"{path}: missing keys: {', '.join(missing)}; needed: {', '.join(_NEEDED)}")
+    return record
+
+
+def _files(folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
+    """All files of a folder but hidden ones and its crate; each table is the one that was promoted."""
+    found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {NAME}
+    stems = provenance["tables"]
+    wanted = {PROVENANCE, *(f"{stem}{end}" for stem in stems for end in (".csv", ".meta.json"))}
+    missing = sorted(wanted - found)
+    unknown = sorted(name for name in found - wanted if not name.endswith(".png"))
+    if missing or unknown:
+        raise ValueError(
+            f"{folder}: missing files: {', '.join(missing) or 'none'}, unknown files: "
+            f"{', '.join(unknown) or 'none'}; allowed: {PROVENANCE}, its tables, their records, .png"
+        )
+    for path in (folder / f"{stem}.csv" for stem in stems):
+        if tables.sha256(path) != stems[path.stem]["sha256"]:
+            raise ValueError(f"{path}: the table was edited: its sha256 differs from that in {PROVENANCE}")
+    return [folder / name for name in sorted(found)]
+
+
+def _add(crate: ROCrate, identifier: str, kind: str, **properties: Any) -> Entity:
+    return crate.add(ContextEntity(crate, identifier, {"@type": kind, **properties}))
+
+
+def _file(crate: ROCrate, path: Path) -> Entity:
+    """A file as a part of the crate; its size in bytes, as text, which the specification asks for."""
+    facts = {
+        "name": path.name,
+        "encodingFormat": FORMATS[path.suffix],
+        "contentSize": str(path.stat().st_size),
+        "sha256": tables.sha256(path),
+    }
+    return crate.add_file(dest_path=path.name, properties=facts)
+
+
+def _describe(crate: ROCrate, stem: str, record: Mapping[str, Any], table: Entity, meta: Entity) -> None:
+    """What a table shows, its number of rows, and that the record beside it is about it."""
+    table["description"] = _shows(stem)
+    table["size"] = _add(crate, f"#rows-{stem}", "QuantitativeValue", value=record["rows"], unitText="rows")
+    table["subjectOf"] = meta
+    meta["description"] = f"The record of {stem}.csv: machine, versions, configuration, code, date, duration"
+    meta["about"] = table
+
+
+def _shows(stem: str) -> str:
+    """The first line of the docstring of the module that makes a table; archives outlive experiments."""
+    spec = find_spec(_CLAIMS.get(stem, experiments.module_name(stem)))
+    if spec is None:
+        return f"The table {stem}, of an experiment that is no more"
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))).splitlines()[0]
+
+
+def _authors(citation: Mapping[str, Any]) -> str:
+    return ", ".join(author["name"] for author in citation["authors"])
+
+
+def _software(crate: ROCrate, citation: Mapping[str, Any], authors: Entity) -> Entity:
+    facts = {"name": citation["title"], "version": citation["version"], "description": citation["abstract"]}
+    licences = [_licence(crate, name) for name in citation["license"]]
+    return _add(crate, "#software", "SoftwareSourceCode", **facts, license=licences, author=authors)
+
+
+def _licence(crate: ROCrate, name: str) -> Entity:
+    """A licence by its name in the SPDX list, as in CITATION.cff."""
+    about = f"The licence {name} of the SPDX list; the software's LICENSE says what it covers"
+    return _add(crate, f"https://spdx.org/licenses/{name}", "CreativeWork", name=name, description=about)
+
+
+def _at_commit(crate: ROCrate, commit: str, software: Entity) -> Entity:
+    """The software at the commit of a table; the software as such where that is not known."""
+    if not commit:
+        return software
+    facts = {key: software[key] for key in ("license", "author")}
+    name = f"{software['name']}, commit {commit}"
+    known = {"name": name, "version": commit, "exampleOfWork": software}
+    return _add(crate, f"#commit-{commit}", "SoftwareSourceCode", **facts, **known)
+
+
+def _machine(crate: ROCrate, provenance: Mapping[str, Any]) -> Entity:
+    """The machine, with what the latest record says of it; units in the names."""
+    described = {key: provenance["described"][key] for key in _MACHINE if provenance["described"].get(key)}
+    facts = [_add(crate, f"#{key}", "PropertyValue", name=key, value=described[key]) for key in described]
+    processor = described.get("gpu") or described["cpu"]
+    name = provenance["machine"]
+    return _add(crate, "#machine", "IndividualProduct", name=name, model=processor, additionalProperty=facts)
+
+
+def _times(record: Mapping[str, Any], in_campaign: bool) -> dict[str, str]:
+    """When a table was begun and done (UTC); a campaign, which may have been resumed, dates its end only."""
+    dated = datetime.fromisoformat(record["date"])
+    if in_campaign:
+        return {"endTime": dated.isoformat()}
+    done = dated + timedelta(seconds=record["duration_s"])
+    return {"startTime": dated.isoformat(), "endTime": done.isoformat(timespec="seconds")}
+
+
+def _run(crate: ROCrate, stem: str, **facts: Any) -> Entity:
+    return _add(crate, f"#run-{stem}", "CreateAction", name=f"The run that made {stem}.csv", **facts)
+
+
+def _root(crate: ROCrate, provenance: Mapping[str, Any], citation: Mapping[str, Any], **links: Any) -> None:
+    """The folder as a whole: all that it takes to cite it, and links to who and what made it."""
+    project, version = citation["title"].partition(":")[0], citation["version"]
+    name = f"{project}: tables of the study {provenance['study']}, measured on {provenance['machine']}"
+    commit = f", commit {provenance['commit']}" if provenance["commit"] else ""
+    facts = {
+        "name": name,
+        "description": f"{len(provenance['tables'])} tables. {citation['abstract']}",
+        "datePublished": provenance["promoted"],
+        "license": _licence(crate, DATA_LICENCE),
+        "version": version,
+        "keywords": citation["keywords"],
+        "creditText": f"{_authors(citation)}. {name}, version {version}{commit}",
+    }
+    for key, value in (facts | links).items():
+        crate.root_dataset[key] = value
