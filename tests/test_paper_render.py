@@ -15,6 +15,16 @@ from layernorm_backward.schemas import SCHEMAS
 
 CLAIM = {"claim": "slope", "origin": "ours", "says": "a|b", "value": "2"}
 
+RECORD = {
+    "study": "smoke",
+    "config": {},
+    "code_hash": "0",
+    "date": "2026-11-21T10:00:00+00:00",
+    "duration_s": 1.0,
+    "commit": "abc",
+    "machine": {"cpu": "one processor"},
+}
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> dict[str, Path]:
@@ -22,11 +32,10 @@ def run(tmp_path: Path) -> dict[str, Path]:
     folder = tmp_path / "results" / "smoke"
     (folder / "figures").mkdir(parents=True)
     (folder / "figures" / "variance.pdf").touch()
-    record = {"date": "2026-11-21T10:00:00+00:00", "commit": "abc", "machine": {"cpu": "one processor"}}
     empty = {"str": "", "int": 1, "float": 1.0, "bool": True}
     row = {name: empty[kind] for name, kind in SCHEMAS["claims"].columns.items()}
     claims = pd.DataFrame([row | CLAIM | {"verdict": "confirmed"}])
-    tables.write(claims, folder / "tables" / "claims.csv", record)
+    tables.write(claims, folder / "tables" / "claims.csv", RECORD)
     numbers = {"naive_slope": {"text": "$2.0 \\times 10^{3}$", "value": 2000.0, "table": "variance"}}
     (folder / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
     return {
@@ -69,6 +78,16 @@ def test_a_table_from_the_archive_is_named_with_its_machine_and_date(run, tmp_pa
     assert filled('<< came_from("claims") >>', run, tmp_path) == (
         "taken from the archive `there`, measured on 2026-11-21 on one processor, code hash `f00`"
     )
+
+
+def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
+    assert filled("<< mixed >>", run, tmp_path) == "[]"
+    for name, processor in (("eps", "one processor"), ("variance", "another")):
+        (run["tables_dir"] / f"{name}.csv").touch()
+        record = RECORD | {"machine": {"cpu": processor}, "rows": 1, "sha256": ""}
+        (run["tables_dir"] / f"{name}.meta.json").write_text(json.dumps(record), encoding="utf-8")
+    told = "processor one processor in 2 tables and another in `variance`"
+    assert filled("<< mixed[0] >>", run, tmp_path) == told
 
 
 @pytest.mark.parametrize(

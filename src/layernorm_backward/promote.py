@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import crate, study, tables
+from layernorm_backward import crate, mixed, study, tables
 from layernorm_backward.archive import ARCHIVE, PROVENANCE
 from layernorm_backward.record import commit
 
@@ -120,12 +120,7 @@ def _small(path: Path) -> bool:
 
 def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
     records = {path.stem: tables.read_meta(path) for path in files}
-    described = [record["machine"] for record in records.values()]
-    processors = sorted({one.get("gpu") or one["cpu"] for one in described})
-    if len(processors) > 1:
-        raise ValueError(
-            f"the tables come from several machines: {', '.join(processors)}; measure them on one"
-        )
+    _require_one_machine(records)
     return {
         "machine": machine,
         "study": next(iter(records.values()))["study"],
@@ -135,6 +130,17 @@ def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
         "described": max(records.values(), key=lambda record: record["date"])["machine"],
         "tables": {stem: {key: record[key] for key in _PER_TABLE} for stem, record in records.items()},
     }
+
+
+def _require_one_machine(records: dict[str, dict[str, Any]]) -> None:
+    """ValueError where processors differ; a warning names what else differs, such as versions."""
+    processors = sorted({mixed.processor(record["machine"]) for record in records.values()})
+    if len(processors) > 1:
+        raise ValueError(
+            f"the tables come from several machines: {', '.join(processors)}; measure them on one"
+        )
+    for difference in mixed.differences(records):
+        print(f"warning: not all tables were measured alike: {difference}", file=sys.stderr)
 
 
 def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path:

@@ -1,9 +1,10 @@
 """How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive;
-last what the rules warned of, since a warning in the middle of a run is not seen.
+last what the rules warned of, since a warning in the middle of a run is not seen, and which tables were
+measured on another processor or with other versions than the rest.
 
     python -m layernorm_backward.summary results/paper
 
-Reads tables and logs with the standard library alone, so that a run with nothing to do ends at once.
+Reads tables, records and logs with the standard library alone, so that a run with nothing to do ends at once.
 """
 
 import csv
@@ -12,13 +13,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from layernorm_backward import jsonfile, mixed
+
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
 WARNING_RULES = ("claims", "numbers")  # of what edited files no longer measure
 VERDICTS = ("confirmed", "corrected", "refuted", "not measured")
 
 
 def summary(results: Path) -> str:
-    """Three lines on a study's results, then the warnings; ValueError names the file that is missing."""
+    """Three lines on a study's results, then warnings; ValueError names a file that is missing or spoilt."""
     paper = results / "paper.pdf"
     claims, comparison = (results / "tables" / f"{stem}.csv" for stem in ("claims", "comparison"))
     for path in (paper, claims, comparison):
@@ -29,7 +32,7 @@ def summary(results: Path) -> str:
     judged += [f"{count} {verdict}" for verdict, count in sorted(counts.items()) if verdict not in VERDICTS]
     lines = [f"paper: {paper} (and .html, .md, .tex)", f"claims: {', '.join(judged)}"]
     lines.append(f"archive: {_agreement(_rows(comparison))}")
-    return "\n".join([*lines, *_warnings(results / "logs")])
+    return "\n".join([*lines, *_warnings(results / "logs"), *_mixed(results / "tables")])
 
 
 def _rows(table: Path) -> list[dict[str, str]]:
@@ -43,6 +46,14 @@ def _warnings(logs: Path) -> list[str]:
     return [
         it for path in paths if path.exists() for it in WARNING.findall(path.read_text("utf-8", "replace"))
     ]
+
+
+def _mixed(tables: Path) -> list[str]:
+    """A warning that names the facts which differ between the tables of a run."""
+    records = {path.name.partition(".")[0]: jsonfile.load(path) for path in tables.glob("[!.]*.meta.json")}
+    differences = [f"  {it}" for it in mixed.differences(records)]
+    told = "warning: not all tables were measured alike; remove a table to have it measured again:"
+    return [told, *differences] if differences else []
 
 
 def _agreement(compared: list[dict[str, str]]) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import figures, tables
+from layernorm_backward import figures, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 
@@ -71,6 +71,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "machine": Names("machine property", latest.get("machine", {})),
         "date": latest.get("date", "")[:10],
         "commit": latest.get("commit", ""),
+        "mixed": mixed.differences(meta, mark="`"),
         "study": tables_dir.parent.name,
         "c": constant,
     }
@@ -80,7 +81,7 @@ def _came_from(record: dict[str, Any]) -> str:
     """Where a table that may be archived was measured, in a phrase."""
     if "archived" not in record:
         return "measured in this run"
-    device = record["machine"].get("gpu") or record["machine"]["cpu"]
+    device = mixed.processor(record["machine"])
     where = f"archive `{record['archived']}`, measured on {record['date'][:10]} on {device}"
     return f"taken from the {where}, code hash `{record['code_hash']}`"
 

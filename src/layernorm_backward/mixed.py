@@ -1,0 +1,61 @@
+"""Tables of one run that were not measured alike: on another processor or system, or with other versions.
+
+A fact is an entry of `machine` in a table's record, under the name that it has there. What the system did not
+tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+INDIFFERENT = frozenset(  # no number in a table depends on these, beyond what `cpu` and `cores_usable` tell
+    {
+        "affinity",
+        "cores_logical",
+        "cores_physical",
+        "load_1min",
+        "matplotlib",
+        "memory_bytes",
+        "memory_mhz",
+        "sm_mhz",
+        "snakemake",
+    }
+)
+
+
+def processor(machine: Mapping[str, Any]) -> str:
+    """What a table was measured on: the GPU where it was one, otherwise the CPU."""
+    return machine.get("gpu") or machine.get("cpu", "")
+
+
+def facts(machine: Mapping[str, Any]) -> dict[str, str]:
+    """What the numbers of a table may depend on: processor, caches, cores, system and versions."""
+    unnamed = INDIFFERENT | {"cpu", "gpu"}
+    others = {name: value for name, value in machine.items() if name not in unnamed}
+    return {name: str(value) for name, value in ({"processor": processor(machine)} | others).items() if value}
+
+
+def differences(records: Mapping[str, Mapping[str, Any]], mark: str = "") -> list[str]:
+    """One text a fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance".
+
+    records are those of the tables, by stem; `mark` stands on both sides of the name of a table.
+    """
+    own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
+    told = {f"{mark}{stem}{mark}": facts(record.get("machine", {})) for stem, record in own.items()}
+    holders = {name: _holders(name, told) for name in sorted(set().union(*told.values()))}
+    return [f"{name} {_listed(found)}" for name, found in holders.items() if len(found) > 1]
+
+
+def _holders(name: str, told: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """The tables that hold each value of a fact; the value of most tables comes first."""
+    found: dict[str, list[str]] = {}
+    for table, known in told.items():
+        if name in known:
+            found.setdefault(known[name], []).append(table)
+    return dict(sorted(found.items(), key=lambda it: -len(it[1])))
+
+
+def _listed(found: Mapping[str, list[str]]) -> str:
+    """Each value and who holds it: those that most tables hold are counted, of the others they are named."""
+    (most, holders), *others = found.items()
+    counted = f"{most} in {len(holders)} table{'s' * (len(holders) > 1)}"
+    return " and ".join([counted, *(f"{value} in {', '.join(tables)}" for value, tables in others)])

@@ -1,0 +1,115 @@
+"""Which tables of a run were measured on another processor, or with other versions, than the rest."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from layernorm_backward import mixed, tables
+from layernorm_backward.machine import PACKAGES, describe
+from layernorm_backward.paper.render import environment
+from layernorm_backward.promote import promote
+from layernorm_backward.summary import summary
+from workspace import ROOT
+
+MACHINE = {
+    "cpu": "one",
+    "numpy": "2.4.6",
+    "load_1min": 0.5,
+    "memory_bytes": 1 << 34,
+    "os": "Debian, Linux 6.1",
+}
+
+
+def records(*machines: dict[str, object]) -> dict[str, dict[str, object]]:
+    """Tables called a, b, ... whose machines differ from MACHINE in these entries."""
+    return {chr(97 + number): {"machine": MACHINE | it} for number, it in enumerate(machines)}
+
+
+def test_tables_of_one_machine_and_its_packages_do_not_differ():
+    assert mixed.differences(records({}, {"load_1min": 2.0}, {"memory_bytes": 1, "snakemake": "9"})) == []
+    assert mixed.differences({}) == []
+
+
+@pytest.mark.parametrize(
+    ("machines", "told"),
+    [
+        (({}, {}, {"numpy": "2.3.1"}), "numpy 2.4.6 in 2 tables and 2.3.1 in c"),
+        (({"numpy": "2.3.1"}, {"numpy": "2.3.1"}, {}, {}, {}), "numpy 2.4.6 in 3 tables and 2.3.1 in a, b"),
+        (({}, {}, {"numpy": "1"}, {"numpy": "2"}), "numpy 2.4.6 in 2 tables and 1 in c and 2 in d"),
+        (({}, {"cpu": "two"}), "processor one in 1 table and two in b"),
+        (({"gpu": "x"}, {"gpu": "x"}, {"gpu": "y"}), "processor x in 2 tables and y in c"),
+        (({"l2_bytes": 1}, {"l2_bytes": 2}), "l2_bytes 1 in 1 table and 2 in b"),
+    ],
+)
+def test_a_fact_that_differs_is_told_with_its_tables(machines, told):
+    assert mixed.differences(records(*machines)) == [told]
+
+
+def test_each_fact_that_differs_is_told_and_names_of_tables_may_be_marked():
+    found = mixed.differences(records({}, {}, {"numpy": "2.3.1", "os": "Debian, Linux 6.2"}), mark="`")
+    assert found == [
+        "numpy 2.4.6 in 2 tables and 2.3.1 in `c`",
+        "os Debian, Linux 6.1 in 2 tables and Debian, Linux 6.2 in `c`",
+    ]
+
+
+def test_what_was_taken_from_the_archive_or_is_not_told_is_not_compared():
+    found = records({}, {"numpy": "2.3.1"}, {"numpy": ""})
+    found["b"]["archived"] = "there"
+    assert mixed.differences(found) == []
+
+
+def test_what_a_record_tells_is_compared_but_for_what_changes_no_number():
+    told = set(mixed.facts(dict.fromkeys(describe(), "told")))
+    assert {"processor", "architecture", "os", "python", "cores_usable", "last_level_cache_bytes"} <= told
+    assert set(PACKAGES) - told == {"matplotlib", "snakemake"}
+    assert not told & {"load_1min", "memory_bytes", "affinity"}
+
+
+@pytest.fixture
+def run(smoke, tmp_path) -> Path:
+    """The results of a run, of which two tables were measured with another numpy."""
+    results = Path(shutil.copytree(smoke.results, tmp_path / "results" / "smoke"))
+    for stem in ("eps", "variance"):
+        meta = tables.meta_path(results / "tables" / f"{stem}.csv")
+        record = json.loads(meta.read_text(encoding="utf-8"))
+        record["machine"]["numpy"] = "2.3.1"
+        meta.write_text(json.dumps(record), encoding="utf-8")
+    return results
+
+
+WARNING = "warning: not all tables were measured alike"
+
+
+def test_the_summary_ends_with_what_differs_and_a_run_of_one_kind_says_nothing(run, smoke, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    assert WARNING not in summary(smoke.results)
+    *_, told, difference = summary(run).splitlines()
+    assert told == f"{WARNING}; remove a table to have it measured again:"
+    assert re.fullmatch(r"  numpy \S+ in \d+ tables and 2\.3\.1 in eps, variance", difference)
+
+
+def test_a_record_that_is_cut_is_named_by_the_summary(run):
+    meta = run / "tables" / "eps.meta.json"
+    meta.write_text(meta.read_text(encoding="utf-8")[:40], encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{meta}: not valid JSON")):
+        summary(run)
+
+
+def test_a_promotion_tells_what_differs(run, tmp_path, capsys):
+    promote(run, "some-machine", tmp_path / "archive", studies=("smoke",))
+    assert re.search(rf"{WARNING}: numpy .* and 2\.3\.1 in eps, variance\n", capsys.readouterr().err)
+
+
+def test_the_paper_has_a_sentence_only_where_tables_differ():
+    source = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    (block,) = re.findall(r"\n<% if mixed %>\n.*?<% endif %>\n", source, flags=re.DOTALL)
+    sentence = environment(ROOT / "paper").from_string(block)
+    assert sentence.render(mixed=[]).strip() == ""
+    assert sentence.render(mixed=["numpy 2 in 2 tables and 1 in `c`", "os a in 2 tables and b in `c`"]) == (
+        "\nNot all tables of this run were measured alike: "
+        "numpy 2 in 2 tables and 1 in `c`; os a in 2 tables and b in `c`.\n"
+    )
