@@ -42,7 +42,7 @@ def test_the_newest_table_of_the_study_is_found(kept):
     [
         ("{", "not valid JSON"),
         ("{}", "holds no date"),
-        ("[]", "holds no date"),
+        ("[]", "must hold one JSON object, holds list"),
         ('{"study": "full"}', "holds no date"),
     ],
 )
@@ -68,7 +68,8 @@ def test_the_sums_are_verified_as_the_archives_readme_says():
             [sys.executable, "-c", listing], cwd=folder, capture_output=True, text=True, check=True
         )
         lines = [line.split("  ") for line in done.stdout.splitlines()]
-        assert {name for _, name in lines} == {path.name for path in folder.glob("*.csv")}
+        held = [*folder.glob("*.csv"), *folder.glob("*.meta.json")]
+        assert {name for _, name in lines} == {path.name for path in held}
         assert [name for digest, name in lines if tables.sha256(folder / name) != digest] == []
 
 
@@ -79,6 +80,37 @@ def test_a_table_that_is_taken_says_where_it_comes_from(kept, tmp_path):
     assert out.read_text() == "kernel\n"
     assert tables.read_meta(out) == {"config": {}, "sha256": "model", "archived": "old"}
     assert "archived" not in tables.read_meta(kept / "old" / "model.csv")
+
+
+def sealed(folder: Path, stem: str) -> Path:
+    """The record of a table, whose hash the folder's provenance holds from now on."""
+    provenance, table = folder / "provenance.json", folder / f"{stem}.csv"
+    told = {"tables": {stem: {archive.RECORD_HASH: archive.record_hash(table)}}}
+    provenance.write_text(json.dumps(json.loads(provenance.read_text()) | told))
+    return tables.meta_path(table)
+
+
+def cut(meta: Path) -> None:
+    meta.write_text(meta.read_text()[:-5])
+
+
+def edited(meta: Path) -> None:
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"machine": {"cpu": "faster"}}))
+
+
+@pytest.mark.parametrize("spoil", [cut, edited, Path.unlink])
+def test_a_record_that_is_not_the_promoted_one_is_refused(kept, tmp_path, spoil):
+    meta = sealed(kept / "old", "eps")
+    assert archive.tables("eps", "paper", kept) == [kept / "new" / "eps.csv", kept / "old" / "eps.csv"]
+    spoil(meta)
+    message = re.escape(
+        f"{meta}: the record was cut or edited after it was promoted (its sha256 differs from "
+    )
+    with pytest.raises(ValueError, match=message):
+        archive.tables("eps", "paper", kept)
+    with pytest.raises(ValueError, match=message):
+        archive.take(kept / "old" / "eps.csv", tmp_path / "tables" / "eps.csv")
+    assert archive.latest("model", "paper", kept) == kept / "old" / "model.csv"
 
 
 @pytest.fixture

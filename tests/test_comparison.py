@@ -15,6 +15,15 @@ from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.summary import summary
 
 CONFIG = {"seed": 1}
+RECORD = {
+    "study": "paper",
+    "config": CONFIG,
+    "date": "2026-02-02",
+    "code_hash": "1",
+    "commit": "abc",
+    "duration_s": 1.0,
+    "machine": {"cpu": "one"},
+}
 
 
 def edge_cases(**changes: object) -> pd.DataFrame:
@@ -40,9 +49,8 @@ class Runs:
         return folder
 
     def compared(self, ours: pd.DataFrame, theirs: pd.DataFrame, **meta: object) -> pd.Series:
-        record = {"config": CONFIG, "date": "2026-02-02", "code_hash": "1", "commit": "abc"}
-        tables.write(ours, self.tables / "edge_cases.csv", record | meta)
-        tables.write(theirs, self.folder / "edge_cases.csv", record | {"date": "2026-01-01"})
+        tables.write(ours, self.tables / "edge_cases.csv", RECORD | meta)
+        tables.write(theirs, self.folder / "edge_cases.csv", RECORD | {"date": "2026-01-01"})
         return self.again()
 
     def again(self) -> pd.Series:
@@ -105,6 +113,11 @@ def test_what_cannot_be_compared_says_why(runs, meta, reason):
     assert pd.isna(row["passed"])
 
 
+def test_a_record_of_this_run_without_what_is_compared_is_named(runs):
+    with pytest.raises(tables.TableError, match=r"edge_cases\.meta\.json: commit must be text, holds None"):
+        runs.compared(edge_cases(), edge_cases(), commit=None)
+
+
 def test_a_table_of_other_code_may_agree_and_need_not(runs):
     row = runs.compared(edge_cases(), edge_cases(), code_hash="2")
     assert (row["passed"], row["beyond"], row["reason"]) == (True, 0, "other code, abc")
@@ -125,8 +138,9 @@ def test_a_table_is_not_compared_with_its_own_copy(runs):
 
 def test_times_belong_to_the_machine_and_other_studies_are_not_in_the_archive(runs):
     assert SCHEMAS["timing_cpu"].repeats is None
-    (runs.tables / "timing_cpu.meta.json").write_text(json.dumps({"sha256": "", "config": {}}))
-    (runs.tables / "eps.meta.json").write_text(json.dumps({"sha256": "", "config": {}}))
+    for stem in ("timing_cpu", "eps"):
+        record = RECORD | {"rows": 1, "sha256": ""}
+        (runs.tables / f"{stem}.meta.json").write_text(json.dumps(record), encoding="utf-8")
     found = comparison.run(runs.tables, ["timing_cpu", "eps"], runs.archive)
     assert list(found["reason"]) == [
         "belongs to the machine",

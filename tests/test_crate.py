@@ -221,6 +221,13 @@ def test_a_provenance_that_is_none_is_refused(folder):
         crate.text(folder)
 
 
+def test_a_record_that_was_edited_is_refused(folder):
+    meta = folder / "eps.meta.json"
+    meta.write_text(meta.read_text(encoding="utf-8").replace("Xeon", "Xenon"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"eps\.meta\.json: the record was cut or edited"):
+        crate.text(folder)
+
+
 def test_files_that_are_missing_unknown_or_edited_are_refused_and_the_crate_stays(folder):
     before = (folder / crate.NAME).read_bytes()
     (folder / "eps.csv").rename(folder / "other.csv")

@@ -90,6 +90,14 @@ def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
     assert filled("<< mixed[0] >>", run, tmp_path) == told
 
 
+def test_a_record_that_lacks_a_key_is_named(run, tmp_path):
+    meta = run["tables_dir"] / "claims.meta.json"
+    meta.write_text(meta.read_text(encoding="utf-8").replace('"machine"', '"machin"'), encoding="utf-8")
+    with pytest.raises(tables.TableError) as caught:
+        filled("", run, tmp_path)
+    assert str(caught.value) == f"{meta}: machine must be an object, is missing; measure the table again"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

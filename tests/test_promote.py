@@ -1,12 +1,14 @@
 """Promotion copies a whole run into the archive with its provenance, or nothing."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from layernorm_backward import crate, tables
+from layernorm_backward.archive import verify
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.promote import promote
 
@@ -114,6 +116,36 @@ def test_tables_from_two_machines_are_refused(run, archive):
     meta.write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(ValueError, match=r"several machines: .*another processor"):
         allowed(run, archive)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("machine", "fast", "machine must be an object, holds 'fast'"),
+        ("date", 2026, "date must be text, holds 2026"),
+        ("duration_s", None, "duration_s must be a number, holds None"),
+    ],
+)
+def test_a_record_with_a_wrong_key_is_refused_with_file_and_key(run, archive, key, value, message):
+    meta = run / "tables" / "eps.meta.json"
+    record = json.loads(meta.read_text(encoding="utf-8")) | {key: value}
+    meta.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{meta}: {message}; measure")):
+        allowed(run, archive)
+    assert not archive.exists()
+
+
+def test_a_promoted_record_is_held_to_its_hash(run, archive, capsys):
+    folder = allowed(run, archive)
+    verify(folder / "eps.csv")
+    meta = folder / "eps.meta.json"
+    meta.write_text(meta.read_text(encoding="utf-8").replace('"numpy"', '"numpi"'), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{meta}: the record was cut or edited")):
+        verify(folder / "eps.csv")
+    record = tables.read_meta(run / "tables" / "eps.csv") | {"archived": "some-machine"}
+    (run / "tables" / "eps.meta.json").write_text(json.dumps(record), encoding="utf-8")
+    assert not (allowed(run, archive) / "eps.csv").exists()
+    assert f"left out: {meta}: the record was cut or edited" in capsys.readouterr().err
 
 
 def test_uncommitted_changes_are_told(run, archive, capsys):

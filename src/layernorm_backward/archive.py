@@ -1,17 +1,22 @@
 """The archive: tables of earlier runs, results/archive/<folder>/<stem>.csv, each with its own record.
 
 Read by the workflow at each start, so nothing here imports pandas. A table of an optional experiment is taken
-from here where the packages that it needs (`REQUIRES` of its module) are not installed.
+from here where the packages that it needs (`REQUIRES` of its module) are not installed. As a record holds the
+sha256 of its table, the provenance of a folder holds those of its records.
 """
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
 
 ARCHIVE = Path("results/archive")
 PROVENANCE = "provenance.json"
+RECORD_HASH = "record_sha256"  # of a table, in its folder's provenance
 
 
 def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
@@ -25,20 +30,40 @@ def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
 
 def _promotion(provenance: Path) -> tuple[str, str]:
     """When a folder was promoted, and the study that it holds."""
-    try:
-        record = json.loads(provenance.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{provenance}: not valid JSON: {error}") from None
-    told = [record.get(key) for key in ("promoted", "study")] if isinstance(record, dict) else []
-    if not told or not all(isinstance(value, str) for value in told):
+    record = jsonfile.load(provenance)
+    told = [record.get(key) for key in ("promoted", "study")]
+    if not all(isinstance(value, str) for value in told):
         raise ValueError(f"{provenance}: holds no date of promotion, or no study")
     return told[0], told[1]
 
 
 def tables(stem: str, study: str, archive: Path = ARCHIVE) -> list[Path]:
-    """The archived tables of this stem and study, the latest promotion first."""
-    found = (folder / f"{stem}.csv" for folder in folders(study, archive))
-    return [table for table in found if table.exists()]
+    """The archived tables of this stem and study, the latest promotion first; ValueError: see `verify`."""
+    found = [folder / f"{stem}.csv" for folder in folders(study, archive)]
+    there = [table for table in found if table.exists()]
+    for table in there:
+        verify(table)
+    return there
+
+
+def verify(table: Path) -> None:
+    """Raise ValueError where the record of an archived table is not the one that was promoted.
+
+    A folder that was promoted before provenance held the hashes of records tells of none, and all are taken.
+    """
+    provenance = table.parent / PROVENANCE
+    of_table: dict[str, Any] = jsonfile.load(provenance).get("tables", {}).get(table.stem, {})
+    if RECORD_HASH in of_table and of_table[RECORD_HASH] != record_hash(table):
+        raise ValueError(
+            f"{_meta(table)}: the record was cut or edited after it was promoted (its sha256 differs from "
+            f"{PROVENANCE}); take the published one back: git checkout -- {table.parent}"
+        )
+
+
+def record_hash(table: Path) -> str:
+    """The sha256 of the record beside a table; "" where there is none."""
+    meta = _meta(table)
+    return hashlib.sha256(meta.read_bytes()).hexdigest() if meta.exists() else ""
 
 
 def latest(stem: str, study: str, archive: Path = ARCHIVE) -> Path | None:
@@ -47,8 +72,12 @@ def latest(stem: str, study: str, archive: Path = ARCHIVE) -> Path | None:
 
 
 def take(source: Path, out: Path) -> None:
-    """Copy an archived table to `out`; its record says from then on which folder it comes from."""
-    record = json.loads(_meta(source).read_text(encoding="utf-8")) | {"archived": source.parent.name}
+    """Copy an archived table to `out`; its record says from then on which folder it comes from.
+
+    Raises ValueError where the record is not the one that was promoted.
+    """
+    verify(source)
+    record = jsonfile.load(_meta(source)) | {"archived": source.parent.name}
     with whole(out) as temporary:
         shutil.copyfile(source, temporary)
     with whole(_meta(out)) as temporary:

@@ -16,7 +16,7 @@ from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
 from layernorm_backward import experiments, tables, yamlfile
-from layernorm_backward.archive import ARCHIVE, PROVENANCE
+from layernorm_backward.archive import ARCHIVE, PROVENANCE, verify
 from layernorm_backward.files import whole
 from layernorm_backward.revision import ROOT
 
@@ -75,7 +75,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
 
 
 def _files(folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
-    """All files of a folder but hidden ones and its crate; each table is the one that was promoted."""
+    """All files of a folder but hidden ones and its crate; tables and records are the promoted ones."""
     found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {NAME}
     stems = provenance["tables"]
     wanted = {PROVENANCE, *(f"{stem}{end}" for stem in stems for end in (".csv", ".meta.json"))}
@@ -89,6 +89,7 @@ def _files(folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
     for path in (folder / f"{stem}.csv" for stem in stems):
         if tables.sha256(path) != stems[path.stem]["sha256"]:
             raise ValueError(f"{path}: the table was edited: its sha256 differs from that in {PROVENANCE}")
+        verify(path)
     return [folder / name for name in sorted(found)]
 
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import crate, mixed, study, tables
-from layernorm_backward.archive import ARCHIVE, PROVENANCE
+from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, record_hash, verify
 from layernorm_backward.record import commit
+from layernorm_backward.recorded import read_record
 
 FIGURE = "timing_cpu"
 CLAIMS = "claims"  # a table of every study, but of no experiment
@@ -39,8 +40,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
 
     An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
-    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited or
-    from several machines.
+    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited, from
+    several machines, or without a whole record.
     """
     if not _NAME.fullmatch(machine):
         raise ValueError(
@@ -87,8 +88,9 @@ def _kept(name: str, target: Path, measured: set[str]) -> list[Path]:
         if path.name in measured or not path.exists():
             continue
         try:
+            verify(path)
             tables.read(path)
-        except tables.TableError as error:
+        except ValueError as error:
             print(f"left out: {error}", file=sys.stderr)
         else:
             print(f"kept, not measured in this run: {path}", file=sys.stderr)
@@ -119,7 +121,7 @@ def _small(path: Path) -> bool:
 
 
 def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
-    records = {path.stem: tables.read_meta(path) for path in files}
+    records = {path.stem: read_record(path) for path in files}
     _require_one_machine(records)
     return {
         "machine": machine,
@@ -128,8 +130,13 @@ def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
         "commit": commit(),
         "edited": any(record["commit"].endswith("+changes") for record in records.values()),
         "described": max(records.values(), key=lambda record: record["date"])["machine"],
-        "tables": {stem: {key: record[key] for key in _PER_TABLE} for stem, record in records.items()},
+        "tables": {path.stem: _of_table(records[path.stem], path) for path in files},
     }
+
+
+def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What provenance holds of a table: a part of its record, and the hash of all of it."""
+    return {key: told[key] for key in _PER_TABLE} | {RECORD_HASH: record_hash(path)}
 
 
 def _require_one_machine(records: dict[str, dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from layernorm_backward import archive, tables
+from layernorm_backward.recorded import read_record
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.tabulate import table
 
@@ -27,7 +28,7 @@ def run(tables_dir: Path, stems: Iterable[str], archived: Path = archive.ARCHIVE
 
 
 def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
-    allowed, here = SCHEMAS[path.stem].repeats, tables.read_meta(path)
+    allowed, here = SCHEMAS[path.stem].repeats, read_record(path)
     if allowed is None:
         return {"reason": "belongs to the machine"}
     if "archived" in here:

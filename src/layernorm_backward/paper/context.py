@@ -11,6 +11,7 @@ from typing import Any
 from layernorm_backward import figures, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
+from layernorm_backward.recorded import read_record
 
 
 class UnknownName(ValueError):
@@ -50,8 +51,8 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
     """The names of the template in `folder` for one run; `numbers` is its numbers.json."""
     stems = sorted(path.stem for path in tables_dir.glob("[!.]*.csv"))
     claims = _rows(tables_dir, "claims") if "claims" in stems else []
-    meta = {stem: tables.read_meta(tables_dir / f"{stem}.csv") for stem in stems}
-    latest = max(meta.values(), key=lambda record: record.get("date", ""), default={})
+    meta = {stem: read_record(tables_dir / f"{stem}.csv") for stem in stems}
+    latest = max(meta.values(), key=lambda record: record["date"], default={})
     grid = {"listing": partial(grids.listing, tables_dir), "pivot": partial(grids.pivot, tables_dir)}
     drawn = Names("figure", {path.stem: f"figures/{path.stem}" for path in figures_dir.glob("*.pdf")})
     return {

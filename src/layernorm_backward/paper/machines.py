@@ -27,8 +27,8 @@ def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str
     all threads and beyond the cache, or a dash where nothing such was measured.
     """
     here = tables_dir / f"{STEM}.csv"
-    archived = (it / f"{STEM}.csv" for it in archive.folders(tables_dir.parent.name, folder))
-    others = [it for it in archived if it.exists() and it.read_bytes() != here.read_bytes()]
+    archived = archive.tables(STEM, tables_dir.parent.name, folder)
+    others = [it for it in archived if it.read_bytes() != here.read_bytes()]
     alike = [table for table in others if _columns(table) == _columns(here)]
     return [_row("this run", here), *(_row(f"`{table.parent.name}`", table) for table in alike)]
 
