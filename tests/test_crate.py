@@ -214,6 +214,9 @@ def test_a_folder_that_is_no_archive_is_refused(tmp_path, capsys):
 
 def test_a_provenance_that_is_none_is_refused(folder):
     (folder / "provenance.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"provenance\.json: must hold one JSON object, holds list"):
+        crate.text(folder)
+    (folder / "provenance.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match=r"provenance\.json: missing keys: machine, study.*needed: machine"):
         crate.text(folder)
     (folder / "provenance.json").write_text("{", encoding="utf-8")

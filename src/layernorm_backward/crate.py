@@ -15,7 +15,7 @@ from typing import Any
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
-from layernorm_backward import experiments, tables, yamlfile
+from layernorm_backward import experiments, jsonfile, tables, yamlfile
 from layernorm_backward.archive import ARCHIVE, PROVENANCE, verify
 from layernorm_backward.files import whole
 from layernorm_backward.revision import ROOT
@@ -64,11 +64,8 @@ def _provenance(folder: Path) -> dict[str, Any]:
     path = folder / PROVENANCE
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; allowed: a folder that was promoted to {ARCHIVE}")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from None
-    missing = [key for key in _NEEDED if not isinstance(record, dict) or key not in record]
+    record = jsonfile.load(path)
+    missing = [key for key in _NEEDED if key not in record]
     if missing:
         raise ValueError(f"{path}: missing keys: {', '.join(missing)}; needed: {', '.join(_NEEDED)}")
     return record
