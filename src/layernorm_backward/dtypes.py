@@ -24,6 +24,7 @@ def name_of(dtype: np.dtype) -> str:
     return dtype.name
 
 
+@cache
 def sum_dtype(dtype: DTypeLike) -> np.dtype:
     """float64 for float64, else float32: the dtype in which every kernel keeps its sums."""
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)

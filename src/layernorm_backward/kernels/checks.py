@@ -137,18 +137,25 @@ def gradients(
     shape: tuple[int, ...],
     dtype: np.dtype,
     gamma_dtype: np.dtype,
-    inputs: Iterable[NDArray],
+    inputs: tuple[NDArray, ...] | None,
     arrays: Arrays = HOST,
 ) -> Outputs:
-    """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones."""
+    """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones.
+
+    inputs: the arrays that they must lie apart from, beside each other; None leaves that to the caller.
+    """
     if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
         raise TypeError(f"out is {_kind(out)}; allowed: None or the tuple (dx, dgamma, dbeta)")
     dx, dgamma, dbeta = (None, None, None) if out is None else out
-    taken, vector = tuple(inputs), shape[-1:]
-    dx = output("out dx", dx, shape, dtype, taken, arrays)
-    dgamma = output("out dgamma", dgamma, vector, gamma_dtype, (*taken, dx), arrays)
-    dbeta = output("out dbeta", dbeta, vector, gamma_dtype, (*taken, dx, dgamma), arrays)
-    return dx, dgamma, dbeta
+    vector, results = shape[-1:], []
+    for name, array, *like in (
+        ("out dx", dx, shape, dtype),
+        ("out dgamma", dgamma, vector, gamma_dtype),
+        ("out dbeta", dbeta, vector, gamma_dtype),
+    ):
+        taken = () if inputs is None else (*inputs, *results)
+        results.append(output(name, array, *like, taken, arrays))
+    return tuple(results)
 
 
 def _folded(array: NDArray) -> bool:

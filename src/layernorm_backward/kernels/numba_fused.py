@@ -68,7 +68,8 @@ def forward(
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
     result = y if _plain(y) else np.empty(y.shape, y.dtype)
     call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), threads)
-    mean, rstd = np.empty((2, rows), call.wide)
+    statistics = np.empty((2, rows), call.wide)
+    mean, rstd = statistics[0], statistics[1]
     call.compiled(
         _flat(x),
         _widened(gamma, call),
@@ -100,15 +101,19 @@ def backward(
     checks.backward(dy, x.shape, x.dtype)
     if gamma.shape != x.shape[-1:]:
         raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
-    results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))
+    given, wanted = (dy, x, mean, rstd, gamma), (x.shape, x.dtype, gamma.dtype)
+    results = checks.gradients(out, *wanted, None)
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
     dx = results[0] if _plain(results[0]) else np.empty(x.shape, x.dtype)
     call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), threads)
-    dgamma, dbeta = (_total(vector, call) for vector in results[1:])
-    for name, statistic in (("mean", mean), ("rstd", rstd)):
-        checks.per_row(name, statistic, rows, call.wide)
-    call.compiled(
+    dgamma, dbeta = _total(results[1], call), _total(results[2], call)
+    checks.per_row("mean", mean, rows, call.wide)
+    checks.per_row("rstd", rstd, rows, call.wide)
+    copied = call.parity or gamma.dtype != call.wide or not all(map(_plain, (*given, *results)))
+    if copied:
+        checks.gradients(results, *wanted, given)
+    lie_apart = call.compiled(
         _flat(dy),
         _flat(x),
         _flat(mean),
@@ -126,11 +131,14 @@ def backward(
         *call.walk,
         plan.recentre or None,
     )
+    if not lie_apart:
+        checks.gradients(results, *wanted, given)
     if dx is not results[0]:
         results[0][...] = dx
-    for vector, total in zip(results[1:], (dgamma, dbeta), strict=True):
-        if total is not vector:
-            _narrow(total, vector, call)
+    if dgamma is not results[1]:
+        _narrow(dgamma, results[1], call)
+    if dbeta is not results[2]:
+        _narrow(dbeta, results[2], call)
     return results
 
 

@@ -11,6 +11,7 @@ from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements, take
 from layernorm_backward.kernels.lanes import by_parity, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.numba_apart import apart, extent
 from layernorm_backward.kernels.numba_chunks import add_chunks, backward_task, copy_total, forward_task
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_walk import PLAIN
@@ -44,6 +45,9 @@ def _backward(sources, group, ragged, widened, lag):
         recentre,
     ):
         _ = sources
+        taken = extent(dy), extent(x), extent(mean), extent(rstd), extent(gamma)
+        if not apart((extent(dx), extent(dgamma), extent(dbeta)), taken):
+            return False
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
         for task in prange(tasks):
@@ -70,6 +74,7 @@ def _backward(sources, group, ragged, widened, lag):
                 right = min((tile + 1) * _TILE, columns)
                 add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros1(x))
         copy_total(sums, dgamma, dbeta)
+        return True
 
     return backward
 
@@ -140,7 +145,7 @@ def backward_pass(
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
     kind = types.boolean if recentre else types.none
     return _compile(
-        types.void(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
+        types.boolean(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
     )
 
 
