@@ -233,7 +233,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("peers_cpu.kernels", ["compact", "recentred"], "kernels: Value should have at most 1 item"),
         ("peers_cpu.sets.resident.kernels", ["guess"], "resident: kernels: unknown 'guess'; allowed: torch_"),
         ("peers_cpu.error_limit_u.float32", -1, "error_limit_u.float32: Input should be greater than 0"),
-        ("peers_cpu.sums_limit_u", {"float64": 1}, "sums_limit_u: nothing for 'float32', which sets holds"),
+        ("peers_cpu.sums_limit_u", {"float64": 1}, "sums_limit_u: nothing for float32; needed: "),
         (
             "kernel_costs.kappas",
             {"float32": 10.0},

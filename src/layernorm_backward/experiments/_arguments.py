@@ -76,21 +76,6 @@ def sets_of(allowed: Allowed) -> AfterValidator:
     return AfterValidator(check)
 
 
-def for_dtypes_of(other: str) -> AfterValidator:
-    """Of what dtypes have: one for each that the argument before it, or a set of it, has under `dtypes`."""
-
-    def check(values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        named = info.data.get(other) or []
-        sets = [one.get("dtypes", ()) for one in named.values()] if isinstance(named, dict) else [named]
-        missing = [repr(dtype) for dtypes in sets for dtype in dtypes if dtype not in values]
-        if missing:
-            said = {"missing": ", ".join(dict.fromkeys(missing)), "other": other}
-            raise PydanticCustomError(REFUSED, "nothing for {missing}, which {other} holds", said)
-        return values
-
-    return AfterValidator(check)
-
-
 def _names(allowed: Allowed, info: ValidationInfo) -> Collection[str] | None:
     """None where the argument that holds the names is itself at fault."""
     return info.data.get(allowed) if isinstance(allowed, str) else allowed

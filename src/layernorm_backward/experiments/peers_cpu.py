@@ -29,7 +29,6 @@ from layernorm_backward.experiments._arguments import (
     Positive,
     Seconds,
     Seed,
-    for_dtypes_of,
     sets_of,
 )
 from layernorm_backward.experiments._peers import Limits
@@ -55,8 +54,8 @@ def run(
     at_least: Count,
     budget_s: Seconds,
     error_elements: Count,
-    error_limit_u: Annotated[dict[DtypeName, Positive], for_dtypes_of("sets")],
-    sums_limit_u: Annotated[dict[DtypeName, Positive], for_dtypes_of("sets")],
+    error_limit_u: dict[DtypeName, Positive],
+    sums_limit_u: dict[DtypeName, Positive],
     answers_within_s: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
