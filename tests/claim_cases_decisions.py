@@ -53,6 +53,6 @@ def decisions() -> Iterator[Case]:
         0.05,
         {},
         confirmed=[(decided(cheap, sure),)],
-        corrected=[(decided(cheap, cheap, dear),)],
-        refuted=[(decided(dear, dear, cheap),)],
+        corrected=[(decided(dear, dear, cheap),)],
+        refuted=[(decided(dear, dear),)],
     )

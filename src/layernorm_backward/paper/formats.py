@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 
@@ -22,6 +23,18 @@ def three(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def upward(value: float, places: int) -> float:
+    """The least number of so many decimal places that is not below the value: for "at most" and "below"."""
+    if not math.isfinite(value):
+        return value
+    return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
+
+
+def _power_up(value: float) -> str:
+    places = 2 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+    return power(upward(value, places))
+
+
 FORMATS: dict[str, Callable[[Any], str]] = {
     "power": power,
     "power0": lambda value: power(value, 0),
@@ -31,6 +44,10 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "integer": lambda value: f"{value:,.0f}".replace(",", "\u202f"),
     "percent": lambda value: f"{100 * value:.0f}\u00a0%",
     "percent1": lambda value: f"{100 * value:.1f}\u00a0%",
+    "power_up": _power_up,
+    "two_up": lambda value: f"{upward(value, 2):.2f}",
+    "one_up": lambda value: f"{upward(value, 1):.1f}",
+    "percent1_up": lambda value: f"{100 * upward(value, 3):.1f}\u00a0%",
     "milliseconds": lambda value: f"{three(1000 * value)}\u00a0ms",
     "megabytes": lambda value: f"{three(value / 1e6)}\u00a0MB",
     "text": str,
