@@ -10,8 +10,8 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("timing_cpu",)
 CAPTION = (
     "Time for each element (median, with quantiles) and fraction of the roof (with interval) by kernel "
-    "and shape, all on one thread; an asterisk marks a working set inside the last-level cache in every dtype "
-    "and direction. Line: the roof."
+    "and shape, all on one thread; an asterisk marks a working set inside the last-level cache in every "
+    "dtype and direction. Line: the roof."
 )
 
 
