@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from layernorm_backward.gpu.board import Gpu
+from layernorm_backward.gpu.board import Gpu, told_by_driver
 from layernorm_backward.kernels.cuda import device
 
 
@@ -82,3 +82,14 @@ def test_the_attribute_of_large_clusters_is_that_of_the_header():
         pytest.skip("CUDA's headers are not installed")
     (number,) = re.findall(r"CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = (\d+),", text)
     assert int(number) == device._NON_PORTABLE_CLUSTER
+
+
+def test_the_driver_is_asked_about_the_gpu_that_is_used(tmp_path, monkeypatch):
+    """nvidia-smi counts GPUs in an order of its own."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\n[ "$1" = --id=0000:1B:00.0 ] && echo "580.1, 1980, 2619"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    wanted = {"driver": "580.1", "sm_mhz": "1980", "memory_mhz": "2619"}
+    assert told_by_driver("0000:1B:00.0") == wanted
+    assert told_by_driver("0000:00:00.0") == {}

@@ -111,10 +111,11 @@ def test_a_peer_that_is_installed_later_is_measured_then(study, measured, tried,
     assert {cell.dtype for cell in cells} == {"float32"}  # those with a peer
 
 
-def test_cells_of_another_gpu_or_driver_are_measured_again(study, measured, tried):
+@pytest.mark.parametrize("what", ["gpu", "driver", "driver_cuda", "nvrtc"])
+def test_cells_of_another_gpu_driver_or_compiler_are_measured_again(study, measured, tried, what):
     class Other(HostBoard):
         def describe(self):
-            return super().describe() | {"driver": "2.0"}
+            return super().describe() | {what: "2.0"}
 
     cells = tried(ceiling_gpu)
     run(study, measured, ["ceiling_gpu"], board=Other(), resume=True)

@@ -11,7 +11,7 @@ from emulated import needs_compiler
 from host_board import HostBoard
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.experiments import traffic_gpu
+from layernorm_backward.experiments import timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
     exact,
@@ -210,3 +210,22 @@ def test_a_sanitizer_sees_each_ring_filled_again(study):
     assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True}
     assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
     assert len({one.lie for one in maps}) > 1
+
+
+@needs_compiler
+@pytest.mark.parametrize(("l2_bytes", "residency"), [(1 << 20, "cold"), (16, "memory")])
+def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypatch, l2_bytes, residency):
+    waits = iter([None, lambda: None])
+    monkeypatch.setattr(
+        timing_gpu.contenders, "replayed", lambda one, way: (Timed(one.passes[way].call, next(waits)), "")
+    )
+    board, cell = HostBoard(l2_bytes), timing_gpu.Cell("backward", "float32", "float32", 9, 40)
+    how = {"repeats": 7, "at_least": 7, "budget_s": 1.0, "error_limit_u": {"float32": 8}, "eps": 1e-5}
+    names = ["cuda_fused", "cuda_uncentred"]
+    rows, _ = timing_gpu.measure(board, Pool(board, 1), cell, names, seed=1, **how)
+    found = {row["kernel"]: row for row in rows}
+    assert found["cuda_fused"]["residency"] == residency
+    if residency == "memory":
+        assert found["cuda_uncentred"]["method"] == "host clock"
+    else:
+        assert "only the first finds an empty L2" in found["cuda_uncentred"]["reason"]

@@ -85,7 +85,7 @@ class Gpu:
             "multiprocessors": self.machine.hardware.multiprocessors,
             "l2_bytes": self.l2_bytes,
             "memory_bytes": int(self._facts["totalGlobalMem"]),
-            **told_by_driver(),
+            **told_by_driver(self.xp.cuda.Device().pci_bus_id),
             "driver_cuda": self._runtime.driverGetVersion(),
             "runtime_cuda": self._runtime.runtimeGetVersion(),
             "nvrtc": ".".join(map(str, self.xp.cuda.nvrtc.getVersion())),
@@ -189,10 +189,18 @@ class _Replay:
         self.pool.free_all_blocks()
 
 
-def told_by_driver() -> dict[str, str]:
-    """The version of the driver and the clocks now, in MHz, as nvidia-smi tells them, if it is there."""
+def told_by_driver(bus: str) -> dict[str, str]:
+    """The version of the driver and the clocks now, in MHz, of the GPU at an address of the PCI bus.
+
+    As nvidia-smi tells them, if it is there: it counts GPUs in another order than a process sees them.
+    """
     fields = {"driver": "driver_version", "sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem"}
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"]
+    command = [
+        "nvidia-smi",
+        f"--id={bus}",
+        f"--query-gpu={','.join(fields.values())}",
+        "--format=csv,noheader,nounits",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):

@@ -29,7 +29,7 @@ from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.peers_on_gpu import PEERS
 from layernorm_backward.tabulate import table
 
-MACHINE = ("gpu", "driver", "driver_cuda")  # of a board's description: what a time depends on
+MACHINE = ("gpu", "driver", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on
 
 
 class Part:

@@ -39,7 +39,7 @@ _TRITON = {"triton": "triton"} | _TORCH
 _PEERS = {
     "torch_eager": _Peer(torch_eager.prepare, _TORCH),
     "torch_compile": _Peer(torch_compile.prepare, _TORCH),
-    "jax": _Peer(_jax, {"jax": "jax"}),
+    "jax": _Peer(_jax, {"jax": "jax", "jaxlib": "jaxlib"}),
     "triton_tutorial": _Peer(triton_tutorial.prepare, _TRITON),
     "liger": _Peer(liger.prepare, {"liger_kernel": "liger-kernel"} | _TRITON),
     "quack": _Peer(quack.prepare, {"quack": "quack-kernels", "cutlass": "nvidia-cutlass-dsl"} | _TORCH),
