@@ -58,6 +58,7 @@ CONFIG = {
         "at_least": 7,
         "budget_s": 1.0,
         "error_limit_u": {"float32": 8, "bfloat16": 1.5},
+        "sums_limit_u": {"float32": 100, "bfloat16": 8},
         "eps": 1e-5,
         "seed": 1,
     },

@@ -1,6 +1,7 @@
 """The campaign on a GPU, on a board without one: what it writes, keeps, and does not measure again."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -241,3 +242,23 @@ def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeyp
     assert set(found["reason"]) == {"no CUDA device here"}
     assert found["median_s"].isna().all()
     assert samples.empty
+
+
+def test_tables_that_a_later_campaign_did_not_measure_stay(measured, tmp_path, capsys):
+    folder = promote(measured, "some-gpu", tmp_path / "archive")
+    before = {path.name for path in folder.iterdir()}
+    part = shutil.copytree(measured, tmp_path / "part")
+    for path in (part / "tables").glob("*"):
+        if not path.name.startswith("timing_gpu."):
+            path.unlink()
+    (part / "tables" / ".eps-x1.csv").write_text("half written", encoding="utf-8")
+    promote(part, "some-gpu", tmp_path / "archive")
+    assert {path.name for path in folder.iterdir()} == before
+    assert f"kept, not measured in this run: {folder / 'ceiling_gpu.csv'}" in capsys.readouterr().err
+
+
+def test_a_spoilt_file_of_the_ledger_is_named(study, measured):
+    path = next((measured / "ledger" / "ceiling_gpu").glob("*.json"))
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{path}: not valid JSON")):
+        run(study, measured, ["ceiling_gpu"], resume=True)

@@ -65,7 +65,18 @@ def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
     path = tmp_path / "timing_gpu.yaml"
     path.write_text(json.dumps(CONFIG["timing_gpu"] | {"error_limit_u": {"float64": 1}}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"timing_gpu\.yaml: error_limit_u: nothing for float32.*; needed: "):
-        command._config(path)
+        command._config(path, timing_gpu)
+
+
+@pytest.mark.parametrize("stem", command.STEMS)
+def test_a_key_that_is_unknown_or_missing_is_told_with_its_file(tmp_path, stem):
+    path, values = tmp_path / f"{stem}.yaml", dict(CONFIG[stem])
+    lost = next(iter(values))
+    del values[lost]
+    path.write_text(json.dumps(values | {"repeets": 3}), encoding="utf-8")
+    told = rf"{re.escape(str(path))}: repeets: unknown; allowed: .*\n{re.escape(str(path))}: {lost}: missing"
+    with pytest.raises(ValueError, match=told):
+        command._config(path, command._experiment(stem))
 
 
 def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):

@@ -61,8 +61,48 @@ def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
     monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: timing_gpu.exact.Errors(99.0, 99.0, 0.0, 0.0))
     run(study, tmp_path / "out", ["timing_gpu"])
     ours = table(tmp_path / "out", "timing_gpu").query("kernel == 'cuda_fused'")
-    assert set(ours["reason"]) == {"wrong: error of dx is 99 u", "wrong: error of y is 99 u"}
+    assert set(ours["reason"]) == {
+        "wrong: error of dx is 99 u, over 8 u",
+        "wrong: error of dx is 99 u, over 1.5 u",
+        "wrong: error of y is 99 u, over 8 u",
+    }
     assert ours["median_s"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("dgamma", "dbeta", "told"), [(0.7, float("nan"), "nan u"), (101.0, 0.0, "101 u"), (0.0, 1e9, "1e+09 u")]
+)
+def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
+    off = timing_gpu.exact.Errors(0.5, 0.5, dgamma, dbeta)
+    monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: off)
+    board, how = HostBoard(), CONFIG["timing_gpu"]
+    cell = timing_gpu.Cell("backward", "float32", "float32", 9, 40)
+    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    assert row["reason"] == f"wrong: error of dgamma or dbeta is {told}, over 100 u"
+    forward = cell._replace(direction="forward")
+    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), forward, ["cuda_fused"], **how)
+    assert row.get("reason", "") == "" and row["median_s"] > 0
+
+
+def test_what_a_peer_does_not_compute_has_a_reason_and_no_error(monkeypatch):
+    honest = backward_error_gpu.contenders.prepare
+
+    def forward_only(*given):
+        one = honest(*given)
+        return one._replace(
+            results=lambda: one.results()._replace(dx=None, dgamma=None, dbeta=None),
+            note="only a forward pass",
+        )
+
+    monkeypatch.setattr(backward_error_gpu.contenders, "prepare", forward_only)
+    board, how = HostBoard(), CONFIG["backward_error_gpu"]
+    cell = next(iter(backward_error_gpu.cells(**how)))
+    rows, _ = backward_error_gpu.measure(board, None, cell, ["cuda_fused"], **how)
+    found = {row["quantity"]: row for row in rows}
+    assert len(rows) == 4 and found["y"]["reason"] == "" and found["y"]["error_u_max"] < 8
+    for quantity in ("dx", "dgamma", "dbeta"):
+        assert found[quantity]["reason"] == "it has no pass that computes this: only a forward pass"
+        assert "error_u_max" not in found[quantity]
 
 
 def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):

@@ -172,3 +172,35 @@ def test_a_command_that_is_interrupted_returns_130(words, interrupted, monkeypat
     monkeypatch.setattr(f"layernorm_backward.{interrupted}", interrupt)
     assert main(words) == 130
     assert capsys.readouterr().err.rpartition("\r")[2].strip() == "error: interrupted"
+
+
+class Process:
+    """A process as psutil tells of it; words are its command."""
+
+    def __init__(self, *words, folder=None, fault=None):
+        self.words, self.folder, self.fault, self.pid = list(words), folder, fault, -1
+
+    def cmdline(self):
+        return self.words
+
+    def cwd(self):
+        if self.fault:
+            raise self.fault(self.pid)
+        return str(self.folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault", "stays"),
+    [
+        (["python", "-X", "dev", "-W", "error", "-m", "snakemake", "--cores", "2"], None, True),
+        (["python", "-u", "-B", "/usr/bin/snakemake"], None, True),
+        (["/usr/bin/snakemake", "--cores", "2"], psutil.AccessDenied, True),
+        (["/usr/bin/snakemake", "--cores", "2"], psutil.NoSuchProcess, False),
+        (["grep", "-r", "word", "snakemake"], None, False),
+    ],
+)
+def test_the_lock_stays_where_a_process_may_hold_it(locked, monkeypatch, words, fault, stays):
+    there = Process(*words, folder=locked, fault=fault)
+    monkeypatch.setattr(psutil, "process_iter", lambda: [there])
+    release_stale(locked)
+    assert bool(list((locked / LOCKS).glob("*"))) == stays

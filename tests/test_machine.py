@@ -4,11 +4,12 @@ import os
 import platform
 import subprocess
 import sys
+from datetime import timedelta
 from importlib.metadata import version
 
 import pytest
 
-from layernorm_backward import machine
+from layernorm_backward import machine, record
 
 
 def test_the_record_names_processor_memory_versions_and_load():
@@ -61,3 +62,10 @@ def test_all_threads_are_those_of_the_cores_that_a_process_may_use():
     code += "print(thread_counts([1, 'all']), too_many(2))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[1] 1 cores are usable here, not 2\n"
+
+
+def test_a_clock_that_is_set_back_changes_no_duration(monkeypatch, tmp_path):
+    started = record.begin()
+    late = started._replace(date=started.date + timedelta(hours=1))
+    found = record.record("layernorm_backward.experiments.eps", {}, tmp_path / "smoke" / "eps.yaml", late)
+    assert 0 <= found["duration_s"] < 60

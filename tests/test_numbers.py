@@ -68,6 +68,29 @@ def test_a_ratio_divides_by_another_number(run):
     assert run(entries)["ratio"]["value"] == pytest.approx(3)
 
 
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"a": entry(column="quantity")}, "format three: .* not 'dx'|a: 'dx' per None, format three"),
+        (
+            {"a": entry(column="quantity", reduce="median", format="text")},
+            r"a: derivation\.quantity: reduce: median",
+        ),
+        (
+            {"a": entry(per="none"), "none": entry(scale=0.0)},
+            "a: 3e-16 per none, format three: float division",
+        ),
+        (
+            {"a": entry(per="b"), "b": entry(per="c"), "c": entry()},
+            "a: per: b is a quotient itself; allowed: one that is not",
+        ),
+    ],
+)
+def test_a_number_that_cannot_be_worked_out_or_printed_is_told_by_name(run, entries, message):
+    with pytest.raises(numbers.NumberError, match=message):
+        run(entries)
+
+
 def test_rows_without_a_measurement_do_not_count(run):
     everything = entry(where={}, reduce="count", format="integer")
     assert run({"rows": everything})["rows"]["text"] == "2"

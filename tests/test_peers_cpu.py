@@ -13,6 +13,7 @@ import pytest
 
 from layernorm_backward import study
 from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
+from layernorm_backward.peers_at_work import meter
 from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
 from layernorm_backward.peers_at_work.meter import Meter
@@ -141,8 +142,8 @@ def test_all_who_map_the_memory_see_what_one_writes_and_nothing_stays_behind(nam
 
 def test_a_meter_tells_work_from_waiting_and_counts_no_idle_time():
     busy, waiting = (Meter(call) for call in (lambda: sum(range(300_000)), lambda: time.sleep(0.02)))
-    for meter in (busy, waiting):
-        meter.sample(3, 1)
+    for one in (busy, waiting):
+        one.sample(3, 1)
     assert busy.usage().cores_busy > 2 * waiting.usage().cores_busy
     assert np.isnan(Meter(int).usage().cores_busy)
 
@@ -156,3 +157,29 @@ def test_threads_and_allocator_reach_the_process_by_its_environment():
 def test_it_is_timed_alone_and_requires_what_its_settings_require():
     assert "peers_cpu" in study.TIMED
     assert {name for one in SETTINGS.values() for name in one.requires} == set(peers_cpu.REQUIRES)
+
+
+def test_a_peer_that_does_not_free_its_arrays_costs_nobody_a_time(monkeypatch):
+    settings = {name: fake("right") for name in ("stuck", "right", "third")}
+    for module in (peers_cpu, _peer_cells, _peers):
+        monkeypatch.setattr(module, "SETTINGS", settings)
+    release = Peer.release
+
+    def fails(peer):
+        if peer.name == "stuck":
+            raise Lost(peer.name, "no answer")
+        release(peer)
+
+    monkeypatch.setattr(Peer, "release", fails)
+    sets = {"all": ONE | {"kernels": list(settings), "sizes": [(1, 6, 32), (1, 7, 32)]}}
+    found, _ = peers_cpu.run(sets=sets, **ARGUMENTS)
+    assert len(found) == 8 and set(found["reason"]) == {""} and found["median_s"].notna().all()
+
+
+def test_a_meter_lets_the_process_come_to_rest_after_each_sample(monkeypatch):
+    rests = []
+    monkeypatch.setattr(meter, "rest", lambda: rests.append(1))
+    timed = Meter(int)
+    for _ in range(3):
+        timed.sample(2, 0)
+    assert len(rests) == 3

@@ -194,3 +194,20 @@ def test_what_was_taken_from_the_archive_is_not_promoted_again(run, archive):
     record = json.loads(meta.read_text(encoding="utf-8")) | {"archived": "another-machine"}
     meta.write_text(json.dumps(record), encoding="utf-8")
     assert not (allowed(run, archive) / "eps.csv").exists()
+
+
+def test_an_archive_stays_where_a_promotion_is_interrupted(run, archive, monkeypatch):
+    folder = allowed(run, archive)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        allowed(run, archive)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in archive.iterdir()] == [folder.name]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import clock
-from layernorm_backward.stopwatch import LONG_S, compare, ratio, summary, threads
+from layernorm_backward.stopwatch import LONG_S, WAITED, compare, ratio, summary, threads
 
 
 def samples_of(waited=(), **seconds):
@@ -88,6 +88,24 @@ def test_the_budget_ends_a_cell_after_the_fewest_repetitions():
     assert len(samples) == 4
 
 
+def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_on():
+    calls = {"long": lambda: time.sleep(6e-3), "short": lambda: time.sleep(1e-3)}
+    known = dict.fromkeys(calls, 1.0)
+    samples = compare(calls, repeats=200, at_least=2, budget_s=0.1, seed=0, warmup=0, known_s=known)
+    counts = samples["name"].value_counts()
+    assert 2 <= counts["long"] < 12  # half of the budget holds eight
+    assert counts["short"] > 2 * counts["long"]
+
+
+def test_the_budget_holds_for_all_calls_together():
+    calls = {name: lambda: time.sleep(2e-3) for name in "abcd"}
+    known = dict.fromkeys(calls, 1.0)
+    started = time.perf_counter()
+    samples = compare(calls, repeats=500, at_least=2, budget_s=0.08, seed=0, warmup=0, known_s=known)
+    assert time.perf_counter() - started < 0.5
+    assert 2 <= samples["repeat"].max() + 1 < 25
+
+
 def test_the_garbage_collector_is_off_while_timing_and_on_after():
     seen = []
     compare({"a": lambda: seen.append(gc.isenabled())}, repeats=1, seed=0, minimum_s=0)
@@ -114,13 +132,15 @@ def test_the_interval_of_a_ratio_covers_the_true_median_about_as_often_as_it_say
         samples = samples_of(a=2 * rng.lognormal(0, 0.1, 25), b=np.ones(25))
         low, high = ratio(samples, "a", "b", seed=trial)[1:]
         covered += low <= 2 <= high
-    assert 50 <= covered <= 60
+    assert 50 <= covered < 60
 
 
 def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
     values = [1.0] * 8 + [100.0] * 2
     assert summary(samples_of(waited=(8, 9), a=values), "a") == (1, 1, 1, 8)
     assert summary(samples_of(waited=range(2, 10), a=values), "a").repeats == 10
+    assert summary(samples_of(waited=range(5, 10), a=values), "a").repeats == 5
+    assert summary(samples_of(waited=range(4, 8), a=values[:8]), "a").repeats == 8
     assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b", seed=0).high == 1
 
 
@@ -133,6 +153,14 @@ def test_one_repetition_has_no_interval():
 def test_a_name_without_samples_is_told_with_those_there_are():
     with pytest.raises(ValueError, match=r"no samples of \['c'\]; there are: \['a'\]"):
         summary(samples_of(a=[1.0]), "c")
+
+
+@pytest.mark.parametrize(("share", "marked"), [(0.9, False), (1.1, True)])
+def test_a_sample_is_marked_from_a_twentieth_of_waiting_on(monkeypatch, share, marked):
+    wait_s = share * WAITED * 1.0
+    monkeypatch.setattr("layernorm_backward.clock.sample", lambda call, loops, lead: (1.0, loops, wait_s))
+    found = compare({"a": int}, repeats=3, seed=0, warmup=0, known_s={"a": 1.0})
+    assert WAITED == 0.05 and set(found["waited"]) == {marked}
 
 
 def test_waiting_in_the_run_queue_is_marked(monkeypatch):

@@ -1,6 +1,7 @@
 """Tables are checked on write and on read; a message says which file, column and row, and what is allowed."""
 
 import json
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,12 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_file_may_be_read_by_all(tmp_path):
+    with files.whole(tmp_path / "table.csv") as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "table.csv").stat().st_mode) == 0o644
 
 
 def test_a_file_that_fails_to_be_rewritten_keeps_its_old_content(tmp_path):

@@ -1,11 +1,13 @@
 """The traffic models agree with the counts, and the counters count."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from layernorm_backward.experiments import traffic_steps
 from layernorm_backward.kernels import numba_fused, numba_plan, row_blocks
-from layernorm_backward.traffic import MODELS, Step, counts, totals
+from layernorm_backward.traffic import MODELS, Step, counts, lanes, totals
 from layernorm_backward.traffic.arrays import Counted, Tally, addresses_of, counted
 from layernorm_backward.traffic.counts import count
 from layernorm_backward.traffic.lanes import counting
@@ -163,3 +165,13 @@ def test_the_steps_of_the_table_add_up_to_the_totals():
     for (name, direction), row in sums.iterrows():
         modelled = totals(MODELS[name][direction])
         assert tuple(row) == (modelled.reads, modelled.writes, modelled.operations, modelled.row_sums)
+
+
+def test_all_modules_with_compiled_functions_of_the_pass_are_loaded_anew():
+    """One that is not would stay compiled, and call what is plain Python while bytes are counted."""
+    folder = Path(numba_fused.__file__).parent
+    compiled = {
+        path.stem for path in folder.glob("numba_*.py") if "@njit" in path.read_text(encoding="utf-8")
+    }
+    copied = {module.__name__.rpartition(".")[2] for module in lanes._COPIED}
+    assert copied == compiled - {"numba_reach"} | {"numba_fused"} | {"numba_passes"}

@@ -52,7 +52,12 @@ def verify(table: Path) -> None:
     A folder that was promoted before provenance held the hashes of records tells of none, and all are taken.
     """
     provenance = table.parent / PROVENANCE
-    of_table: dict[str, Any] = jsonfile.load(provenance).get("tables", {}).get(table.stem, {})
+    promoted = jsonfile.load(provenance).get("tables", {})
+    if not isinstance(promoted, dict):
+        raise ValueError(
+            f"{provenance}: tables: must hold one entry a table, holds {type(promoted).__name__}"
+        )
+    of_table: dict[str, Any] = promoted.get(table.stem, {})
     if RECORD_HASH in of_table and of_table[RECORD_HASH] != record_hash(table):
         raise ValueError(
             f"{_meta(table)}: the record was cut or edited after it was promoted (its sha256 differs from "

@@ -5,6 +5,7 @@ A job of the killed run may live on; it is waited for, so that two processes nev
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -30,21 +31,25 @@ def _running(root: Path, program: str) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter()
-        if process.pid not in own and _is(process, program) and _folder(process) == root.resolve()
+        if process.pid not in own and _is(process, program) and _at_work_in(process, root)
     ]
 
 
 def _is(process: psutil.Process, program: str) -> bool:
-    """Whether the command is `program ...` or `python -m program ...`."""
+    """Whether the command is `program ...` or `python -m program ...`, with any options of Python's."""
     try:
-        words = process.cmdline()[:4]
+        words = process.cmdline()
     except psutil.Error:
         return False
-    return any(Path(word).name == program for word in words)
+    first = [word for word in words if not word.startswith("-")][:2]
+    return ("-m", program) in pairwise(words) or any(Path(word).name == program for word in first)
 
 
-def _folder(process: psutil.Process) -> Path | None:
+def _at_work_in(process: psutil.Process, root: Path) -> bool:
+    """Whether its folder is `root`, or cannot be told, as of another user's: it may hold the lock then."""
     try:
-        return Path(process.cwd()).resolve()
+        return Path(process.cwd()).resolve() == root.resolve()
+    except psutil.NoSuchProcess:
+        return False
     except psutil.Error:
-        return None
+        return True

@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,10 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     parts = results.name == IN_PARTS
     target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
     files = _of_campaign(results) if campaign else _tables(results, parts)
-    files += [] if campaign else _kept(results.name, target, {path.name for path in files})
+    stems = (
+        (path.stem for path in sorted(target.glob("[!.]*.csv"))) if campaign else study.stems(results.name)
+    )
+    files += _kept(stems, target, {path.name for path in files})
     provenance = _provenance(machine, files)
     if not all(record["commit"] for record in provenance["tables"].values()):
         print("warning: the commit of some tables is not known", file=sys.stderr)
@@ -81,10 +85,10 @@ def _tables(results: Path, parts: bool) -> list[Path]:
     return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
 
 
-def _kept(name: str, target: Path, measured: set[str]) -> list[Path]:
+def _kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
     """Tables of an earlier promotion that this run did not measure; one that is of no use now is told."""
     kept = []
-    for path in (target / f"{stem}.csv" for stem in study.stems(name)):
+    for path in (target / f"{stem}.csv" for stem in stems):
         if path.name in measured or not path.exists():
             continue
         try:
@@ -100,7 +104,7 @@ def _kept(name: str, target: Path, measured: set[str]) -> list[Path]:
 
 def _of_campaign(results: Path) -> list[Path]:
     """The tables of a campaign on a GPU in which something was measured."""
-    found = [path for path in sorted((results / "tables").glob("*.csv")) if _anything(path)]
+    found = [path for path in sorted((results / "tables").glob("[!.]*.csv")) if _anything(path)]
     if not found:
         raise ValueError(f"{results}: holds no table in which anything was measured")
     return found
@@ -161,7 +165,12 @@ def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path
         text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
         (new / PROVENANCE).write_text(text, encoding="utf-8")
         crate.write(new)
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
+        try:
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        except BaseException:
+            if old.exists():
+                old.rename(target)
+            raise
     return target

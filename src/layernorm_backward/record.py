@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from layernorm_backward import clock, machine
@@ -10,16 +11,18 @@ from layernorm_backward.revision import commit
 
 
 class Started(NamedTuple):
-    """When a run began (UTC), the load there was, and the seconds its threads had waited for a core."""
+    """When a run began (UTC, and by a clock that is never set), the load there was, and the seconds its
+    threads had waited for a core."""
 
     date: datetime
+    at_s: float
     load_1min: float
     waited_s: float
 
 
 def begin() -> Started:
     """The state of things before a run, for its record."""
-    return Started(datetime.now(UTC), machine.load_1min(), clock.run_queue_s())
+    return Started(datetime.now(UTC), perf_counter(), machine.load_1min(), clock.run_queue_s())
 
 
 def record(module: str, config: dict[str, Any], config_path: Path, started: Started) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def record(module: str, config: dict[str, Any], config_path: Path, started: Star
         "code_hash": code_hash(module, config.get("kernels", ())),
         "commit": commit(),
         "date": started.date.isoformat(timespec="seconds"),
-        "duration_s": round((datetime.now(UTC) - started.date).total_seconds(), 3),
+        "duration_s": round(perf_counter() - started.at_s, 3),
         "load_1min_before": started.load_1min,
         "waited_s": round(max(waited_s, 0.0), 3) if waited_s == waited_s else None,
         "machine": machine.describe(),

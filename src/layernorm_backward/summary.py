@@ -27,12 +27,20 @@ def summary(results: Path) -> str:
     for path in (paper, claims, comparison):
         if not path.exists():
             raise ValueError(f"{path}: there is no such file; make it with: make paper STUDY={results.name}")
-    counts = Counter(row["verdict"] for row in _rows(claims))
+    counts = Counter(_column(claims, "verdict"))
     judged = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
     judged += [f"{count} {verdict}" for verdict, count in sorted(counts.items()) if verdict not in VERDICTS]
     lines = [f"paper: {paper} (and .html, .md, .tex)", f"claims: {', '.join(judged)}"]
     lines.append(f"archive: {_agreement(_rows(comparison))}")
     return "\n".join([*lines, *_warnings(results / "logs"), *_mixed(results / "tables")])
+
+
+def _column(table: Path, name: str) -> list[str]:
+    """A column of a table; ValueError where it has none of that name."""
+    rows = _rows(table)
+    if rows and name not in rows[0]:
+        raise ValueError(f"{table}: has no column {name!r}; remove it to have it made again")
+    return [row[name] for row in rows]
 
 
 def _rows(table: Path) -> list[dict[str, str]]:

@@ -1,6 +1,6 @@
 """One cell of `peers_cpu`: our kernel, the roof and every peer timed in turn, and the rows that it gives."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -10,7 +10,7 @@ from layernorm_backward.difference import differs
 from layernorm_backward.experiments import _columns, _peers
 from layernorm_backward.experiments._peers import Limits, Ready
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.peers_at_work.client import Lost
+from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Usage
@@ -83,13 +83,22 @@ def _timed(
             with stopwatch.threads(cell["threads"]):
                 samples = stopwatch.compare(calls, warmup=0, known_s=known_s, **how)
             usage = {name: call.usage() for name, call in calls.items()}
-            for name in peers.keys() & calls.keys():
-                calls[name].release()
-            return Timed(samples, usage), lost
         except Lost as error:
             crew.end(error.name, cell["threads"])
             lost[error.name] = str(error)
             del calls[error.name]
+        else:
+            _release([peer.peer for name, peer in peers.items() if name in calls], crew, cell["threads"])
+            return Timed(samples, usage), lost
+
+
+def _release(timed: Iterable[Peer], crew: Crew, threads: int) -> None:
+    """Let peers free their arrays; one that does not is started anew for the next cell."""
+    for peer in timed:
+        try:
+            peer.release()
+        except Lost as error:
+            crew.end(error.name, threads)
 
 
 def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:

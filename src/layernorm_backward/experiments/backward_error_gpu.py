@@ -84,10 +84,18 @@ def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
     reason = contenders.missing(name)
     if reason:
         return _error_cells.unmeasured(name, posed.cell, reason)
+    lacking: dict[str, str] = {}
     try:
-        return _error_cells.errors(Runner(name, {}, partial(_run, board, name)), posed, eps)
+        rows = _error_cells.errors(Runner(name, {}, partial(_run, board, name, lacking)), posed, eps)
     except Exception as error:
         return _error_cells.unmeasured(name, posed.cell, reasons.of(board, name, error))
+    without = [
+        row
+        for quantity, reason in lacking.items()
+        for row in _error_cells.unmeasured(name, posed.cell, reason)
+        if row["quantity"] == quantity
+    ]
+    return [row for row in rows if row["quantity"] not in lacking] + without
 
 
 def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
@@ -95,12 +103,19 @@ def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
     return [row for name in names for row in _error_cells.unmeasured(name, cell._asdict(), reason)]
 
 
-def _run(board: Board, name: str, problem: Problem, eps: float) -> Results:
-    """The results of a kernel or peer on the device, back on the host."""
+def _run(board: Board, name: str, lacking: dict[str, str], problem: Problem, eps: float) -> Results:
+    """The results of a kernel or peer on the device, back on the host; `lacking` gets those it has not."""
     given = Arrays(*(board.array(array) for array in problem))
-    found = contenders.prepare(board, name, given, eps).results()
+    contender = contenders.prepare(board, name, given, eps)
+    found = contender.results()
+    lacking |= {
+        quantity: f"it has no pass that computes this: {contender.note}"
+        for quantity, one in zip(Results._fields, found, strict=True)
+        if one is None
+    }
     return Results(*(_host(board, one, problem) for one in found))
 
 
 def _host(board: Board, array: Any, problem: Problem) -> np.ndarray:
+    """NaN for what was not computed."""
     return np.full(problem.x.shape, np.nan, problem.x.dtype) if array is None else board.numpy(array)

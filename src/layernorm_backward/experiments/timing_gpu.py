@@ -12,7 +12,7 @@ are those of the host that launches.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ def run(
     at_least: int,
     budget_s: float,
     error_limit_u: dict[str, float],
+    sums_limit_u: dict[str, float],
     eps: float,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -74,6 +75,7 @@ def measure(
     at_least: int,
     budget_s: float,
     error_limit_u: Mapping[str, float],
+    sums_limit_u: Mapping[str, float],
     eps: float,
     seed: int,
     **_: Any,
@@ -84,7 +86,7 @@ def measure(
     ready: dict[str, tuple[Contender, dict[str, Any]]] = {}
     rows: Rows = []
     for name in names:
-        found = _checked(board, name, cell, given, eps, error_limit_u[cell.dtype])
+        found = _checked(board, name, cell, given, eps, (error_limit_u, sums_limit_u))
         if isinstance(found, str):
             rows.append(keys | {"kernel": name, "reason": found})
         else:
@@ -116,7 +118,7 @@ def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
 
 
 def _checked(
-    board: Board, name: str, cell: Cell, given: Arrays, eps: float, limit_u: float
+    board: Board, name: str, cell: Cell, given: Arrays, eps: float, limits: Sequence[Mapping[str, float]]
 ) -> tuple[Contender, dict[str, Any]] | str:
     """A contender that was right on these arrays, with its errors; else why it is not timed."""
     reason = contenders.missing(name)
@@ -129,12 +131,33 @@ def _checked(
         off = exact.errors(board.xp, given, found.results(), eps)
     except Exception as error:  # a peer may refuse in any way; the others are timed all the same
         return reasons.of(board, name, error)
-    main = off.y if cell.direction == "forward" else off.dx
-    if not main <= limit_u:
-        return f"wrong: error of {'y' if cell.direction == 'forward' else 'dx'} is {main:.3g} u"
+    wrong = _wrong(off, cell, *limits)
+    if wrong:
+        return wrong
     if cell.direction == "forward":
         return found, {"error_u_max": off.y}
-    return found, {"error_u_max": off.dx, "sums_error_u": max(off.dgamma, off.dbeta)}
+    return found, {"error_u_max": off.dx, "sums_error_u": _of_sums(off)}
+
+
+def _wrong(
+    off: exact.Errors, cell: Cell, error_limit_u: Mapping[str, float], sums_limit_u: Mapping[str, float]
+) -> str:
+    """What is over its limit in the direction of a cell; "" where nothing is."""
+    error_u, sums_u = error_limit_u[cell.dtype], sums_limit_u[cell.gamma_dtype]
+    judged = {"y": (off.y, error_u)}
+    if cell.direction == "backward":
+        judged = {"dx": (off.dx, error_u), "dgamma or dbeta": (_of_sums(off), sums_u)}
+    told = [
+        f"{name} is {error:.3g} u, over {limit:g} u"
+        for name, (error, limit) in judged.items()
+        if not error <= limit
+    ]
+    return f"wrong: error of {told[0]}" if told else ""
+
+
+def _of_sums(off: exact.Errors) -> float:
+    """The larger error of dgamma and dbeta; NaN where one of them is."""
+    return float(np.maximum(off.dgamma, off.dbeta))
 
 
 def _keys(cell: Cell) -> dict[str, Any]:

@@ -58,9 +58,12 @@ def cells(
     array_bytes: int,
     **_: Any,
 ) -> dict[Cell, list[str]]:
-    """The kernels and peers of each cell; an array has `array_bytes` at most."""
+    """The kernels and peers of each cell; an array has `array_bytes` at most, or one row."""
     return {
-        Cell(direction, dtype, array_bytes // (size * dtype_of(dtype).itemsize), size): [*kernels, *peers]
+        Cell(direction, dtype, max(1, array_bytes // (size * dtype_of(dtype).itemsize)), size): [
+            *kernels,
+            *peers,
+        ]
         for size in hidden
         for dtype in dtypes
         for direction in directions

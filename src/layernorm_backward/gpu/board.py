@@ -205,8 +205,8 @@ def told_by_driver(bus: str) -> dict[str, str]:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return {}
-    first = done.stdout.strip().splitlines()[0]
-    return dict(zip(fields, (value.strip() for value in first.split(",")), strict=False))
+    values = [value.strip() for line in done.stdout.splitlines()[:1] for value in line.split(",")]
+    return dict(zip(fields, values, strict=False))
 
 
 def unsigned(dtype: np.dtype) -> np.dtype:

@@ -8,6 +8,7 @@ are. Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where t
 
 import argparse
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,7 +53,10 @@ def run(board: Board, out: Path, config: Path, stems: Sequence[str], until: Unti
     """The tables of a campaign, until it ends; they are written as far as they are."""
     machine = board.describe()
     print(f"{machine['gpu']}, {until.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
-    wanted = {stem: (_experiment(stem), _config(config / f"{stem}.yaml")) for stem in dict.fromkeys(stems)}
+    wanted = {}
+    for stem in dict.fromkeys(stems):
+        experiment = _experiment(stem)
+        wanted[stem] = experiment, _config(config / f"{stem}.yaml", experiment)
     _compile(board, wanted)
     parts = []
     for experiment, values in wanted.values():
@@ -101,14 +105,18 @@ def _experiment(stem: str) -> Any:
     return importlib.import_module(f"layernorm_backward.experiments.{stem}")
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: Path, experiment: Any) -> dict[str, Any]:
+    """The arguments of an experiment's `run` that a file holds; ValueError names the file and the key."""
     if not path.exists():
         raise ValueError(f"{path}: there is no such file; --config names a folder with one for each table")
     values = yamlfile.load(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path}: allowed: keys and values")
-    if lacking := per_dtype.lacking(values):
-        raise ValueError("\n".join(f"{path}: {fault}" for fault in lacking))
+    keys = list(inspect.signature(experiment.run).parameters)
+    faults = [f"{key}: unknown; allowed: {', '.join(keys)}" for key in values if key not in keys]
+    faults += [f"{key}: missing" for key in keys if key not in values]
+    if faults := faults or per_dtype.lacking(values):
+        raise ValueError("\n".join(f"{path}: {fault}" for fault in faults))
     return values
 
 

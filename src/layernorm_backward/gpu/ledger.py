@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
 from layernorm_backward.gpu.reasons import Passing
 
@@ -43,7 +44,7 @@ class Ledger:
     def find(self, cell: tuple, versions: Mapping[str, str]) -> Entry | None:
         """What was measured of a cell, if it was, with its kernels in these versions."""
         path = self._path(cell, versions)
-        return Entry(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        return Entry(**jsonfile.load(path)) if path.exists() else None
 
     def keep(self, cell: tuple, versions: Mapping[str, str], entry: Entry) -> None:
         """Write down a cell."""

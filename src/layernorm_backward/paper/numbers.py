@@ -71,6 +71,10 @@ def load(path: Path) -> dict[str, Number]:
             )
         if entry.per is not None and entry.per not in entries:
             raise NumberError(f"{path}: {name}: per: there is no number {entry.per!r}")
+        if entry.per is not None and entries[entry.per].per is not None:
+            raise NumberError(
+                f"{path}: {name}: per: {entry.per} is a quotient itself; allowed: one that is not"
+            )
     return entries
 
 
@@ -118,10 +122,13 @@ def _path(stem: str, study: str, tables_dir: Path) -> Path:
 
 def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
     value = values[name]
-    if entry.per is not None and value is not None:
-        base = values[entry.per]
-        value = None if base is None else value / base
-    text = "n/a" if value is None else FORMATS[entry.format](value)
+    try:
+        if entry.per is not None and value is not None:
+            base = values[entry.per]
+            value = None if base is None else value / base
+        text = "n/a" if value is None else FORMATS[entry.format](value)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise NumberError(f"{name}: {value!r} per {entry.per}, format {entry.format}: {error}") from None
     return {"text": text, "value": value, "table": entry.table}
 
 
@@ -147,5 +154,8 @@ def _value(entry: Number, frame: pd.DataFrame) -> Any:
             f"{entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a measurement, "
             f"of {len(rows)} selected; 'only' needs one, every other reduction at least one"
         )
-    value = _REDUCE[entry.reduce](column)
+    try:
+        value = _REDUCE[entry.reduce](column)
+    except TypeError as error:
+        raise NumberError(f"{entry.table}.{entry.column}: reduce: {entry.reduce}: {error}") from None
     return value if isinstance(value, str) else float(value) * entry.scale

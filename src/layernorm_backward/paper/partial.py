@@ -60,7 +60,9 @@ class Excuses:
         while todo:
             stem = todo.pop(0)
             if stem in SUMMARIES:
-                todo += sorted(path.stem for path in self._folder.glob("*.csv") if path.stem not in SUMMARIES)
+                todo += sorted(
+                    path.stem for path in self._folder.glob("[!.]*.csv") if path.stem not in SUMMARIES
+                )
             elif stem not in found:
                 found[stem] = None
                 todo += _needs(stem)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from layernorm_backward.kernels import (
     lane_memory,
     lanes,
+    numba_apart,
     numba_backward,
     numba_backward_lines,
     numba_chunks,
@@ -42,6 +43,7 @@ _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): _BFLOA
 _REPLACED = (lanes, lane_memory)
 _COPIED = (
     numba_walk,
+    numba_apart,
     numba_ring,
     numba_scratch,
     numba_forward_lines,
