@@ -9,14 +9,12 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from layernorm_backward import inputs, kernels
-from layernorm_backward.audit.fitting import MisfitError, fitting, parts
-from layernorm_backward.audit.held import arrays
+from layernorm_backward.audit.fitting import MisfitError, fitting
 from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.kernels import KERNELS, Kernel, missing
@@ -50,24 +48,13 @@ def load(target: str) -> Kernel:
 
 
 def as_kernel(name: str, thing: Any) -> Kernel:
-    """A Kernel as it is; a pair of functions as a Kernel whose `saved` shows the arrays that it holds."""
+    """A Kernel as it is; a pair of functions as a Kernel of that name."""
     if isinstance(thing, Kernel):
         return thing
     if not (isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing))):
         size = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
-    forward, backward = thing
-
-    @wraps(forward)
-    def showing(*arguments: Any, **options: Any) -> tuple[Any, tuple]:
-        y, saved = parts("forward", forward(*arguments, **options), 2, "y, saved")
-        return y, (saved, *arrays(saved))
-
-    @wraps(backward)
-    def unpacking(dy: Any, saved: tuple, **options: Any) -> Any:
-        return backward(dy, saved[0], **options)
-
-    return Kernel(name, "cpu", showing, unpacking, default_eps=1e-5, source=name)
+    return Kernel(name, "cpu", *thing, default_eps=1e-5, source=name)
 
 
 def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
