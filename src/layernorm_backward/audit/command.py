@@ -44,7 +44,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         kernel = load(target)
         for dtype in dtypes:
             try_out(kernel, dtype, setting.eps)
-        found = {dtype: _with_progress(kernel, dtype, setting) for dtype in dtypes}
+        found = {dtype: _with_progress(kernel, dtype, setting, dtypes) for dtype in dtypes}
         print("\n\n".join(report.text(kernel, dtype, setting, findings) for dtype, findings in found.items()))
         if out is not None:
             _write(out, kernel, found)
@@ -62,10 +62,12 @@ def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> 
         table.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def _with_progress(kernel: Kernel, dtype: DtypeName, setting: Setting) -> list[Finding]:
+def _with_progress(
+    kernel: Kernel, dtype: DtypeName, setting: Setting, asked: Sequence[DtypeName]
+) -> list[Finding]:
     try:
         with progress(audits.steps(dtype, setting), f"{kernel.name} {dtype}") as tick:
-            return audits.audit(kernel, dtype, setting, tick)
+            return audits.audit(kernel, dtype, setting, tick, asked)
     except MemoryError:
         said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
         raise ValueError(said) from None
