@@ -66,7 +66,14 @@ def leaves(dy, saved):
 
 
 @pytest.mark.parametrize(
-    "target", ["theirs:KERNEL", "theirs:PAIR", "theirs:forward,backward", "./theirs.py:PAIR"]
+    "target",
+    [
+        "theirs:KERNEL",
+        "theirs:PAIR",
+        "theirs:forward,backward",
+        "theirs:forward, backward",
+        "./theirs.py:PAIR",
+    ],
 )
 def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -85,6 +92,8 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
             "./nowhere.py is no file; allowed: a dotted module, or a file that ends in .py",
         ),
         ("no_such_kernel", "no kernel is called 'no_such_kernel'; there are: reference,"),
+        ("theirs", "or name your own as theirs:forward,backward for theirs.py"),
+        ("./theirs.py", "or name your own as ./theirs.py:forward,backward for theirs.py"),
         ("theirs:KERNAL", "theirs has no 'KERNAL'; it has: KERNEL, backward, forward, PAIR"),
         (
             "theirs:NUMBER",
@@ -126,6 +135,7 @@ def test_exit_code_2_says_why_it_could_not_be_run(target, said, tmp_path, monkey
         (["--rows", str(10**9)], "a third of the memory; allowed here: --rows up to "),
         (["--hidden", str(10**21)], "a third of the memory; allowed here: --rows 1 and --hidden up to "),
         (["--out", "nowhere/found.csv"], "--out nowhere/found.csv cannot be written: No such file"),
+        (["--out", "theirs.py"], "--out theirs.py; allowed: a name that ends in .csv"),
         (["--out", "."], "--out . cannot be written: Is a directory"),
     ],
 )
@@ -141,7 +151,14 @@ def test_a_wrong_option_is_refused_before_anything_is_measured(options, said, tm
 def test_an_unknown_dtype_is_told_in_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "recentred", "--dtype", "float8"])
-    assert re.fullmatch(r"error: .*'float8' .*'float64', .*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"error: .*'float8' .*float64, .*\n", capsys.readouterr().err)
+
+
+def test_a_target_after_the_dtypes_is_told_where_it_belongs(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "--dtype", "float32", "recentred"])
+    assert "'recentred' is no dtype; allowed: float64, " in (said := capsys.readouterr().err)
+    assert "; MODULE:NAME stands before --dtype" in said
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,15 @@ def load(target: str) -> Kernel:
     if not module or not name:
         raise ValueError(f"{target!r} is not MODULE:NAME, as in my_norm:forward,backward")
     home = _module(module)
-    missing = [part for part in name.split(",") if not hasattr(home, part)]
+    parts = [part.strip() for part in name.split(",")]
+    missing = [part for part in parts if not hasattr(home, part)]
     if missing:
         fits = (
             key for key, value in vars(home).items() if callable(value) or isinstance(value, Kernel | tuple)
         )
         names = [key for key in fits if not key.startswith("_")]
         raise ValueError(f"{module} has no {missing[0]!r}; it has: {', '.join(names) or 'nothing that fits'}")
-    found = tuple(getattr(home, part) for part in name.split(","))
+    found = tuple(getattr(home, part) for part in parts)
     return as_kernel(target, found if len(found) > 1 else found[0])
 
 
@@ -78,7 +79,14 @@ def _registered(name: str) -> Kernel:
         if name in registry:
             return registry[name]
     known = ", ".join([*KERNELS, *PEERS])
-    raise ValueError(f"no kernel is called {name!r}; there are: {known}; or name your own as MODULE:NAME")
+    own = f"{name}:forward,backward for {_file(name)}" if _file(name) else "MODULE:NAME"
+    raise ValueError(f"no kernel is called {name!r}; there are: {known}; or name your own as {own}")
+
+
+def _file(name: str) -> str:
+    """The file here that is meant where no NAME was given; "" where there is none."""
+    path = Path(name if name.endswith(".py") else f"{name}.py")
+    return str(path) if path.is_file() else ""
 
 
 def _module(name: str) -> ModuleType:
