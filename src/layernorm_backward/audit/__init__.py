@@ -11,7 +11,7 @@ import numpy as np
 
 from layernorm_backward import edge_cases, oracle
 from layernorm_backward.audit import behaviour, sweep
-from layernorm_backward.audit.cases import CASES, FURTHER
+from layernorm_backward.audit.cases import CASES, case_limit
 from layernorm_backward.audit.fitting import fitting
 from layernorm_backward.audit.precision import formula_dtype
 from layernorm_backward.audit.setting import FAILURES, STANDARD, Finding, Setting, broken
@@ -65,7 +65,7 @@ def _edge(
 ) -> Finding:
     tick(name)
     problem, exact = _posed(name, dtype, setting.eps, setting.seed)
-    limit = setting.limit_u if name in FURTHER else setting.edge_limit_u
+    limit = case_limit(name, dtype, setting)
     trial = edge_cases.Trial(kernel, sweep.copied(problem), exact, setting.eps, limit)
     try:
         passed, value, said = edge_cases.outcome(name, trial, CASES)

@@ -57,17 +57,13 @@ def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """The worse error of dgamma and dbeta over many rows, whose terms are 1 in the mean.
-
-    Allowed is what a running sum shows, about sqrt(rows) roundings. In 16 bits it is `limit_u`, since sums of
-    16-bit numbers belong in float32.
-    """
+    """The worse error of dgamma and dbeta over many rows, whose terms are 1 in the mean."""
     rng = inputs.generator(setting.seed, setting.sum_rows)
     x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
     problem = draw(rng, x, "shifted", "random")._replace(dy=inputs.aligned(rng, x, 1.0))
     exact = oracle.results(*problem.values(), setting.eps)
     worst = max(worst_errors(run_kernel(kernel, problem, setting.eps), exact)[2:])
-    limit = setting.limit_u if x.itemsize == 2 else float(np.sqrt(setting.sum_rows))
+    limit = setting.sum_limit_u(setting.sum_rows, dtype)
     return Finding("long_sums", worst, limit, worst <= limit, note=f"{setting.sum_rows} rows")
 
 
