@@ -14,6 +14,7 @@ from layernorm_backward import config
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
+from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.timing import sizing
 from workspace import ROOT
@@ -272,6 +273,28 @@ def test_the_page_is_right_as_it_is_written(tmp_path):
     (tmp_path / name).write_text(mended)
     again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stdout
+
+
+def test_the_recipe_of_the_page_for_16_bits_leaves_float64_as_it_is(tmp_path, monkeypatch):
+    """As it is written, for all arrays at the start, and for results at the end."""
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[1]
+    code = code.replace(*re.search(r"replace `(.*?)` by `(.*?)`", PAGE.replace("\n", " ")).groups())
+    kind = re.search(r"`\.astype\((np\.result_type\(x, .*?)\)`", PAGE)[1]
+    wide = f"""
+def wide_forward(x, gamma, beta, eps):
+    kind = {kind}
+    y, saved = forward(x.astype(kind), gamma.astype(kind), beta.astype(kind), eps)
+    return y.astype(x.dtype), saved
+def wide_backward(dy, saved):
+    kind = {kind.replace("(x,", "(dy,")}
+    return tuple(part.astype(dy.dtype) for part in backward(dy.astype(kind), saved))
+"""
+    (tmp_path / "widened.py").write_text(code + wide)
+    kernel = load("widened:wide_forward,wide_backward")
+    for dtype in DTYPE_NAMES:
+        assert failed(kernel, dtype) == set()
+    sys.modules.pop("widened")
 
 
 @pytest.mark.parametrize("name", ["audit", "audit_peers"])
