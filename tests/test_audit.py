@@ -253,6 +253,15 @@ def test_too_few_errors_give_no_power():
     ).all()
 
 
+def test_an_error_without_end_stays_infinite():
+    def infinite(dx, saved):
+        return dx * np.where(dx.shape == (8, 32), np.inf, 1).astype(dx.dtype)
+
+    found = {finding.property: finding for finding in audit(Planted(dx=infinite).kernel(), "float32", SMALL)}
+    assert found["dx_error"].value == np.inf
+    assert np.isfinite(found["y_error"].value)
+
+
 def test_advice_about_a_count_tells_a_wrong_dbeta_from_a_sum_that_stands_still():
     def swapped(dy, saved):
         dx, dgamma, dbeta = HONEST.backward(dy, saved)

@@ -14,6 +14,7 @@ from layernorm_backward import config
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
+from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.timing import sizing
 from workspace import ROOT
@@ -66,7 +67,14 @@ def leaves(dy, saved):
 
 
 @pytest.mark.parametrize(
-    "target", ["theirs:KERNEL", "theirs:PAIR", "theirs:forward,backward", "./theirs.py:PAIR"]
+    "target",
+    [
+        "theirs:KERNEL",
+        "theirs:PAIR",
+        "theirs:forward,backward",
+        "theirs:forward, backward",
+        "./theirs.py:PAIR",
+    ],
 )
 def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -85,6 +93,8 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
             "./nowhere.py is no file; allowed: a dotted module, or a file that ends in .py",
         ),
         ("no_such_kernel", "no kernel is called 'no_such_kernel'; there are: reference,"),
+        ("theirs", "or name your own as theirs:forward,backward for theirs.py"),
+        ("./theirs.py", "or name your own as ./theirs.py:forward,backward for theirs.py"),
         ("theirs:KERNAL", "theirs has no 'KERNAL'; it has: KERNEL, backward, forward, PAIR"),
         (
             "theirs:NUMBER",
@@ -126,6 +136,7 @@ def test_exit_code_2_says_why_it_could_not_be_run(target, said, tmp_path, monkey
         (["--rows", str(10**9)], "a third of the memory; allowed here: --rows up to "),
         (["--hidden", str(10**21)], "a third of the memory; allowed here: --rows 1 and --hidden up to "),
         (["--out", "nowhere/found.csv"], "--out nowhere/found.csv cannot be written: No such file"),
+        (["--out", "theirs.py"], "--out theirs.py; allowed: a name that ends in .csv"),
         (["--out", "."], "--out . cannot be written: Is a directory"),
     ],
 )
@@ -141,7 +152,14 @@ def test_a_wrong_option_is_refused_before_anything_is_measured(options, said, tm
 def test_an_unknown_dtype_is_told_in_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "recentred", "--dtype", "float8"])
-    assert re.fullmatch(r"error: .*'float8' .*'float64', .*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"error: .*'float8' .*float64, .*\n", capsys.readouterr().err)
+
+
+def test_a_target_after_the_dtypes_is_told_where_it_belongs(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "--dtype", "float32", "recentred"])
+    assert "'recentred' is no dtype; allowed: float64, " in (said := capsys.readouterr().err)
+    assert "; MODULE:NAME stands before --dtype" in said
 
 
 @pytest.mark.parametrize(
@@ -255,6 +273,28 @@ def test_the_page_is_right_as_it_is_written(tmp_path):
     (tmp_path / name).write_text(mended)
     again = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stdout
+
+
+def test_the_recipe_of_the_page_for_16_bits_leaves_float64_as_it_is(tmp_path, monkeypatch):
+    """As it is written, for all arrays at the start, and for results at the end."""
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[1]
+    code = code.replace(*re.search(r"replace `(.*?)` by `(.*?)`", PAGE.replace("\n", " ")).groups())
+    kind = re.search(r"`\.astype\((np\.result_type\(x, .*?)\)`", PAGE)[1]
+    wide = f"""
+def wide_forward(x, gamma, beta, eps):
+    kind = {kind}
+    y, saved = forward(x.astype(kind), gamma.astype(kind), beta.astype(kind), eps)
+    return y.astype(x.dtype), saved
+def wide_backward(dy, saved):
+    kind = {kind.replace("(x,", "(dy,")}
+    return tuple(part.astype(dy.dtype) for part in backward(dy.astype(kind), saved))
+"""
+    (tmp_path / "widened.py").write_text(code + wide)
+    kernel = load("widened:wide_forward,wide_backward")
+    for dtype in DTYPE_NAMES:
+        assert failed(kernel, dtype) == set()
+    sys.modules.pop("widened")
 
 
 @pytest.mark.parametrize("name", ["audit", "audit_peers"])

@@ -15,6 +15,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import error_u
+from layernorm_backward.held import arrays
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.portable import norm
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
@@ -100,7 +101,7 @@ def x_deleted(trial: Trial) -> Outcome:
     """x is overwritten with NaN after the forward pass, unless `saved` holds x itself."""
     problem, x = trial.problem, trial.problem.x.copy()
     y, saved = trial.kernel.forward(x, problem.gamma, problem.beta, trial.eps)
-    keeps = any(np.may_share_memory(x, part) for part in saved if isinstance(part, np.ndarray))
+    keeps = any(np.may_share_memory(x, part) for part in arrays(saved))
     if not keeps:
         x.fill(np.nan)
     del x

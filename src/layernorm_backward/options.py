@@ -39,6 +39,13 @@ def require_writable(out: Path) -> None:
             pass
 
 
+def require_csv(out: Path) -> None:
+    """ValueError where the file of `--out` is no CSV file by its name, or cannot be written."""
+    require_writable(out)
+    if out.suffix != ".csv":
+        raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
+
+
 def require_room(rows: int, hidden: int, element_bytes: int) -> None:
     """ValueError where rows x hidden elements take more than a third of the available memory.
 

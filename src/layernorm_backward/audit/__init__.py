@@ -4,15 +4,16 @@ The gradient check, the growth of the error with mean/std, eps, long sums, repea
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 import numpy as np
 
 from layernorm_backward import edge_cases, oracle
 from layernorm_backward.audit import behaviour, sweep
-from layernorm_backward.audit.cases import CASES, FURTHER
+from layernorm_backward.audit.cases import CASES, case_limit
 from layernorm_backward.audit.fitting import fitting
+from layernorm_backward.audit.precision import formula_dtype
 from layernorm_backward.audit.setting import FAILURES, STANDARD, Finding, Setting, broken
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import Kernel
@@ -26,18 +27,22 @@ def audit(
     dtype: DtypeName,
     setting: Setting = STANDARD,
     tick: Callable[[str], None] = lambda what: None,
+    asked: Collection[DtypeName] = (),
 ) -> list[Finding]:
     """The findings about a kernel in one dtype; `tick` is told what comes next, `steps` times in all.
 
-    What the kernel raises is a finding. ValueError for a dtype that the kernel does not take.
+    `asked` are the dtypes that audits of this kernel are asked for, if more than this one: the formula is
+    checked in `formula_dtype` of them. What the kernel raises is a finding. ValueError for a dtype that the
+    kernel does not take.
     """
     if dtype not in kernel.dtypes:
         raise ValueError(f"{kernel.name} does not take {dtype}: {kernel.unsupported[dtype]}")
     kernel = fitting(kernel)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, about numbers: the findings judge them
+        formula = formula_dtype(kernel, {dtype, *asked}, setting)
         found = [
-            *behaviour.findings(kernel, dtype, setting, tick),
+            *behaviour.findings(kernel, dtype, formula, setting, tick),
             *sweep.findings(kernel, dtype, setting, tick),
         ]
         edges = [_edge(kernel, name, dtype, setting, tick) for name in CASES]
@@ -60,7 +65,7 @@ def _edge(
 ) -> Finding:
     tick(name)
     problem, exact = _posed(name, dtype, setting.eps, setting.seed)
-    limit = setting.limit_u if name in FURTHER else setting.edge_limit_u
+    limit = case_limit(name, dtype, setting)
     trial = edge_cases.Trial(kernel, sweep.copied(problem), exact, setting.eps, limit)
     try:
         passed, value, said = edge_cases.outcome(name, trial, CASES)

@@ -1,5 +1,6 @@
 """What to think of the findings that failed, said once for all that have the same cause."""
 
+import re
 from collections.abc import Iterable
 
 from layernorm_backward.audit.behaviour import TWO_AXES
@@ -7,6 +8,9 @@ from layernorm_backward.audit.setting import Finding
 from layernorm_backward.audit.sweep import QUANTITIES
 
 FORMULA = "backward is not the derivative of forward, or forward is too rough to tell"
+WRONG = "as wrong as everywhere: mend that first"
+READ_ONLY = "read-only arrays, as the gradient check passes them too, are refused or written to"
+UNLIKE = "no two runs agree, other calls or none: make them repeatable first"
 ADVICE: dict[str, str] = {
     "eps_obeyed": "eps is not the one given, or not inside of the root",
     "long_sums": "keep sums over rows in float32 or wider",
@@ -15,12 +19,12 @@ ADVICE: dict[str, str] = {
     "undisturbed": "calls share a buffer: what is saved or returned is overwritten by the next call",
     "inputs_kept": "the caller's arrays are overwritten",
     "edge_leading_axes": "normalize over the last axis, sum dgamma and dbeta over all others",
-    "edge_width_1": "for D = 1 dx and dgamma are 0",
+    "edge_width_1": "for D = 1 dx and dgamma are to be exactly 0",
     "edge_no_rows": "for no rows dgamma and dbeta are 0",
     "edge_nan_row": "a NaN stays in its row of y and dx",
     "edge_x_deleted": "backward reads x, which was not saved",
-    "edge_non_contiguous": "an array that is not contiguous is read wrongly",
-    "edge_read_only": "an input is written to",
+    "edge_non_contiguous": "arrays need not be contiguous: read them by their strides, or copy them",
+    "edge_read_only": READ_ONLY,
     "edge_dy_sparse": "where dy is 0, dx is not",
     "edge_gamma_zeros": "x_hat cannot be had from y where gamma is 0; gamma may be negative",
     "edge_gamma_uniform": "gamma may be the same throughout and not 1",
@@ -29,8 +33,23 @@ ADVICE |= dict.fromkeys(
     ("edge_width_39", "edge_width_39_far", "edge_width_4099", "edge_rows_1031"),
     "what is left over after whole blocks is lost",
 )
+ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have refused too much
+    f"edge_{name}"
+    for name in (
+        "leading_axes",
+        "width_1",
+        "no_rows",
+        "non_contiguous",
+        "read_only",
+        "dy_transposed",
+        "dy_expanded",
+    )
+)
 NEEDS = {"eps_obeyed": QUANTITIES, "long_sums": QUANTITIES, "ones_counted": ("dbeta",)}
-FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_constant_rows", "edge_width_39_far")
+FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_width_39_far")
+FLAT = (
+    "the std is 0, and what the mean is rounded by is all that is left: mend what grows with mean/std first"
+)
 RANGE = "a square or a product overflows or underflows, or eps is not the one given"
 LEVEL = "too large at every mean/std: the formula, eps or a dtype is wrong"
 FEW = "too large from a mean/std on, by no clear power of it"
@@ -39,13 +58,13 @@ SQUARE = "grows with the square of mean/std: do not use E[x^2] - E[x]^2, and cen
 
 
 def advice(found: list[Finding]) -> dict[str, list[str]]:
-    """What to think, and of which properties that failed; in the order in which they were measured."""
+    """What to think, and of which properties that failed; as they were measured, but WRONG comes last."""
     by_name = {finding.property: finding for finding in found}
     said: dict[str, list[str]] = {}
     for finding in found:
         if finding.passed is False and finding.property != "edge_cases":
             said.setdefault(_about(finding, by_name), []).append(finding.property)
-    return said
+    return said | {WRONG: said.pop(WRONG)} if WRONG in said else said
 
 
 def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
@@ -53,13 +72,18 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
     if finding.note.endswith(TWO_AXES):
         return TWO_AXES
     if finding.raised:
-        return "could not be run; the reason stands above"
+        return _of_raised(finding, by_name)
     if _wrong_everywhere(name, by_name):
-        return "as wrong as everywhere: mend that first"
-    if name in FAR and any(_grows(quantity, by_name) for quantity in QUANTITIES):
-        return "the mean is large beside the std: mend what grows with mean/std first"
+        return WRONG
+    if any(_grows(quantity, by_name) for quantity in QUANTITIES):
+        if name == "edge_constant_rows":
+            return FLAT
+        if name in FAR:
+            return "the mean is large beside the std: mend what grows with mean/std first"
     if name == "gradient_check":
         return FORMULA
+    if name in ("undisturbed", "edge_rows_1031"):
+        return _of_another(finding, by_name) or ADVICE[name]
     if name in ADVICE:
         return ADVICE[name]
     if name.startswith("edge_"):
@@ -67,8 +91,30 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
     return _of_sweep(name.rpartition("_")[0], by_name)
 
 
+def _of_raised(finding: Finding, by_name: dict[str, Finding]) -> str:
+    if finding.property == "gradient_check" and re.search("read-?only", finding.note, re.IGNORECASE):
+        return READ_ONLY
+    if finding.property in ASKED and not by_name["y_error"].raised:
+        return ADVICE[finding.property]
+    return "could not be run; the reason stands above"
+
+
+def _of_another(finding: Finding, by_name: dict[str, Finding]) -> str:
+    """The advice about a property that failed too and is the reason; "" where there is none."""
+    twice = by_name["repeatable"]
+    unlike = set() if twice.passed else set(twice.note.split(", "))
+    if finding.property == "undisturbed":
+        return UNLIKE if set(finding.note.split(", ")) <= unlike else ""
+    for other in (by_name["long_sums"], by_name["ones_counted"]):
+        if not other.passed and not other.raised:
+            return _about(other, by_name)
+    return UNLIKE if unlike & {"dgamma", "dbeta"} else ""
+
+
 def _wrong_everywhere(name: str, by_name: dict[str, Finding]) -> bool:
-    """Whether a result that this property rests on is wrong on ordinary rows too."""
+    """Whether a result that this property rests on is wrong on ordinary rows too, or eps is."""
+    if name == "long_sums" and not by_name["eps_obeyed"].passed and _wrong("y", by_name):
+        return True
     if name in NEEDS:
         return not by_name["gradient_check"].passed and _any_wrong(NEEDS[name], by_name)
     return name.startswith("edge_") and _any_wrong(QUANTITIES, by_name)

@@ -20,7 +20,7 @@ TWO_AXES = "right where x has two axes: dgamma, dbeta are sums over all axes but
 
 
 def gradient_check(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """The largest error over tolerance of `gradient_check.check`; in float64 where the kernel takes it.
+    """The largest error over tolerance of `gradient_check.check`.
 
     Where it fails on three axes and passes on two, the note says so.
     """
@@ -32,15 +32,14 @@ def gradient_check(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Findin
 
 
 def _checked(kernel: Kernel, dtype: DtypeName, setting: Setting, shape: tuple[int, ...]) -> Finding:
-    widest = "float64" if "float64" in kernel.dtypes else dtype
-    options = {"shape": shape, "dtype": widest, "eps": setting.eps, "seed": setting.seed}
+    options = {"shape": shape, "dtype": dtype, "eps": setting.eps, "seed": setting.seed}
     try:
         found = check(kernel, raise_on_failure=False, **options)
     except FAILURES as error:
         return broken("gradient_check", 1.0, error)
     used = found["error_over_tolerance"].max(skipna=False)
     wrong = ", ".join(found.loc[~found["passed"], "quantity"].unique())
-    note = f"in {widest}" + (f": {wrong}" if wrong else "")
+    note = f"in {dtype}" + (f": {wrong}" if wrong else "")
     return Finding("gradient_check", float(used), 1.0, not wrong, note=note)
 
 
@@ -58,17 +57,13 @@ def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """The worse error of dgamma and dbeta over many rows, whose terms are 1 in the mean.
-
-    Allowed is what a running sum shows, about sqrt(rows) roundings. In 16 bits it is `limit_u`, since sums of
-    16-bit numbers belong in float32.
-    """
+    """The worse error of dgamma and dbeta over many rows, whose terms are 1 in the mean."""
     rng = inputs.generator(setting.seed, setting.sum_rows)
     x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
     problem = draw(rng, x, "shifted", "random")._replace(dy=inputs.aligned(rng, x, 1.0))
     exact = oracle.results(*problem.values(), setting.eps)
     worst = max(worst_errors(run_kernel(kernel, problem, setting.eps), exact)[2:])
-    limit = setting.limit_u if x.itemsize == 2 else float(np.sqrt(setting.sum_rows))
+    limit = setting.sum_limit_u(setting.sum_rows, dtype)
     return Finding("long_sums", worst, limit, worst <= limit, note=f"{setting.sum_rows} rows")
 
 
@@ -83,13 +78,13 @@ def ones_counted(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def findings(
-    kernel: Kernel, dtype: DtypeName, setting: Setting, tick: Callable[[str], None]
+    kernel: Kernel, dtype: DtypeName, formula: DtypeName, setting: Setting, tick: Callable[[str], None]
 ) -> Iterator[Finding]:
-    """All of them, one at a time."""
+    """All of them, one at a time; the gradient check in the dtype `formula`."""
     for measure in MEASURES:
         tick(measure.__name__)
         try:
-            yield measure(kernel, dtype, setting)
+            yield measure(kernel, formula if measure is gradient_check else dtype, setting)
         except FAILURES as error:
             yield broken(measure.__name__, np.nan, error)
 

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import edge_cases, oracle
+from layernorm_backward.audit.setting import Setting
 from layernorm_backward.double_double import Floats
+from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.edge_cases import Case, Outcome, Trial, as_given
 from layernorm_backward.problem import Problem
 
+MANY = 1031
 LAST = 7
 FAINT = 2.0**-8
 
@@ -73,7 +76,7 @@ FURTHER: dict[str, Case] = {
     "width_39": Case("D = 39", (16, 39), _normal, as_given),
     "width_39_far": Case("D = 39, mean 2^-10/u", (16, 39), _far, as_given),
     "width_4099": Case("D = 4099", (4, 4099), _normal, as_given),
-    "rows_1031": Case("1031 rows, the last count most", (1031, 16), _normal, changed(_last_rows_count)),
+    "rows_1031": Case(f"{MANY} rows, the last count most", (MANY, 16), _normal, changed(_last_rows_count)),
     "dy_transposed": Case("dy in Fortran order, x not", (8, 64), _normal, changed(_transposed)),
     "dy_expanded": Case("dy is one 1, broadcast", (8, 64), _normal, changed(_expanded)),
     "dy_sparse": Case("dy 0 but for an element of every other row", (8, 64), _normal, changed(_sparse)),
@@ -85,3 +88,10 @@ _KNOWN = {  # the value of each is an error, and a run stands alone
     for name, case in edge_cases.CASES.items()
 }
 CASES: dict[str, Case] = _KNOWN | FURTHER
+
+
+def case_limit(name: str, dtype: DtypeName, setting: Setting) -> float:
+    """The largest error in u that passes."""
+    if name == "rows_1031":
+        return setting.sum_limit_u(MANY, dtype)
+    return setting.limit_u if name in FURTHER else setting.edge_limit_u

@@ -1,6 +1,7 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version
-from layernorm_backward.options import Parser, progress, require_writable, writing
+from layernorm_backward.options import Parser, progress, require_csv, writing
 from layernorm_backward.schemas import SCHEMAS
 
 DESCRIPTION = (
@@ -25,6 +26,7 @@ DESCRIPTION = (
     "functions, or FORWARD,BACKWARD. Exit code 0: all passed, 1: something failed, 2: it could not be run. "
     "`audit CONFIG.yaml TABLE.csv` measures the table audit instead."
 )
+ORDER = "MODULE:NAME stands before --dtype"
 OPTIONS = {
     "eps": "eps, inside of the root",
     "rows": "rows of the sweep over mean/std",
@@ -40,11 +42,11 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         setting = replace(STANDARD, **changes)
         require_room(setting, dtypes)
         if out is not None:
-            require_writable(out)
+            require_csv(out)
         kernel = load(target)
         for dtype in dtypes:
             try_out(kernel, dtype, setting.eps)
-        found = {dtype: _with_progress(kernel, dtype, setting) for dtype in dtypes}
+        found = {dtype: _with_progress(kernel, dtype, setting, dtypes) for dtype in dtypes}
         print("\n\n".join(report.text(kernel, dtype, setting, findings) for dtype, findings in found.items()))
         if out is not None:
             _write(out, kernel, found)
@@ -62,10 +64,12 @@ def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> 
         table.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def _with_progress(kernel: Kernel, dtype: DtypeName, setting: Setting) -> list[Finding]:
+def _with_progress(
+    kernel: Kernel, dtype: DtypeName, setting: Setting, asked: Sequence[DtypeName]
+) -> list[Finding]:
     try:
         with progress(audits.steps(dtype, setting), f"{kernel.name} {dtype}") as tick:
-            return audits.audit(kernel, dtype, setting, tick)
+            return audits.audit(kernel, dtype, setting, tick, asked)
     except MemoryError:
         said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
         raise ValueError(said) from None
@@ -78,14 +82,21 @@ def main(argv: Sequence[str]) -> int:
     return run(target, list(dict.fromkeys(dtypes)), given, out)
 
 
+def _dtype_name(word: str) -> str:
+    if word not in DTYPE_NAMES:
+        allowed = ", ".join(DTYPE_NAMES)
+        raise ArgumentTypeError(f"{word!r} is no dtype; allowed: {allowed}; {ORDER}")
+    return word
+
+
 def _parser() -> Parser:
     parser = Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
     what = "a Kernel or a pair (forward, backward); or the name of one of ours"
-    which = f"one or more of {', '.join(DTYPE_NAMES)} (float32); after MODULE:NAME"
+    which = f"one or more of {', '.join(DTYPE_NAMES)} (float32); {ORDER}"
     parser.add_argument("target", metavar="MODULE:NAME", help=what)
-    options = {"choices": DTYPE_NAMES, "metavar": "DTYPE", "help": which}
+    options = {"type": _dtype_name, "metavar": "DTYPE", "help": which}
     parser.add_argument("--dtype", nargs="+", default=["float32"], dest="dtypes", **options)
-    parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too")
+    parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too, a .csv file")
     for name, meaning in OPTIONS.items():
         default = getattr(STANDARD, name)
         options = {"type": type(default), "default": default, "help": f"{meaning} (%(default)s)"}

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from layernorm_backward.audit.advice import advice
+from layernorm_backward.audit.advice import WRONG, advice
 from layernorm_backward.audit.behaviour import TWO_AXES
 from layernorm_backward.audit.setting import Finding, Setting
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
@@ -32,19 +32,29 @@ _INDENT = " " * 48
 
 
 def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> str:
-    """One line a finding, edge cases that passed left out; then what to think of those that failed."""
+    """One line a finding, edge cases that passed left out; then what to think of those that failed.
+
+    Edge cases that are as wrong as everywhere are counted.
+    """
     judged = [finding for finding in found if finding.passed is not None]
     failed = [finding for finding in judged if not finding.passed]
-    shown = [finding for finding in found if not _is_case(finding) or finding in failed]
+    thoughts = advice(found)
+    counted, others = _cases_apart(thoughts.get(WRONG, []))
+    told = {finding.property for finding in failed} - set(counted)
+    shown = [finding for finding in found if not _is_case(finding.property) or finding.property in told]
     u = unit_roundoff(dtype_of(dtype))
     sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} rows of {setting.hidden}"
     lines = [f"{kernel.name}: {sizes}; errors in u = {u:.2g}", _HEADER]
     for finding in shown:
         lines += _line(finding)
+    if counted:
+        lines.append(f"FAILED  {_count(counted):38}  {WRONG}")
     lines.append(
         f"{len(judged) - len(failed)} of {len(judged)} passed" + (f", {len(failed)} FAILED" if failed else "")
     )
-    for said, names in advice(found).items():
+    if counted:
+        thoughts[WRONG] = [*others, _count(counted)]
+    for said, names in thoughts.items():
         lines += textwrap.wrap(
             f"{', '.join(names)}: {said}", WIDTH, initial_indent="- ", subsequent_indent="  "
         )
@@ -57,15 +67,23 @@ def rows(kernel: Kernel, dtype: str, version: str, found: Iterable[Finding]) -> 
     return [common | finding._asdict() for finding in found]
 
 
-def _is_case(finding: Finding) -> bool:
-    return finding.property.startswith("edge_") and finding.property != "edge_cases"
+def _is_case(name: str) -> bool:
+    return name.startswith("edge_") and name != "edge_cases"
+
+
+def _cases_apart(names: list[str]) -> tuple[list[str], list[str]]:
+    """The edge cases, if more than one, and the other names."""
+    cases = [name for name in names if _is_case(name)]
+    return (cases, [name for name in names if name not in cases]) if len(cases) > 1 else ([], names)
+
+
+def _count(cases: list[str]) -> str:
+    return f"{len(cases)} edge cases"
 
 
 def _line(finding: Finding) -> list[str]:
     name = finding.property
-    what = (
-        "" if finding.raised or _is_case(finding) else MEANING.get(name) or MEANING[name.rpartition("_")[2]]
-    )
+    what = "" if finding.raised or _is_case(name) else MEANING.get(name) or MEANING[name.rpartition("_")[2]]
     low, high = finding.value_low, finding.value_high
     interval = "" if math.isnan(low) else f"95 % interval {low:.2f} to {high:.2f}"
     note = re.sub(

@@ -27,6 +27,7 @@ class Setting:
     dbeta, `check_shape` the gradient check. `limit_u` is for the sweep, for eps and for the edge cases of
     `cases.FURTHER`, `edge_limit_u` for those of the table edge_cases, `slope_limit` for the
     power of kappa with which an error grows.
+    Sums over many rows have `sum_limit_u`.
     """
 
     rows: int
@@ -51,6 +52,17 @@ class Setting:
                 raise ValueError(f"{name} is {getattr(self, name)}; allowed: finite and > 0")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; allowed: at least 0")
+
+    def sum_limit_u(self, rows: int, dtype: DtypeName) -> float:
+        """The largest error in u that a sum over so many rows may show; in 16 bits `limit_u`.
+
+        Each addition of a running sum rounds a partial sum, by u of it at most; where terms do not cancel, by
+        u of the total. That is rows * u at worst, and sqrt(rows) * u where roundings are independent, in
+        whatever order a kernel takes the rows. Sums of 16-bit numbers belong in float32, and show one.
+        """
+        if dtype_of(dtype).itemsize == 2:
+            return self.limit_u
+        return max(self.limit_u, math.sqrt(rows))
 
     def kappas(self, dtype: DtypeName) -> np.ndarray:
         """From 1 to 1/(2u), where neighbouring numbers of the dtype are a standard deviation apart."""

@@ -61,7 +61,7 @@ def copied(problem: Problem) -> Problem:
 def worst_errors(computed: tuple, exact: oracle.Results) -> list[float]:
     """The largest error of a row of each result, in u; infinite where something is not finite."""
     pairs = zip(computed, exact, strict=True)
-    return [float(np.nan_to_num(np.max(error_u(*pair)), nan=np.inf)) for pair in pairs]
+    return [float(np.nan_to_num(np.max(error_u(*pair)), nan=np.inf, posinf=np.inf)) for pair in pairs]
 
 
 def growth(kappas: Floats, errors: Floats, u: float) -> tuple[float, float, float]:

@@ -9,14 +9,12 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from layernorm_backward import inputs, kernels
-from layernorm_backward.audit.fitting import MisfitError, fitting, parts
-from layernorm_backward.audit.held import arrays
+from layernorm_backward.audit.fitting import MisfitError, fitting
 from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.kernels import KERNELS, Kernel, missing
@@ -38,36 +36,26 @@ def load(target: str) -> Kernel:
     if not module or not name:
         raise ValueError(f"{target!r} is not MODULE:NAME, as in my_norm:forward,backward")
     home = _module(module)
-    missing = [part for part in name.split(",") if not hasattr(home, part)]
+    parts = [part.strip() for part in name.split(",")]
+    missing = [part for part in parts if not hasattr(home, part)]
     if missing:
         fits = (
             key for key, value in vars(home).items() if callable(value) or isinstance(value, Kernel | tuple)
         )
         names = [key for key in fits if not key.startswith("_")]
         raise ValueError(f"{module} has no {missing[0]!r}; it has: {', '.join(names) or 'nothing that fits'}")
-    found = tuple(getattr(home, part) for part in name.split(","))
+    found = tuple(getattr(home, part) for part in parts)
     return as_kernel(target, found if len(found) > 1 else found[0])
 
 
 def as_kernel(name: str, thing: Any) -> Kernel:
-    """A Kernel as it is; a pair of functions as a Kernel whose `saved` shows the arrays that it holds."""
+    """A Kernel as it is; a pair of functions as a Kernel of that name."""
     if isinstance(thing, Kernel):
         return thing
     if not (isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing))):
         size = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
-    forward, backward = thing
-
-    @wraps(forward)
-    def showing(*arguments: Any, **options: Any) -> tuple[Any, tuple]:
-        y, saved = parts("forward", forward(*arguments, **options), 2, "y, saved")
-        return y, (saved, *arrays(saved))
-
-    @wraps(backward)
-    def unpacking(dy: Any, saved: tuple, **options: Any) -> Any:
-        return backward(dy, saved[0], **options)
-
-    return Kernel(name, "cpu", showing, unpacking, default_eps=1e-5, source=name)
+    return Kernel(name, "cpu", *thing, default_eps=1e-5, source=name)
 
 
 def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
@@ -91,7 +79,14 @@ def _registered(name: str) -> Kernel:
         if name in registry:
             return registry[name]
     known = ", ".join([*KERNELS, *PEERS])
-    raise ValueError(f"no kernel is called {name!r}; there are: {known}; or name your own as MODULE:NAME")
+    own = f"{name}:forward,backward for {_file(name)}" if _file(name) else "MODULE:NAME"
+    raise ValueError(f"no kernel is called {name!r}; there are: {known}; or name your own as {own}")
+
+
+def _file(name: str) -> str:
+    """The file here that is meant where no NAME was given; "" where there is none."""
+    path = Path(name if name.endswith(".py") else f"{name}.py")
+    return str(path) if path.is_file() else ""
 
 
 def _module(name: str) -> ModuleType:

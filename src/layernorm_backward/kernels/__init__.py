@@ -62,7 +62,7 @@ class _Registry(Mapping[str, Kernel]):
     def __getitem__(self, name: str) -> Kernel:
         if name not in _points():
             raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
-        kernel = _points()[name].load()
+        kernel = _loaded(_points()[name])
         if kernel.name != name:
             raise ValueError(f"kernel {name!r} calls itself {kernel.name!r}; the two names must agree")
         return kernel
@@ -81,6 +81,24 @@ class _Registry(Mapping[str, Kernel]):
 def _points() -> dict[str, EntryPoint]:
     own = {name: EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in _HOME.items()}
     return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in own}
+
+
+def _loaded(point: EntryPoint) -> Kernel:
+    """ValueError where another package's entry point leads to no Kernel; what ours raise stays as it is."""
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        if point.name in _HOME:
+            raise
+        raise _misled(point, f"raises {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if not isinstance(found, Kernel):
+        raise _misled(point, f"is of type {type(found).__name__}")
+    return found
+
+
+def _misled(point: EntryPoint, how: str) -> ValueError:
+    where = f"kernel {point.name!r}: its entry point {point.value} in the group {GROUP}"
+    return ValueError(f"{where} {how}; allowed: MODULE:NAME of a Kernel")
 
 
 def module_of(name: str) -> str:

@@ -1,0 +1,76 @@
+"""The arrays that somebody's `saved` holds, wherever they are: who judges must know whether x is kept."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any
+
+import numpy as np
+
+MOST = 10_000  # things looked at, the nearest first: far away lies what libraries hang on their objects
+_HOLDS_NONE = (str, bytes, int, float, complex, np.generic, type(None), type, ModuleType)
+
+
+def arrays(saved: Any) -> Iterator[np.ndarray]:
+    """Those in containers, objects, closures and defaults, however deep, and tensors as arrays; never raises.
+
+    Modules, classes and a function's globals are not held by `saved`.
+    """
+    waiting, seen = deque([saved]), {}
+    while waiting and len(seen) < MOST:
+        thing = waiting.popleft()
+        if id(thing) in seen or issubclass(type(thing), _HOLDS_NONE):
+            continue
+        seen[id(thing)] = thing  # kept alive, so that no other is given its id
+        if issubclass(type(thing), np.ndarray):
+            yield thing
+        else:
+            waiting.extend(_inside(thing))
+
+
+def _inside(thing: Any) -> list[Any]:
+    """Its parts, as far as somebody's class lets them be read."""
+    found: list[Any] = []
+    with suppress(Exception):
+        for part in _parts(thing, type(thing)):
+            found.append(part)
+    return found
+
+
+def _parts(thing: Any, kind: type) -> Iterator[Any]:
+    if hasattr(kind, "__array__"):
+        yield np.asarray(thing.detach() if hasattr(thing, "detach") else thing)
+        return
+    yield from _attributes(thing, kind)
+    if issubclass(kind, Mapping):
+        yield from thing.values()
+    elif issubclass(kind, tuple | list | set | frozenset | deque):
+        yield from thing
+    elif issubclass(kind, partial):
+        yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif issubclass(kind, FunctionType):
+        yield from (_read(cell, "cell_contents") for cell in thing.__closure__ or ())
+        yield from (thing.__defaults__, thing.__kwdefaults__)
+    else:
+        yield from (_read(thing, "__func__"), _read(thing, "__self__"))
+
+
+def _attributes(thing: Any, kind: type) -> Iterator[Any]:
+    """What its `__dict__` holds, and the `__slots__` of all its classes."""
+    own = _read(thing, "__dict__")
+    if isinstance(own, dict):
+        yield from own.values()
+    for owner in kind.__mro__:
+        if "__slots__" in vars(owner):
+            slots = (name for name, part in vars(owner).items() if isinstance(part, MemberDescriptorType))
+            yield from (_read(thing, name) for name in slots)
+
+
+def _read(thing: Any, name: str) -> Any:
+    """None where there is no such attribute, or none yet, or reading it raises."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None

@@ -1,0 +1,149 @@
+"""What the audit says of findings that failed names their cause, the cause before what follows from it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit_small import SMALL, failed
+from layernorm_backward import oracle
+from layernorm_backward.audit import audit, report
+from layernorm_backward.audit.advice import FLAT, READ_ONLY, UNLIKE, WRONG, advice
+from layernorm_backward.audit.cases import CASES, case_limit
+from layernorm_backward.edge_cases import posed
+from layernorm_backward.errors import error_u
+from layernorm_backward.kernels import KERNELS
+
+HONEST = KERNELS["recentred"]
+RANDOM = np.random.default_rng(0)
+
+
+def said(kernel, dtype="float32", setting=SMALL):
+    """Of each property that failed, what to think."""
+    found = advice(audit(kernel, dtype, setting))
+    return {name: thought for thought, names in found.items() for name in names}
+
+
+def forwards(spoil):
+    """HONEST with the arrays of its forward pass changed, or refused."""
+    return replace(HONEST, forward=lambda x, gamma, beta, eps: HONEST.forward(*spoil(x, gamma, beta, eps)))
+
+
+def backwards(change):
+    """HONEST with dy and the gradients given to a function that returns them changed."""
+    return replace(HONEST, backward=lambda dy, saved: change(dy, saved, *HONEST.backward(dy, saved)))
+
+
+def test_sums_are_not_blamed_where_eps_is_ignored():
+    kernel = forwards(lambda x, gamma, beta, eps: (x, gamma, beta, 1e-9))
+    found = said(kernel, setting=replace(SMALL, eps=1e-3))
+    assert found["eps_obeyed"] == "eps is not the one given, or not inside of the root"
+    assert found["long_sums"] == found["edge_width_1024"] == WRONG
+
+
+def in_random_order(dy, saved, dx, dgamma, dbeta):
+    return dx, dgamma, dy[RANDOM.permutation(len(dy))].sum(axis=tuple(range(dy.ndim - 1)))
+
+
+def test_a_random_order_of_rows_shares_no_buffer_and_loses_no_row():
+    assert said(backwards(in_random_order)).keys() == {"repeatable", "undisturbed"}
+    assert said(backwards(in_random_order))["undisturbed"] == UNLIKE
+
+
+def test_a_shared_buffer_is_told_beside_a_random_order():
+    buffers = {}
+
+    def change(dy, saved, dx, dgamma, dbeta):
+        kept = buffers.setdefault((dx.shape, dx.dtype), np.empty_like(dx))
+        kept[...] = dx
+        return kept, *in_random_order(dy, saved, dx, dgamma, dbeta)[1:]
+
+    assert said(backwards(change))["undisturbed"].startswith("calls share a buffer")
+
+
+def in_bfloat16(dy, saved, dx, dgamma, dbeta):
+    total = np.zeros_like(dbeta)
+    for row in dy.reshape(-1, dy.shape[-1]):
+        total = total + row
+    return dx, dgamma, total
+
+
+def test_sums_that_stand_still_lose_no_row_after_whole_blocks():
+    found = said(backwards(in_bfloat16), "bfloat16")
+    assert found["edge_rows_1031"] == found["long_sums"] == "keep sums over rows in float32 or wider"
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_a_running_sum_in_float32_is_within_the_limit_of_many_rows(order):
+    """In either order of the rows; eight roundings, the limit of short sums, are not enough."""
+    limit = case_limit("rows_1031", "float32", SMALL)
+    errors = []
+    for seed in range(5):
+        problem, _ = posed("rows_1031", "float32", SMALL.eps, seed, CASES)
+        dy = problem.dy.copy()
+        dy[:-7] /= 256
+        exact = oracle.results(*problem._replace(dy=dy).values(), SMALL.eps).dbeta
+        errors.append(float(error_u(np.cumsum(dy[order], axis=0)[-1], exact)))
+    assert max(errors) <= limit
+    assert (max(errors) > SMALL.limit_u) == (order.step == -1)
+
+
+def test_many_rows_in_16_bits_have_the_limit_of_few():
+    assert case_limit("rows_1031", "bfloat16", SMALL) == SMALL.limit_u < SMALL.sum_limit_u(1031, "float64")
+
+
+def refusing(condition):
+    def spoil(x, *rest):
+        if condition(x):
+            raise ValueError("refused")
+        return x, *rest
+
+    return forwards(spoil)
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "thought"),
+    [
+        ("edge_width_1", lambda x: x.shape[-1] == 1, "for D = 1 dx and dgamma are to be exactly 0"),
+        ("edge_no_rows", lambda x: len(x) == 0, "for no rows dgamma and dbeta are 0"),
+        ("edge_non_contiguous", lambda x: not x.flags.forc, "arrays need not be contiguous"),
+    ],
+)
+def test_what_was_asked_for_is_told_where_it_was_refused(name, condition, thought):
+    assert said(refusing(condition))[name].startswith(thought)
+
+
+def test_what_is_refused_everywhere_is_no_matter_of_the_case():
+    found = said(refusing(lambda x: True))
+    assert set(found.values()) == {"could not be run; the reason stands above"}
+
+
+def written_to(x, gamma, beta, eps):
+    x += 0
+    return x, gamma, beta, eps
+
+
+def test_the_gradient_check_that_was_refused_names_its_read_only_arrays():
+    found = said(forwards(written_to))
+    assert found["gradient_check"] == found["edge_read_only"] == READ_ONLY
+
+
+def test_a_std_of_0_is_not_called_small_beside_the_mean():
+    found = said(KERNELS["compact"])
+    assert found["edge_constant_rows"] == FLAT
+    assert found["edge_tiny_variance"].startswith("the mean is large beside the std")
+
+
+def test_edge_cases_that_are_as_wrong_as_everywhere_are_counted_and_come_last():
+    wrong = backwards(lambda dy, saved, dx, dgamma, dbeta: (1.5 * dx, dgamma, dbeta))
+    found = audit(wrong, "float32", SMALL)
+    lines = report.text(wrong, "float32", SMALL, found).splitlines()
+    cases = [name for name in failed(wrong) if name.startswith("edge_") and name != "edge_cases"]
+    assert [line for line in lines if "FAILED  edge_" in line] == [
+        line for line in lines if line.startswith("FAILED  edge_cases ")
+    ]
+    counted = [line.split(maxsplit=1)[1] for line in lines if f"{len(cases)} edge cases" in line]
+    assert len(counted) == 2 and counted[0].endswith(WRONG)
+    bullets = [line for line in lines if line.startswith("- ")]
+    assert bullets[0].startswith("- gradient_check: backward is not the derivative of forward")
+    assert bullets[-1].endswith(f"{len(cases)} edge cases: {WRONG}")
