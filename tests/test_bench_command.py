@@ -136,6 +136,12 @@ def test_the_audit_that_is_named_is_of_the_same_dtype(theirs, dtype, hint, capsy
     assert f"`audit theirs:forward,wrong{hint}` says more" in capsys.readouterr().err
 
 
+def test_the_audit_that_is_named_has_gamma_in_the_dtype_of_x(theirs, capsys):
+    words = [*SIZE, "--dtype", "float16", "--gamma-dtype", "float32"]
+    assert main(["bench", "--kernel", "theirs:forward,wrong", *words]) == 1
+    assert "--dtype float16` says more, of gamma in float16\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -43,7 +43,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:
-        print(f"error: {error}; not timed; `{_audit(target, setting)}` says more", file=sys.stderr)
+        print(f"error: {error}; not timed; {_audit(target, setting)}", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -66,8 +66,10 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
 
 
 def _audit(target: str, setting: Setting) -> str:
-    """The command that audits the same kernel in the same dtype."""
-    return f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
+    """The command that audits the same kernel in the same dtype, which gamma has there too."""
+    command = f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
+    also = "" if setting.gamma_dtype == setting.dtype else f", of gamma in {setting.dtype}"
+    return f"`{command}` says more{also}"
 
 
 def _count(threads: str) -> int:

@@ -1,17 +1,16 @@
 """The kernel and what it is compared with, each correct before it is timed, or the reason why it is not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from layernorm_backward.audit.setting import told
 from layernorm_backward.bench.data import Data, changed
+from layernorm_backward.bench.limits import limit_u
 from layernorm_backward.bench.prepare import Ready, TooSlowError, gradients_u, needs, ready
 from layernorm_backward.bench.schedule import fitting_rows, room
 from layernorm_backward.bench.setting import BASELINES, Deadline, Setting
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 
-LIMIT_U = {2: 8.0, 4: 100.0, 8: 100.0}  # by bytes of a number
-SUM_LIMIT_U = 0.1  # a row more: what a running sum over the rows shows is below a fifth of it
 OWN_RUNS = 3, 4  # that the seconds left must hold before all rows are run: for one direction, for all
 BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS of the kernel leave
 KEPT_RUNS = 3  # in each direction
@@ -47,7 +46,7 @@ def line_up(
             if taken + needed.most > room(setting):
                 raise ValueError(f"it takes {needed.most / 1e9:.3g} GB more, too much here")
             found.ready[name] = ready(baseline, data, (deadline.left() - kept_s) * BASELINE_SHARE)
-            require_right(name, found.ready[name].errors_u, setting)
+            require_right(name, found.ready[name], setting)
             taken += needed.kept
         except Exception as error:
             found.ready.pop(name, None)
@@ -60,12 +59,10 @@ def baselines(name: str) -> list[str]:
     return [baseline for baseline in BASELINES if baseline in KERNELS and baseline != name]
 
 
-def require_right(name: str, errors_u: Mapping[str, float], setting: Setting) -> None:
+def require_right(name: str, found: Ready, setting: Setting) -> None:
     """WrongError where an error is over the limit."""
-    for result, error in errors_u.items():
-        limit = LIMIT_U[setting.itemsize]
-        if result in ("dgamma", "dbeta") and setting.itemsize > 2:
-            limit += SUM_LIMIT_U * setting.rows
+    for result, error in found.errors_u.items():
+        limit = limit_u(result, setting, found.rounded)
         if not error <= limit:
             raise WrongError(f"{name} is wrong: {result} has an error of {error:.3g} u, over {limit:.3g} u")
 
@@ -87,7 +84,7 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
             f"allowed: about --rows {fewer}, or more --seconds"
         ) from None
     _require_kept(kernel.name, data)
-    require_right(kernel.name, found.errors_u, setting)
+    require_right(kernel.name, found, setting)
     return _run_again(kernel.name, found, setting, data)
 
 
@@ -95,7 +92,8 @@ def _run_again(name: str, found: Ready, setting: Setting, data: Data) -> Ready:
     """With the larger of the errors of two backward passes on the same saved; WrongError as for the first."""
     again_u = gradients_u(name, found.calls["backward"](), data)
     _require_kept(name, data)
-    require_right(f"a second backward of {name} on the same saved", again_u, setting)
+    again = found._replace(errors_u=again_u)
+    require_right(f"a second backward of {name} on the same saved", again, setting)
     return found._replace(errors_u={key: max(u, again_u.get(key, u)) for key, u in found.errors_u.items()})
 
 

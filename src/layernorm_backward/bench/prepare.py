@@ -19,6 +19,7 @@ from layernorm_backward.audit.held import arrays as held
 from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
+from layernorm_backward.bench.limits import rounds
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels import Kernel
@@ -45,11 +46,15 @@ class Needs(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """The call and the seconds of one run of each direction, and the error in u of each result."""
+    """The call and the seconds of one run of each direction, and the error in u of each result.
+
+    `rounded` says whether x is saved in 16 bits, but not as it was.
+    """
 
     calls: dict[Direction, Callable[[], object]]
     seconds: dict[Direction, float]
     errors_u: dict[str, float]
+    rounded: bool
 
 
 def takes_out(function: Callable[..., Any]) -> bool:
@@ -104,7 +109,7 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
         "both": lambda: backward(forward()[1]),
     }
     seconds = {"forward": forward_s, "backward": backward_s, "both": forward_s + backward_s}
-    return Ready(calls, seconds, found)
+    return Ready(calls, seconds, found, rounds(saved, arrays.x))
 
 
 def gradients_u(name: str, gradients: tuple[NDArray, NDArray, NDArray], data: Data) -> dict[str, float]:
