@@ -148,6 +148,19 @@ def test_each_comparison_prints_its_own_pair_of_times(monkeypatch):
     assert [line[:place].split("  ")[-1].strip() for line in lines] == ["1 ms", "2 ms", "3 ms", "4 ms"]
 
 
+@pytest.mark.parametrize(("threads", "said"), [(1, "the machine was busy"), (2, "--threads 1 is meant")])
+def test_a_roof_that_is_far_slower_than_the_kernel_is_remarked_upon(threads, said, monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    found = bench(OWN, SETTING, Deadline(4.0))
+    monkeypatch.setattr("layernorm_backward.bench.setting.most_threads", lambda: 2)
+    setting = dataclasses.replace(SETTING, rows=1, threads=threads)
+    for low, remarked in ((1.4, False), (1.6, True)):
+        found["ratio_low"] = [low, *[9.0] * (len(found) - 1)]
+        text = report.text(OWN, setting, found)
+        assert (said in text and "is none" in text) is remarked
+    assert text.startswith("recentred: 1 row of 24 ")
+
+
 def test_a_kernel_that_leaves_its_results_unwritten_is_wrong():
     def idle(dy, saved, out=None):
         return out if len(dy) == 40 else recentred.backward(dy, saved, out)

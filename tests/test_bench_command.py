@@ -142,6 +142,12 @@ def test_the_audit_that_is_named_has_gamma_in_the_dtype_of_x(theirs, capsys):
     assert "--dtype float16` says more, of gamma in float16\n" in capsys.readouterr().err
 
 
+def test_the_help_tells_the_dtype_that_gamma_has_where_none_is_given(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    assert "dtype of gamma (that of x)" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

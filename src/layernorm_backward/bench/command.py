@@ -109,7 +109,7 @@ def _parser() -> Parser:
         "--dtype": {"choices": DTYPE_NAMES, "default": "float32", "help": "dtype of x (%(default)s)"},
         "--gamma-dtype": {
             "choices": DTYPE_NAMES,
-            "help": "dtype of gamma: that of x, or float32 beside 16 bits",
+            "help": "dtype of gamma (that of x); allowed beside 16 bits: float32 too",
         },
         "--direction": {"choices": DIRECTIONS, "default": "backward", "help": "what is timed (%(default)s)"},
         "--threads": {"default": "all", "metavar": "N", "help": "threads for Numba and BLAS (%(default)s)"},
