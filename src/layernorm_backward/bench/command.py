@@ -37,6 +37,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
                 raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
             require_writable(out)
         kernel = _timeable(load(target), setting)
+        deadline.note("importing and a first call")
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
         print(report.text(kernel, setting, found))
@@ -48,6 +49,10 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except MemoryError:
+        sizes = f"--rows {setting.rows} --hidden {setting.hidden}"
+        print(f"error: out of memory with {sizes}; allowed here: less", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -56,7 +61,7 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
     given = vars(_parser().parse_args(argv))
     target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
-    deadline = Deadline(given["seconds"] - spent_s)
+    deadline = Deadline(given["seconds"], spent_s=spent_s)
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pandas as pd
 
 from layernorm_backward import machine
-from layernorm_backward.bench.schedule import arrays_bytes
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.bench.timed import RESULTS
 from layernorm_backward.kernels import Kernel, version
@@ -74,7 +73,7 @@ def _working_set(row: pd.Series, setting: Setting) -> str:
 def _beyond(row: pd.Series, setting: Setting) -> str:
     one = sizing.touched(row["direction"], 1, setting.hidden, setting.dtype)
     rows = math.ceil(sizing.beyond_cache() / one)
-    fits = rows * arrays_bytes(setting, 1) <= sizing.memory_limit()
+    fits = rows * setting.arrays_bytes(1) <= sizing.memory_limit()
     return f"--rows {rows} on" + ("" if fits else ", more than this memory holds")
 
 
