@@ -1,17 +1,19 @@
 """The command `bench`: what is measured, how it keeps to its seconds, and whether wrong results are timed."""
 
 import dataclasses
+import re
 import time
 
 import numpy as np
 import pytest
 
 from layernorm_backward import machine, tables
-from layernorm_backward.bench import Deadline, Setting, bench, contenders, prepare, report, schedule, steps
+from layernorm_backward.bench import Deadline, Setting, bench, contenders, quick, report, schedule, steps
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
-from layernorm_backward.bench.prepare import TooSlowError, needs, ready, takes_out
+from layernorm_backward.bench.prepare import needs, ready, takes_out
+from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.setting import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
@@ -66,7 +68,7 @@ def test_a_ratio_is_the_time_of_the_other_over_that_of_the_kernel():
 
 
 def test_exact_results_of_repeated_rows_are_those_of_all_rows(monkeypatch):
-    monkeypatch.setattr("layernorm_backward.bench.data.BLOCK", 24 * 7)
+    monkeypatch.setattr("layernorm_backward.bench.block.BLOCK", 24 * 7)
     data = draw(SETTING)
     x, dy, _, gamma, beta, *_ = data.arrays
     assert len(data.exact.dx.hi) == 7 and np.array_equal(x[:7], x[7:14]) and not np.array_equal(x[0], x[1])
@@ -148,6 +150,19 @@ def test_each_comparison_prints_its_own_pair_of_times(monkeypatch):
     assert [line[:place].split("  ")[-1].strip() for line in lines] == ["1 ms", "2 ms", "3 ms", "4 ms"]
 
 
+@pytest.mark.parametrize(("threads", "said"), [(1, "the machine was busy"), (2, "--threads 1 is meant")])
+def test_a_roof_that_is_far_slower_than_the_kernel_is_remarked_upon(threads, said, monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    found = bench(OWN, SETTING, Deadline(4.0))
+    monkeypatch.setattr("layernorm_backward.bench.setting.most_threads", lambda: 2)
+    setting = dataclasses.replace(SETTING, rows=1, threads=threads)
+    for low, remarked in ((1.4, False), (1.6, True)):
+        found["ratio_low"] = [low, *[9.0] * (len(found) - 1)]
+        text = report.text(OWN, setting, found)
+        assert (said in text and "is none" in text) is remarked
+    assert text.startswith("recentred: 1 row of 24 ")
+
+
 def test_a_kernel_that_leaves_its_results_unwritten_is_wrong():
     def idle(dy, saved, out=None):
         return out if len(dy) == 40 else recentred.backward(dy, saved, out)
@@ -187,9 +202,9 @@ def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(monkeypatc
 
 def test_a_short_run_that_had_to_wait_is_run_again_and_a_long_one_is_not():
     waits = iter([0.03, 0.0, 0.0])
-    assert prepare._seconds(lambda: time.sleep(next(waits)), 0.01) < 0.01 and len(list(waits)) == 1
+    assert quick.seconds(lambda: time.sleep(next(waits)), 0.01) < 0.01 and len(list(waits)) == 1
     waits = iter([0.11, 0.0])
-    assert prepare._seconds(lambda: time.sleep(next(waits)), 0.01) > 0.1 and len(list(waits)) == 1
+    assert quick.seconds(lambda: time.sleep(next(waits)), 0.01) > 0.1 and len(list(waits)) == 1
 
 
 def test_slow_baselines_are_left_out_with_their_reason(monkeypatch):
@@ -201,7 +216,8 @@ def test_slow_baselines_are_left_out_with_their_reason(monkeypatch):
     monkeypatch.setattr(contenders, "KERNELS", kernels)
     monkeypatch.setattr(contenders, "BASELINES", ("compact", "numpy_blocked"))
     found = bench(OWN, SETTING, Deadline(2.8)).set_index("against")
-    assert "more than was left" in found.loc["compact", "reason"] and np.isnan(found.loc["compact", "ratio"])
+    assert re.fullmatch(r"a repetition takes .* s, over the .* s left", found.loc["compact", "reason"])
+    assert np.isnan(found.loc["compact", "ratio"])
     assert found.loc["numpy_blocked", "ratio"] > 0
 
 

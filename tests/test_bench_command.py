@@ -34,11 +34,15 @@ def test_time_roof_and_baselines_are_printed_and_written(tmp_path, monkeypatch, 
 
 
 MODULE = """
+from time import sleep
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.recentred import backward, forward
 KERNEL = Kernel("outside", "cpu", forward, backward, 1e-5, "theirs")
 DEVICE = Kernel("device", "cuda", forward, backward, 1e-5, "theirs")
 NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported={"float32": "only doubles"})
+def slow(x, gamma, beta, eps):
+    sleep(0.15)
+    return forward(x, gamma, beta, eps)
 def plain(x, gamma, beta, eps):
     return forward(x, gamma, beta, eps)
 def wrong(dy, saved):
@@ -136,6 +140,38 @@ def test_the_audit_that_is_named_is_of_the_same_dtype(theirs, dtype, hint, capsy
     assert f"`audit theirs:forward,wrong{hint}` says more" in capsys.readouterr().err
 
 
+def test_the_audit_that_is_named_has_gamma_in_the_dtype_of_x(theirs, capsys):
+    words = [*SIZE, "--dtype", "float16", "--gamma-dtype", "float32"]
+    assert main(["bench", "--kernel", "theirs:forward,wrong", *words]) == 1
+    assert "--dtype float16` says more, of gamma in float16\n" in capsys.readouterr().err
+
+
+def test_the_help_tells_the_dtype_that_gamma_has_where_none_is_given(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    assert "dtype of gamma (that of x)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_imported_counts_and_is_told(theirs, monkeypatch, capsys):
+    monkeypatch.setattr("layernorm_backward.bench.prepare.FEW", 24)
+    words = ["--kernel", "theirs:slow,backward", *SIZE, "--seconds", "0.1"]
+    assert main(["bench", *words]) == 2
+    said = (
+        r"no time is left for it \(of 0\.1 s, importing and a first call took .*\); allowed: --seconds \d+\n"
+    )
+    assert re.search(said, capsys.readouterr().err)
+
+
+def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
+    def draw(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("layernorm_backward.bench.draw", draw)
+    assert main(["bench", "--kernel", "recentred", *SIZE]) == 2
+    said = capsys.readouterr().err.rpartition("\r")[2].strip()
+    assert said == "error: out of memory with --rows 16 --hidden 24; allowed here: less"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -166,6 +202,7 @@ def test_the_audit_that_is_named_is_of_the_same_dtype(theirs, dtype, hint, capsy
         (["--gamma-dtype", "float64"], "gamma_dtype is float64 beside float32; allowed: float32"),
         (["--dtype", "bfloat16", "--gamma-dtype", "float16"], "allowed: bfloat16 or float32"),
         (["--rows", str(10**12)], "a third of the memory; allowed here: --rows up to"),
+        (["--hidden", "10000000"], "a row of 10000000 is too long for exact results"),
         (["--out", "nowhere/t.csv"], "--out nowhere/t.csv cannot be written: No such file"),
         (["--out", "t.txt"], "--out t.txt; allowed: a name that ends in .csv"),
     ],

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pandas as pd
 
 from layernorm_backward import stopwatch
+from layernorm_backward.bench.block import Making, require_exact
 from layernorm_backward.bench.contenders import WrongError, baselines, line_up
 from layernorm_backward.bench.data import draw
-from layernorm_backward.bench.schedule import arrays_bytes
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.bench.timed import compile_roof, time_direction
 from layernorm_backward.kernels import Kernel
@@ -20,6 +20,7 @@ from layernorm_backward.tabulate import table
 
 __all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
 
+LEAST = 0.05  # of all seconds: for timing, where compiling took longer than there was time
 RESERVE = 0.05  # of the seconds left: for bootstraps, and for runs that take longer than the first
 
 
@@ -33,16 +34,19 @@ def bench(
 
     ValueError where the kernel cannot be timed in this setting, WrongError where its results are wrong.
     """
-    require_room(setting.rows, setting.hidden, arrays_bytes(setting, 1) // setting.hidden)
+    require_room(setting.rows, setting.hidden, setting.arrays_bytes(1) // setting.hidden)
+    require_exact(setting)
     tick("arrays")
-    data = draw(setting)
+    data = draw(setting, Making(setting, deadline))
+    deadline.note("making the data")
     rows = []
     with stopwatch.threads(setting.threads):
         for direction in setting.directions:
             compile_roof(direction, data)
         found = line_up(kernel, setting, data, deadline, tick)
         for number, direction in enumerate(setting.directions):
-            share = (1 - RESERVE) * deadline.left() / (len(setting.directions) - number)
+            left_s = max(deadline.left(), LEAST * setting.seconds)
+            share = (1 - RESERVE) * left_s / (len(setting.directions) - number)
             rows += time_direction(kernel.name, direction, setting, data, found, Deadline(share), tick)
     return table(rows, "bench")
 

@@ -37,16 +37,21 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
                 raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
             require_writable(out)
         kernel = _timeable(load(target), setting)
+        deadline.note("importing and a first call")
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
         print(report.text(kernel, setting, found))
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:
-        print(f"error: {error}; not timed; `{_audit(target, setting)}` says more", file=sys.stderr)
+        print(f"error: {error}; not timed; {_audit(target, setting)}", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        sizes = f"--rows {setting.rows} --hidden {setting.hidden}"
+        print(f"error: out of memory with {sizes}; allowed here: less", file=sys.stderr)
         return 2
     return 0
 
@@ -56,7 +61,7 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
     given = vars(_parser().parse_args(argv))
     target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
-    deadline = Deadline(given["seconds"] - spent_s)
+    deadline = Deadline(given["seconds"], spent_s=spent_s)
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
@@ -66,8 +71,10 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
 
 
 def _audit(target: str, setting: Setting) -> str:
-    """The command that audits the same kernel in the same dtype."""
-    return f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
+    """The command that audits the same kernel in the same dtype, which gamma has there too."""
+    command = f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
+    also = "" if setting.gamma_dtype == setting.dtype else f", of gamma in {setting.dtype}"
+    return f"`{command}` says more{also}"
 
 
 def _count(threads: str) -> int:
@@ -107,7 +114,7 @@ def _parser() -> Parser:
         "--dtype": {"choices": DTYPE_NAMES, "default": "float32", "help": "dtype of x (%(default)s)"},
         "--gamma-dtype": {
             "choices": DTYPE_NAMES,
-            "help": "dtype of gamma: that of x, or float32 beside 16 bits",
+            "help": "dtype of gamma (that of x); allowed beside 16 bits: float32 too",
         },
         "--direction": {"choices": DIRECTIONS, "default": "backward", "help": "what is timed (%(default)s)"},
         "--threads": {"default": "all", "metavar": "N", "help": "threads for Numba and BLAS (%(default)s)"},

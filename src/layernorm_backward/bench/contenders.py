@@ -1,20 +1,24 @@
 """The kernel and what it is compared with, each correct before it is timed, or the reason why it is not."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from layernorm_backward.audit.setting import told
 from layernorm_backward.bench.data import Data, changed
-from layernorm_backward.bench.prepare import Ready, TooSlowError, gradients_u, needs, ready
+from layernorm_backward.bench.limits import limit_u
+from layernorm_backward.bench.prepare import Ready, gradients_u, needs, ready
+from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.schedule import fitting_rows, room
 from layernorm_backward.bench.setting import BASELINES, Deadline, Setting
 from layernorm_backward.kernels import KERNELS, Kernel, missing
+from layernorm_backward.stopwatch import untimed
 
-LIMIT_U = {2: 8.0, 4: 100.0, 8: 100.0}  # by bytes of a number
-SUM_LIMIT_U = 0.1  # a row more: what a running sum over the rows shows is below a fifth of it
 OWN_RUNS = 3, 4  # that the seconds left must hold before all rows are run: for one direction, for all
 BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS of the kernel leave
+BRIEF_S = 0.5  # for the runs after the first, whatever is left
 KEPT_RUNS = 3  # in each direction
+LARGER = 2.0  # times what the runs take, for the seconds that are advised
 
 
 class WrongError(ValueError):
@@ -44,14 +48,17 @@ def line_up(
             if reason:
                 raise ValueError(reason)
             needed = needs(baseline, data.arrays)
+            deadline.note(f"compiling {name}")
             if taken + needed.most > room(setting):
                 raise ValueError(f"it takes {needed.most / 1e9:.3g} GB more, too much here")
             found.ready[name] = ready(baseline, data, (deadline.left() - kept_s) * BASELINE_SHARE)
-            require_right(name, found.ready[name].errors_u, setting)
+            require_right(name, found.ready[name], setting)
             taken += needed.kept
+            deadline.note(f"running {name}")
         except Exception as error:
             found.ready.pop(name, None)
-            found.left_out[name] = str(error) if isinstance(error, ValueError) else told(error)
+            why = deadline.told() if isinstance(error, TooSlowError) else ""
+            found.left_out[name] = (str(error) if isinstance(error, ValueError) else told(error)) + why
     return found
 
 
@@ -60,12 +67,10 @@ def baselines(name: str) -> list[str]:
     return [baseline for baseline in BASELINES if baseline in KERNELS and baseline != name]
 
 
-def require_right(name: str, errors_u: Mapping[str, float], setting: Setting) -> None:
+def require_right(name: str, found: Ready, setting: Setting) -> None:
     """WrongError where an error is over the limit."""
-    for result, error in errors_u.items():
-        limit = LIMIT_U[setting.itemsize]
-        if result in ("dgamma", "dbeta") and setting.itemsize > 2:
-            limit += SUM_LIMIT_U * setting.rows
+    for result, error in found.errors_u.items():
+        limit = limit_u(result, setting, found.rounded)
         if not error <= limit:
             raise WrongError(f"{name} is wrong: {result} has an error of {error:.3g} u, over {limit:.3g} u")
 
@@ -78,24 +83,36 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
             fits = fitting_rows(setting, needed)
             more = f"{needed.most / 1e9:.3g} GB beside the arrays"
             raise ValueError(f"{kernel.name} takes {more}; allowed here: --rows up to {fits}")
+        deadline.note(f"compiling {kernel.name}")
         found = ready(kernel, data, deadline.left() / runs)
+        _require_time(found, setting, deadline)
     except TooSlowError as error:
-        allowed_s = deadline.left() / runs
-        fewer = max(1, int(0.8 * setting.rows * allowed_s / error.seconds))
+        rows = f"about --rows {error.rows}, or " if error.rows else ""
+        seconds = math.ceil(deadline.spent_s() + LARGER * runs * error.seconds)
         raise ValueError(
-            f"{kernel.name}: {error}, over the {allowed_s:.2g} s that {setting.seconds:g} s leave for it; "
-            f"allowed: about --rows {fewer}, or more --seconds"
+            f"{kernel.name}: {error}{deadline.told()}; allowed: {rows}--seconds {seconds}"
         ) from None
     _require_kept(kernel.name, data)
-    require_right(kernel.name, found.errors_u, setting)
-    return _run_again(kernel.name, found, setting, data)
+    require_right(kernel.name, found, setting)
+    found = _run_again(kernel.name, found, setting, data)
+    deadline.note(f"running {kernel.name}")
+    return found
+
+
+def _require_time(found: Ready, setting: Setting, deadline: Deadline) -> None:
+    """TooSlowError where the runs to come would take more than the time that is left."""
+    timed = [found.seconds[direction] for direction in setting.directions]
+    needed_s = found.seconds["backward"] + sum((1 + untimed(its)) * its for its in timed)
+    if needed_s > max(deadline.left(), BRIEF_S):
+        raise TooSlowError(found.seconds["both"], deadline.left(), 0)
 
 
 def _run_again(name: str, found: Ready, setting: Setting, data: Data) -> Ready:
     """With the larger of the errors of two backward passes on the same saved; WrongError as for the first."""
     again_u = gradients_u(name, found.calls["backward"](), data)
     _require_kept(name, data)
-    require_right(f"a second backward of {name} on the same saved", again_u, setting)
+    again = found._replace(errors_u=again_u)
+    require_right(f"a second backward of {name} on the same saved", again, setting)
     return found._replace(errors_u={key: max(u, again_u.get(key, u)) for key, u in found.errors_u.items()})
 
 

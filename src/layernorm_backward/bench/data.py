@@ -5,19 +5,21 @@ y and dx are known for every row, dgamma and dbeta for all rows together, and tw
 to fill. Other rows of the block lie between a row and its repetition.
 """
 
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward.bench.block import LEAST_ROWS, Making, block_rows
 from layernorm_backward.bench.setting import EPS, ERROR_ROWS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.timing.prepared import Buffers
 
-BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
+ERROR_BLOCK = 1 << 20  # elements of y and dx whose errors are taken, where rows are long
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
 
 
@@ -32,24 +34,24 @@ class Data(NamedTuple):
     given: dict[str, NDArray]
 
 
-def draw(setting: Setting) -> Data:
+def draw(setting: Setting, making: Making | None = None) -> Data:
     """x from N(0,1), dy from N(1,1), gamma from N(1,1/4), beta from N(0,1); every page has been written.
 
     Where dbeta is float16 and the rows are many, dy is less by a power of two, so that no sum overflows.
+    ValueError where that would take longer than `making` allows.
     """
     shape = setting.rows, setting.hidden
     dtype, gamma_dtype = dtype_of(setting.dtype), dtype_of(setting.gamma_dtype)
     rng = inputs.generator(setting.seed, *shape)
-    count = min(setting.rows, max(3, BLOCK // setting.hidden))
-    x = inputs.rows(rng, count, setting.hidden, dtype)
+    x = inputs.rows(rng, block_rows(setting), setting.hidden, dtype)
     dy = inputs.upstream(rng, "shifted", x) * dtype.type(_scale(setting))
     gamma = inputs.gamma(rng, "random", setting.hidden, gamma_dtype)
     beta = inputs.beta(rng, setting.hidden, gamma_dtype)
-    out = repeated(dy, setting.rows)
-    y = repeated(x, setting.rows) if setting.both else out
+    out = repeated(dy, setting.rows, making)
+    y = repeated(x, setting.rows, making) if setting.both else out
     arrays = Buffers(
-        repeated(x, setting.rows),
-        repeated(dy, setting.rows),
+        repeated(x, setting.rows, making),
+        repeated(dy, setting.rows, making),
         out,
         gamma.copy(),
         beta.copy(),
@@ -66,11 +68,14 @@ def _scale(setting: Setting) -> float:
     return 2.0 ** -max(0, (setting.rows - 1).bit_length() - (most - 1).bit_length())
 
 
-def repeated(block: NDArray, rows: int) -> NDArray:
+def repeated(block: NDArray, rows: int, making: Making | None = None) -> NDArray:
     """`rows` rows at a page's boundary: those of the block (count, D), again and again."""
     array = roofs.aligned_empty((rows, block.shape[1]), block.dtype)
     for start in range(0, rows, len(block)):
+        started = perf_counter()
         array[start : start + len(block)] = block[: rows - start]
+        if making:
+            making.filled(array[start : start + len(block)].nbytes, started)
     return array
 
 
@@ -87,12 +92,16 @@ def _repeats(array: NDArray, block: NDArray) -> bool:
 
 
 def errors_u(data: Data, **computed: NDArray) -> dict[str, float]:
-    """The largest error in u of each result named: of ERROR_ROWS rows of y and dx, of all dgamma, dbeta."""
+    """The largest error in u of each result named: of ERROR_ROWS rows of y and dx, of all dgamma, dbeta.
+
+    Of long rows there are fewer, since an error takes time as well.
+    """
     found = {}
     for name, array in computed.items():
         exact: DoubleDouble = getattr(data.exact, name)
         if array.ndim > 1:
-            sample = np.unique(np.linspace(0, len(array) - 1, ERROR_ROWS).astype(np.intp))
+            rows = min(ERROR_ROWS, max(LEAST_ROWS, ERROR_BLOCK // array.shape[1]))
+            sample = np.unique(np.linspace(0, len(array) - 1, rows).astype(np.intp))
             array, exact = array[sample], exact.at(sample % len(exact.hi))
         found[name] = float(np.max(error_u(array, exact)))
     return found

@@ -1,13 +1,12 @@
 """A kernel made ready to be timed: tried on few rows, then on ever more, then checked on all.
 
-The few rows compile what is compiled, and tell how much memory a row takes. Then the rows grow by GROWTH from
-run to run, and each run foretells the last one: a kernel that would take too long is not started on all rows.
+The few rows compile what is compiled, and tell how much memory a row takes. A kernel that would take too long
+is not started on all rows.
 """
 
 import tracemalloc
 from collections.abc import Callable
 from inspect import signature
-from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -19,22 +18,14 @@ from layernorm_backward.audit.held import arrays as held
 from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
+from layernorm_backward.bench.limits import rounds
+from layernorm_backward.bench.quick import require_quick
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.prepared import Buffers, Direction
 
 FEW = 1 << 16  # elements of the first run
-GROWTH = 8
-TRIES, LONG_S = 5, 0.1
-
-
-class TooSlowError(ValueError):
-    """A run over all rows would take `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"one run, forward and backward, takes about {seconds:.2g} s")
-        self.seconds = seconds
 
 
 class Needs(NamedTuple):
@@ -45,11 +36,15 @@ class Needs(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """The call and the seconds of one run of each direction, and the error in u of each result."""
+    """The call and the seconds of one run of each direction, and the error in u of each result.
+
+    `rounded` says whether x is saved in 16 bits, but not as it was.
+    """
 
     calls: dict[Direction, Callable[[], object]]
     seconds: dict[Direction, float]
     errors_u: dict[str, float]
+    rounded: bool
 
 
 def takes_out(function: Callable[..., Any]) -> bool:
@@ -85,7 +80,7 @@ def needs(kernel: Kernel, arrays: Buffers) -> Needs:
 def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     """Calls over all rows, each run once; TooSlowError where a run would take longer than `limit_s`."""
     arrays = data.arrays
-    _require_quick(kernel, arrays, limit_s)
+    require_quick(lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s)
     forward, backward = _passes(kernel, arrays)
     started = perf_counter()
     y, saved = forward()
@@ -104,7 +99,7 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
         "both": lambda: backward(forward()[1]),
     }
     seconds = {"forward": forward_s, "backward": backward_s, "both": forward_s + backward_s}
-    return Ready(calls, seconds, found)
+    return Ready(calls, seconds, found, rounds(saved, arrays.x))
 
 
 def gradients_u(name: str, gradients: tuple[NDArray, NDArray, NDArray], data: Data) -> dict[str, float]:
@@ -139,26 +134,9 @@ def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Calla
     return forward, backward
 
 
-def _require_quick(kernel: Kernel, arrays: Buffers, limit_s: float) -> None:
-    rows, few = len(arrays.x), _few(arrays)
-    while few < rows:
-        forward, backward = _passes(kernel, first_rows(arrays, few))
-        expected_s = _seconds(lambda f=forward, b=backward: b(f()[1]), limit_s * few / rows) * rows / few
-        if expected_s > limit_s:
-            raise TooSlowError(expected_s)
-        few *= GROWTH
-
-
-def _seconds(run: Callable[[], object], enough_s: float) -> float:
-    """Of one run; a short one that lasts longer than `enough_s` gets TRIES, since it may have had to wait."""
-    shortest_s = inf
-    for _ in range(TRIES):
-        started = perf_counter()
-        run()
-        shortest_s = min(shortest_s, perf_counter() - started)
-        if shortest_s <= enough_s or shortest_s > LONG_S:
-            break
-    return shortest_s
+def _both(kernel: Kernel, arrays: Buffers) -> None:
+    forward, backward = _passes(kernel, arrays)
+    backward(forward()[1])
 
 
 def _few(arrays: Buffers) -> int:

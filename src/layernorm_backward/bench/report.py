@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from layernorm_backward import machine
-from layernorm_backward.bench.schedule import arrays_bytes
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.bench.timed import RESULTS
 from layernorm_backward.kernels import Kernel, version
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.cell_roof import ROOFS
 
+NO_ROOF = 1.5  # its time over that of the kernel
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _ROOFS = {name for pair in ROOFS.values() for name in pair}
@@ -26,7 +26,8 @@ def text(kernel: Kernel, setting: Setting, found: pd.DataFrame) -> str:
     """Per direction the kernel's time and errors, its working set, and what it was compared with."""
     name = " ".join(filter(None, [kernel.name, version(kernel) and f"({version(kernel)})"]))
     threads = "1 thread" if setting.threads == 1 else f"{setting.threads} threads"
-    sizes = f"{setting.rows} rows of {setting.hidden} {setting.dtype}, gamma {setting.gamma_dtype}"
+    rows = "1 row" if setting.rows == 1 else f"{setting.rows} rows"
+    sizes = f"{rows} of {setting.hidden} {setting.dtype}, gamma {setting.gamma_dtype}"
     lines = [f"{name}: {sizes}, {threads}"]
     for direction in setting.directions:
         lines += ["", *_of_direction(found[found["direction"] == direction], setting)]
@@ -44,6 +45,18 @@ def _of_direction(rows: pd.DataFrame, setting: Setting) -> Iterator[str]:
     yield _HEADER
     yield from (_comparison(row) for _, row in rows.iterrows())
     yield f"  faster, slower: the interval leaves 1 out, and more than the noise ({first['noise']:.2g}) apart"
+    if first["ratio_low"] > NO_ROOF:
+        yield f"  {_no_roof(setting)}"
+
+
+def _no_roof(setting: Setting) -> str:
+    """What a roof that is slower than the kernel, the first row, may come from."""
+    if setting.threads == 1:
+        return "the roof is slower than yours, and so is none: the machine was busy"
+    return (
+        "the roof is slower than yours, and so is none: its threads waited, as on few numbers, for which\n"
+        "  --threads 1 is meant, or on a busy machine"
+    )
 
 
 def _working_set(row: pd.Series, setting: Setting) -> str:
@@ -60,7 +73,7 @@ def _working_set(row: pd.Series, setting: Setting) -> str:
 def _beyond(row: pd.Series, setting: Setting) -> str:
     one = sizing.touched(row["direction"], 1, setting.hidden, setting.dtype)
     rows = math.ceil(sizing.beyond_cache() / one)
-    fits = rows * arrays_bytes(setting, 1) <= sizing.memory_limit()
+    fits = rows * setting.arrays_bytes(1) <= sizing.memory_limit()
     return f"--rows {rows} on" + ("" if fits else ", more than this memory holds")
 
 

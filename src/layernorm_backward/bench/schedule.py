@@ -26,15 +26,10 @@ def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
 
 def room(setting: Setting) -> float:
     """Bytes that kernels may take beyond the arrays."""
-    return SHARE * psutil.virtual_memory().available - arrays_bytes(setting, setting.rows)
+    return SHARE * psutil.virtual_memory().available - setting.arrays_bytes(setting.rows)
 
 
 def fitting_rows(setting: Setting, needs: Needs) -> int:
     """How many rows would leave room for a kernel with these needs."""
-    whole = arrays_bytes(setting, setting.rows)
+    whole = setting.arrays_bytes(setting.rows)
     return int(setting.rows * (room(setting) + whole) / (whole + needs.most))
-
-
-def arrays_bytes(setting: Setting, rows: int) -> int:
-    """x, dy, dx, and y where it needs an array of its own."""
-    return (4 if setting.both else 3) * rows * setting.row_bytes

@@ -51,6 +51,10 @@ class Setting:
         """Bytes of one row of x."""
         return self.hidden * self.itemsize
 
+    def arrays_bytes(self, rows: int) -> int:
+        """x, dy, dx, and y where it needs an array of its own."""
+        return (4 if self.both else 3) * rows * self.row_bytes
+
     @property
     def both(self) -> bool:
         """Whether y and dx are wanted at once, so that they need an array each."""
@@ -58,11 +62,31 @@ class Setting:
 
 
 class Deadline:
-    """The moment at which all must be done."""
+    """The moment at which all must be done, and what the time went into; `spent_s` had passed before."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = perf_counter) -> None:
-        self._clock, self._end = clock, clock() + seconds
+    def __init__(
+        self, seconds: float, clock: Callable[[], float] = perf_counter, spent_s: float = 0.0
+    ) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._start = self._noted = clock() - spent_s
+        self._parts: dict[str, float] = {}
 
     def left(self) -> float:
         """Seconds that are left, at least 0."""
-        return max(0.0, self._end - self._clock())
+        return max(0.0, self._seconds - self.spent_s())
+
+    def spent_s(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._start
+
+    def note(self, what: str) -> None:
+        """What the time since the last note, or the start, went into."""
+        now = self._clock()
+        self._parts[what] = now - self._noted
+        self._noted = now
+
+    def told(self) -> str:
+        """What took a tenth of the time or more, as a clause; "" where nothing did."""
+        long = {what: its for what, its in self._parts.items() if its >= self._seconds / 10}
+        parts = ", ".join(f"{what} took {its:.2g} s" for what, its in long.items())
+        return f" (of {self._seconds:g} s, {parts})" if parts else ""

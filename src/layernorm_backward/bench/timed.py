@@ -54,7 +54,7 @@ def time_direction(
         repeats = repetitions(costs_s, deadline.left())
         cost_s = costs_s.pop(against)
         if against != ROOF and cost_s > deadline.left():
-            reasons[against] = f"a repetition takes {cost_s:.2g} s, more than was left"
+            reasons[against] = f"a repetition takes {cost_s:.2g} s, over the {deadline.left():.2g} s left"
             continue
         samples = _samples(group, repeats, setting, 2 * repeats * cost_s)
         if against == ROOF:
