@@ -13,7 +13,7 @@ from layernorm_backward.bench import report
 from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.options import Parser, progress, require_writable, writing
+from layernorm_backward.options import Parser, progress, require_csv, require_writable, writing
 from layernorm_backward.record import Started, begin, record
 from layernorm_backward.timing.prepared import ACCESSES
 from layernorm_backward.timing.timed import most_threads
@@ -33,8 +33,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
     started = begin()
     try:
         if out is not None:
-            if out.suffix != ".csv":
-                raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
+            require_csv(out)
             require_writable(out)
         kernel = _timeable(load(target), setting)
         deadline.note("importing and a first call")

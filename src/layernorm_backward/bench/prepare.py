@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.audit.fitting import parts, require_like
-from layernorm_backward.audit.held import arrays as held
 from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
@@ -22,6 +21,7 @@ from layernorm_backward.bench.limits import rounds
 from layernorm_backward.bench.quick import require_quick
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.held import arrays as held
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.prepared import Buffers, Direction
 
