@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from bench_small import SETTING
 from layernorm_backward import machine, tables
-from layernorm_backward.bench import Deadline, Setting, bench, contenders, quick, report, schedule, steps
+from layernorm_backward.bench import Deadline, bench, contenders, quick, report, schedule, steps
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
@@ -19,16 +20,6 @@ from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
 from layernorm_backward.timing import sizing
 
-SETTING = Setting(
-    rows=40,
-    hidden=24,
-    dtype="float32",
-    gamma_dtype="float32",
-    directions=("backward",),
-    threads=1,
-    seconds=1.0,
-    seed=3,
-)
 OWN = KERNELS["recentred"]
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from layernorm_backward.bench import Deadline, Setting, WrongError, bench, contenders
+from bench_small import SETTING as SMALL
+from layernorm_backward.bench import Deadline, WrongError, bench, contenders
 from layernorm_backward.bench.contenders import require_right
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.limits import limit_u, rounds
@@ -13,16 +14,7 @@ from layernorm_backward.bench.prepare import ready
 from layernorm_backward.kernels import KERNELS
 
 NARROW = ("float16", "bfloat16")
-SETTING = Setting(
-    rows=4096,
-    hidden=64,
-    dtype="bfloat16",
-    gamma_dtype="float32",
-    directions=("backward",),
-    threads=1,
-    seconds=1.0,
-    seed=3,
-)
+SETTING = dataclasses.replace(SMALL, rows=4096, hidden=64, dtype="bfloat16")
 
 
 def judge(kernel, setting):

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from threading import Event
 
 import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table
+from layernorm_backward.gpu import watch
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.gpu.watch import Watch
 from workspace import ROOT
@@ -151,3 +153,13 @@ def test_the_process_ends_even_if_nothing_can_be_written(quick, capsys):
             time.sleep(0.02)
     assert set(quick) == {1}
     assert "error: OSError: no space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("overdue_s", "ends"), [(9.0, False), (11.0, True)])
+def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, overdue_s, ends):
+    ended, until = Event(), Until(1000)
+    monkeypatch.setattr(watch, "TICK_S", 0.01)
+    monkeypatch.setattr(until, "overdue", lambda: overdue_s)
+    monkeypatch.setattr(Watch, "_end", lambda self, hung: ended.set())
+    with Watch(until, lambda: None) as guard, guard.over(str, 0):
+        assert ended.wait(5 if ends else 0.3) == ends

@@ -204,3 +204,13 @@ def test_the_lock_stays_where_a_process_may_hold_it(locked, monkeypatch, words, 
     monkeypatch.setattr(psutil, "process_iter", lambda: [there])
     release_stale(locked)
     assert bool(list((locked / LOCKS).glob("*"))) == stays
+
+
+def test_a_job_of_another_user_is_not_waited_for(locked, monkeypatch):
+    """Whether it works here cannot be told, and it may last for hours."""
+    words = ["python", "-m", "layernorm_backward", "timing_cpu"]
+    there = Process(*words, folder=locked, fault=psutil.AccessDenied)
+    monkeypatch.setattr(psutil, "process_iter", lambda: [there])
+    monkeypatch.setattr(psutil, "wait_procs", lambda jobs: pytest.fail(f"waits for {jobs}"))
+    release_stale(locked)
+    assert list((locked / LOCKS).glob("*")) == []

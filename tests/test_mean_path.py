@@ -233,3 +233,10 @@ def test_the_sweep_repeats_itself_whatever_else_is_swept(table):
     assert len(both) == len(again)
     for column in ("error_u_median", "error_u_median_low", "bound_u", "remainder_u_max"):
         assert both[f"{column}_x"].equals(both[f"{column}_y"])
+
+
+def test_the_intervals_cover_the_true_median_about_as_often_as_they_say():
+    samples = np.random.default_rng(3).standard_normal((400, 25))
+    low, high = median_intervals(samples, 500, seed=1)
+    covered = np.mean((low <= 0) & (high >= 0))
+    assert 0.90 < covered < 0.985

@@ -16,22 +16,25 @@ LOCKS = Path(".snakemake/locks")
 def release_stale(root: Path) -> None:
     """Remove the lock files below `root` unless a Snakemake runs there, this process apart."""
     held = list((root / LOCKS).glob("*"))
-    if not held or _running(root, "snakemake"):
+    if not held or _running(root, "snakemake", where_unknown=True):
         return
-    for job in _running(root, "layernorm_backward"):
+    for job in _running(root, "layernorm_backward", where_unknown=False):
         print(f"waiting for process {job.pid}, left over from a run that was killed", file=sys.stderr)
         psutil.wait_procs([job])
     for path in held:
         path.unlink(missing_ok=True)
 
 
-def _running(root: Path, program: str) -> list[psutil.Process]:
-    """The processes of `program` at work in `root`, less this one and those that started it."""
+def _running(root: Path, program: str, *, where_unknown: bool) -> list[psutil.Process]:
+    """The processes of `program` at work in `root`, less this one and those that started it.
+
+    Those whose folder cannot be told, as of another user's, are among them if `where_unknown`.
+    """
     own = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
     return [
         process
         for process in psutil.process_iter()
-        if process.pid not in own and _is(process, program) and _at_work_in(process, root)
+        if process.pid not in own and _is(process, program) and _at_work_in(process, root, where_unknown)
     ]
 
 
@@ -45,11 +48,10 @@ def _is(process: psutil.Process, program: str) -> bool:
     return ("-m", program) in pairwise(words) or any(Path(word).name == program for word in first)
 
 
-def _at_work_in(process: psutil.Process, root: Path) -> bool:
-    """Whether its folder is `root`, or cannot be told, as of another user's: it may hold the lock then."""
+def _at_work_in(process: psutil.Process, root: Path, where_unknown: bool) -> bool:
     try:
         return Path(process.cwd()).resolve() == root.resolve()
     except psutil.NoSuchProcess:
         return False
     except psutil.Error:
-        return True
+        return where_unknown
