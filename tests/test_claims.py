@@ -1,5 +1,6 @@
 """claims.yaml is checked before it is used, and its verdicts come from the tables."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -217,3 +218,14 @@ def test_the_command_writes_the_table_and_fails_for_a_strict_claim(tmp_path, cap
     assert "error: claims of ours do not hold:\nflat: refuted" in capsys.readouterr().err
     assert tables.read(out)["verdict"].tolist() == ["refuted"]
     assert tables.read_meta(out)["study"] == "paper"
+
+
+def test_the_paper_names_claims_and_tables_that_there_are():
+    """A name with hyphens in code type is a claim's, or that of a folder of the archive."""
+    text = (CLAIMS.parent / "paper.md.j2").read_text(encoding="utf-8")
+    known = {claim.id for claim in claims.load(CLAIMS)}
+    folders = {path.name for path in (CLAIMS.parents[1] / "results" / "archive").iterdir()}
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", text))
+    assert len(named) > 50 and named <= known | folders
+    listed = re.findall(r"\btables? ((?:`[a-z_0-9]+`(?:, | and )?)+)", text)
+    assert {name for names in listed for name in re.findall(r"`([a-z_0-9]+)`", names)} <= set(SCHEMAS)

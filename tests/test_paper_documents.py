@@ -250,3 +250,62 @@ def test_an_unknown_format_or_engine_says_what_is_allowed(
 ) -> None:
     with pytest.raises(pandoc.PaperError, match=re.escape(message)):
         pandoc.convert(source, source.with_name(out), ASSETS, engine)
+
+
+TALL = """
+ABOVE
+
+![One.](figures/tall){#fig:one}
+
+BETWEEN
+
+| A | B |
+|---|---|
+| 1 | 2 |
+
+: Breaks over pages. {#tbl:long .wrap}
+
+![Two.](figures/tall){#fig:two}
+
+BELOW
+"""
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    """A paper in which a figure above and one below a long table do not fit on its page together."""
+    from matplotlib.figure import Figure
+
+    (tmp_path / "figures").mkdir()
+    Figure(figsize=(6, 4)).savefig(tmp_path / "figures" / "tall.pdf")
+    text = TALL
+    for place, words in (("ABOVE", 300), ("BETWEEN", 100), ("BELOW", 500)):
+        text = text.replace(place, "Some words. " * words)
+    head = PAPER.partition("# ")[0].replace("@fig:second", "@fig:one, @fig:two and @tbl:long")
+    path = tmp_path / "filled.md"
+    path.write_text(head + text, encoding="utf-8")
+    return path
+
+
+@needs_tex
+def test_nothing_runs_off_a_page_with_a_long_table(crowded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    pandoc.convert(crowded, crowded.with_name("paper.pdf"), ASSETS, "latex")
+    text = read(crowded.with_name("paper.pdf"))
+    assert "Figure 1. One." in text and "Figure 2. Two." in text
+
+
+@needs_tex
+def test_a_page_that_is_too_full_is_told_and_stops_the_build_where_none_reads_it(
+    crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assets = shutil.copytree(ASSETS, tmp_path / "assets")
+    template = assets / "templates" / "paper.latex"
+    whole = template.read_text(encoding="utf-8")
+    template.write_text(re.sub(r"\\patchcmd.*\n", "", whole), encoding="utf-8")
+    monkeypatch.delenv("CI", raising=False)
+    pandoc.convert(crowded, crowded.with_name("paper.pdf"), assets, "latex")
+    assert re.search(r"^warning: paper\.pdf: a page is \d+ pt too full", capsys.readouterr().err)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pandoc.PaperError, match="pt too full"):
+        pandoc.convert(crowded, crowded.with_name("paper.pdf"), assets, "latex")

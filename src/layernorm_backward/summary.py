@@ -16,7 +16,7 @@ from pathlib import Path
 from layernorm_backward import jsonfile, mixed
 
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
-WARNING_RULES = ("claims", "numbers")  # of what edited files no longer measure
+WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut
 VERDICTS = ("confirmed", "corrected", "refuted", "not measured")
 
 

@@ -4,9 +4,11 @@ Pandoc comes from its wheel. The PDF is made by pdfLaTeX where latexmk and the p
 installed, else by Typst from its wheel. The folder of templates, filter and references is `assets`.
 """
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,6 +19,7 @@ from layernorm_backward.files import whole
 
 Engine = Literal["auto", "latex", "typst"]
 _PACKAGES = re.compile(r"\\usepackage(?:\[[^]]*\])?\{([^}]*)\}")
+_TOO_FULL = re.compile(r"^Overfull \\vbox \(([\d.]+)pt too high\)", re.MULTILINE)
 _COMMON = (
     *("--from=markdown", "--standalone", "--wrap=preserve"),
     *("--fail-if-warnings", "--syntax-highlighting=none"),
@@ -102,6 +105,7 @@ def _latex(source: Path, out: Path, assets: Path) -> None:
             _run(["latexmk", *options, f"-outdir={folder}", str(folder / "paper.tex")], source.parent)
         except PaperError as error:
             raise PaperError(_latex_errors(folder / "paper.log") or str(error)) from None
+        _require_whole_pages(folder / "paper.log")
         shutil.copyfile(folder / "paper.pdf", out)
 
 
@@ -110,6 +114,17 @@ def _latex_errors(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     starts = [index for index, line in enumerate(lines) if re.match(r"!|\S+\.(tex|sty):\d+: ", line)]
     return "\n".join(line for start in starts for line in lines[start : start + 3])
+
+
+def _require_whole_pages(log: Path) -> None:
+    """A warning where something runs off a page of the PDF; with the environment variable CI a PaperError."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    over = [float(points) for points in _TOO_FULL.findall(text)]
+    if over:
+        said = f"paper.pdf: a page is {max(over):.0f} pt too full, so that a figure or table on it is cut"
+        if os.environ.get("CI"):
+            raise PaperError(said)
+        print(f"warning: {said}", file=sys.stderr)
 
 
 def _typst(source: Path, out: Path, assets: Path) -> None:
