@@ -22,24 +22,22 @@ from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lan
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.kernels.numba_sharing import pieces
 from layernorm_backward.kernels.numba_walk import LEAD
-from layernorm_backward.work_sharing import pieces, untaken
 
 
 class _Call(NamedTuple):
     """What calls of one kind have in common.
 
     The code of `numba_passes` that runs and its walk: D, elements to ask ahead, and the element from which on
-    whole lines are streamed, or -1. Its scratch, the pieces of the work, and how many tasks take them. The
-    dtype of the sums, and lanes of a line where vectors go in and out in the order of `lane_memory.in_lanes`,
-    else 0.
+    whole lines are streamed, or -1. Its scratch, and the pieces of the work by task. The dtype of the sums,
+    and lanes of a line where vectors go in and out in the order of `lane_memory.in_lanes`, else 0.
     """
 
     compiled: Callable[..., None]
     walk: tuple[int, int, int]
     scratch: numba_scratch.Layout
     pieces: NDArray[np.intp]
-    tasks: int
     wide: np.dtype
     parity: int
 
@@ -81,8 +79,6 @@ def forward(
         np.empty(call.scratch.size, call.wide),
         call.scratch.places,
         call.pieces,
-        untaken(),
-        call.tasks,
         *call.walk,
     )
     if result is not y:
@@ -113,7 +109,7 @@ def backward(
     copied = call.parity or gamma.dtype != call.wide or not all(map(_plain, (*given, *results)))
     if copied:
         checks.gradients(results, *wanted, given)
-    lie_apart = call.compiled(
+    disjoint = call.compiled(
         _flat(dy),
         _flat(x),
         _flat(mean),
@@ -125,13 +121,11 @@ def backward(
         np.empty(call.scratch.size, call.wide),
         call.scratch.places,
         call.pieces,
-        untaken(),
-        call.tasks,
         plan.block,
         *call.walk,
         plan.recentre or None,
     )
-    if not lie_apart:
+    if not disjoint:
         checks.gradients(results, *wanted, given)
     if dx is not results[0]:
         results[0][...] = dx
@@ -173,7 +167,7 @@ def _call(
     else:
         compiled = forward_pass(name, group, ragged, lag=lag)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
-    return _Call(compiled, walk, scratch, pieces(units, tasks), tasks, wide, parity_lanes(dtype))
+    return _Call(compiled, walk, scratch, pieces(units, tasks), wide, parity_lanes(dtype))
 
 
 def _widened(vector: NDArray, call: _Call) -> NDArray:

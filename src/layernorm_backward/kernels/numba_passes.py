@@ -1,6 +1,6 @@
 """The compiled passes of numba_fused: pieces of rows on threads, then the sums of all chunks in one.
 
-A thread takes one piece of neighbouring chunks after the other, as in `work_sharing`. The code is compiled
+A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`. The code is compiled
 for each storage dtype and way to work on rows, and kept in Numba's cache.
 """
 
@@ -9,11 +9,12 @@ from functools import cache
 
 from numba import float32, float64, int16, njit, prange, types, uint16
 
-from layernorm_backward.kernels.lane_memory import elements, take
+from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import by_parity, zeros1, zeros2, zeros4
-from layernorm_backward.kernels.numba_apart import apart, extent
 from layernorm_backward.kernels.numba_chunks import add_chunks, backward_task, copy_total, forward_task
+from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
+from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.numba_walk import PLAIN
 from layernorm_backward.kernels.sources import checksum
 
@@ -34,8 +35,6 @@ def _backward(sources, group, ragged, widened, lag):
         held,
         places,
         pieces,
-        counter,
-        tasks,
         block,
         hidden,
         ahead,
@@ -46,14 +45,14 @@ def _backward(sources, group, ragged, widened, lag):
     ):
         _ = sources
         taken = extent(dy), extent(x), extent(mean), extent(rstd), extent(gamma)
-        if not apart((extent(dx), extent(dgamma), extent(dbeta)), taken):
+        if not disjoint((extent(dx), extent(dgamma), extent(dbeta)), taken):
             return False
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
-        for task in prange(tasks):
-            piece, one = take(counter), by_parity(zeros1(x))
-            while piece + 1 < pieces.size:
-                span = pieces[piece], pieces[piece + 1]
+        counters = untaken(len(pieces))
+        for task in prange(len(pieces)):
+            one, span = by_parity(zeros1(x)), next_piece(pieces, counters, task)
+            while span[0] < span[1]:
                 given = rows, sums, span, levels[task], parts[task], copies[task], how
                 if group == 4:
                     backward_task(*given, None, ragged, None, recentre, by_parity(zeros4(x)), one)
@@ -65,7 +64,7 @@ def _backward(sources, group, ragged, widened, lag):
                     backward_task(*given, (z, d), ragged, None, recentre, one, one)
                 else:
                     backward_task(*given, None, ragged, None, recentre, one, one)
-                piece = take(counter)
+                span = next_piece(pieces, counters, task)
         columns = sums.shape[1]
         if sums.size < _FEW:
             add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
@@ -81,23 +80,37 @@ def _backward(sources, group, ragged, widened, lag):
 
 def _forward(sources, group, ragged, lag):
     def forward(
-        x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead, spread, first
+        x,
+        gamma,
+        beta,
+        eps,
+        y,
+        mean,
+        rstd,
+        held,
+        places,
+        pieces,
+        hidden,
+        ahead,
+        spread,
+        first,
     ):
         _ = sources
-        vectors, units = cut_forward(held, places, gamma, beta), pieces[-1]
+        vectors, units = cut_forward(held, places, gamma, beta), pieces[-1, -1]
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
-        for _ in prange(tasks):
-            piece, one = take(counter), by_parity(zeros1(x))
-            while piece + 1 < pieces.size:
-                i, end = pieces[piece] * mean.size // units, pieces[piece + 1] * mean.size // units
+        counters = untaken(len(pieces))
+        for task in prange(len(pieces)):
+            one, span = by_parity(zeros1(x)), next_piece(pieces, counters, task)
+            while span[0] < span[1]:
+                i, end = span[0] * mean.size // units, span[1] * mean.size // units
                 if group == 4:
                     forward_task(rows, i, end, how, ragged, lag, by_parity(zeros4(x)), one)
                 elif group == 2:
                     forward_task(rows, i, end, how, ragged, lag, by_parity(zeros2(x)), one)
                 else:
                     forward_task(rows, i, end, how, ragged, None, one, one)
-                piece = take(counter)
+                span = next_piece(pieces, counters, task)
 
     return forward
 
@@ -107,7 +120,7 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 @cache
 def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., None]:
-    """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, counter, tasks, hidden, ahead,
+    """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, hidden, ahead,
     spread, first), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
@@ -116,11 +129,11 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
     so is the scratch `held`, with `places` as in `numba_scratch`; gamma and beta as `lane_memory.in_lanes`
-    has them. pieces and counter as in `work_sharing`.
+    has them. pieces as in `numba_sharing`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 5
+    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 4
     return _compile(types.void(*given), _forward(checksum(), group, ragged or None, lag or None))
 
 
@@ -133,7 +146,7 @@ def backward_pass(
     lag: bool = False,
     recentre: bool = True,
 ) -> Callable[..., None]:
-    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, counter, tasks, block,
+    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, block,
     hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
     dy, dx are as x and y there, dgamma and dbeta as gamma. recentre is True or None. Rows with parts of lines
@@ -142,7 +155,7 @@ def backward_pass(
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 7
+    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 6
     kind = types.boolean if recentre else types.none
     return _compile(
         types.boolean(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
@@ -158,7 +171,7 @@ def _array(number, ndim=1, readonly=False):
 
 
 _INTS = _array(types.intp, readonly=True)
-_SHARED = _INTS, _INTS, _array(types.intp)
+_SHARED = _INTS, _array(types.intp, 2, readonly=True)
 
 
 def _compile(signature, function):

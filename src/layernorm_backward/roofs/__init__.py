@@ -17,11 +17,11 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import DTypeLike, NDArray
 
-from layernorm_backward import work_sharing
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_sharing import UNITS, pieces
 from layernorm_backward.roofs import near, peak
 from layernorm_backward.roofs.flat_reads import reads
 from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
@@ -58,14 +58,11 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
     flat = [as_stored(array.reshape(-1)) for array in (a, b, b if c is None else c)]
 
     def run() -> None:
-        threads = get_num_threads()
         streams()(
             kind,
             *flat,
             scale,
-            threads,
-            work_sharing.pieces(work_sharing.UNITS, threads),
-            work_sharing.untaken(),
+            pieces(UNITS, get_num_threads()),
         )
 
     return run
@@ -76,9 +73,7 @@ def read(array: NDArray) -> Callable[[], None]:
     flat, wide = as_stored(array.reshape(-1)), sum_dtype(array.dtype)
 
     def run() -> None:
-        threads = get_num_threads()
-        parts = work_sharing.pieces(work_sharing.UNITS, threads)
-        reads()(flat, np.empty(parts.size - 1, wide), threads, parts, work_sharing.untaken())
+        reads()(flat, np.empty(UNITS, wide), pieces(UNITS, get_num_threads()))
 
     return run
 

@@ -19,9 +19,9 @@ from layernorm_backward.kernels.lane_memory import (
     store,
     stream,
     stream_line,
-    take,
 )
 from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros1
+from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.sources import checksum
 
 COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # lines asked for early beyond the cache, what was fastest
@@ -99,33 +99,34 @@ def _part(operation, a, b, c, s):
 
 
 @njit
-def part_of(piece, pieces, lines, lanes):
-    """Elements between which a piece of so many lines lies."""
-    units = pieces[-1]
-    return pieces[piece] * lines // units * lanes, pieces[piece + 1] * lines // units * lanes
+def part_of(span, units, lines, lanes):
+    """Elements between which a span of the work lies, which has so many units and lines."""
+    return span[0] * lines // units * lanes, span[1] * lines // units * lanes
 
 
 def _streams(sources):
-    def streams(operation, a, b, c, s, threads, pieces, counter):
+    def streams(operation, a, b, c, s, pieces):
         _ = sources
         lanes = LINE // a.itemsize
         lines = a.size // lanes
-        for _ in prange(threads):
-            piece = take(counter)
-            while piece + 1 < pieces.size:
-                start, end = part_of(piece, pieces, lines, lanes)
-                if piece + 2 == pieces.size:
+        units = pieces[-1, -1]
+        counters = untaken(len(pieces))
+        for task in prange(len(pieces)):
+            span = next_piece(pieces, counters, task)
+            while span[0] < span[1]:
+                start, end = part_of(span, units, lines, lanes)
+                if span[1] == units:
                     end = a.size
                 _part(operation, a[start:end], b[start:end], c[start:end], s)
-                piece = take(counter)
+                span = next_piece(pieces, counters, task)
 
     return streams
 
 
 @cache
 def streams() -> Callable[..., None]:
-    """streams(operation, a, b, c, s, threads, pieces, counter), compiled at its first call for a dtype.
+    """streams(operation, a, b, c, s, pieces), compiled at its first call for a dtype.
 
-    a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `work_sharing`.
+    a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `numba_sharing`.
     """
     return njit(parallel=True, cache=True)(_streams(checksum()))

@@ -8,7 +8,7 @@ from functools import cache
 
 from numba import njit, prange
 
-from layernorm_backward.kernels.lane_memory import align_stack, elements, fence, line, put_line, take
+from layernorm_backward.kernels.lane_memory import align_stack, elements, fence, line, put_line
 from layernorm_backward.kernels.lanes import (
     add_rows,
     by_parity,
@@ -21,6 +21,7 @@ from layernorm_backward.kernels.lanes import (
     zeros4,
 )
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
+from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.roofs.lagging_loops import backward_columns, forward_columns, spans
@@ -131,37 +132,36 @@ def _forward_step(step, given, lag, streamed, scale, single):
 
 
 @njit(**PLAIN)
-def _rows_of(piece, pieces, rows, group):
-    """The rows of a piece, in whole groups."""
-    groups, units = rows // group, pieces[-1]
-    return pieces[piece] * groups // units * group, pieces[piece + 1] * groups // units * group
+def _rows_of(span, units, rows, group):
+    """The rows of a span of the work, which has so many units, in whole groups."""
+    groups = rows // group
+    return span[0] * groups // units * group, span[1] * groups // units * group
 
 
 def _backward(sources, group, lag, streamed):
-    def backward(
-        step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, counter, tasks, distance, factor
-    ):
+    def backward(step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, distance, factor):
         _ = sources
         vector, _, _, parts, _ = cut_backward(held, places, gamma)
         hidden, rows = gamma.size, x.size // gamma.size
         read = elements(dy), elements(x), elements(vector), elements(dx)
-        for task in prange(tasks):
-            piece, part, total = take(counter), parts[task], elements(seen[task])
+        counters = untaken(len(pieces))
+        for task in prange(len(pieces)):
+            span, part, total = next_piece(pieces, counters, task), parts[task], elements(seen[task])
             one = spread(factor, by_parity(zeros1(x)))
             part[:] = 0
             running = elements(part_row(part, 0, 2, hidden)), elements(part_row(part, 1, 2, hidden))
-            while piece + 1 < pieces.size:
-                given = read, running, _rows_of(piece, pieces, rows, group), (hidden, distance), total
+            while span[0] < span[1]:
+                given = read, running, _rows_of(span, pieces[-1, -1], rows, group), (hidden, distance), total
                 if group == 4:
                     _backward_step(step, given, None, streamed, spread(factor, by_parity(zeros4(x))), one)
                 elif group == 2:
                     _backward_step(step, given, lag, streamed, spread(factor, by_parity(zeros2(x))), one)
                 else:
                     _backward_step(step, given, None, streamed, one, one)
-                piece = take(counter)
+                span = next_piece(pieces, counters, task)
         dgamma[:] = 0
         dbeta[:] = 0
-        for task in range(tasks):
+        for task in range(len(pieces)):
             dgamma += part_row(parts[task], 0, 2, hidden)[:hidden]
             dbeta += part_row(parts[task], 1, 2, hidden)[:hidden]
 
@@ -169,22 +169,24 @@ def _backward(sources, group, lag, streamed):
 
 
 def _forward(sources, group, lag, streamed):
-    def forward(step, x, gamma, beta, y, seen, held, places, pieces, counter, tasks, distance, factor):
+    def forward(step, x, gamma, beta, y, seen, held, places, pieces, distance, factor):
         _ = sources
         vectors = cut_forward(held, places, gamma, beta)
         hidden, rows = gamma.size, x.size // gamma.size
         read = elements(x), elements(vectors[0]), elements(vectors[1]), elements(y)
-        for task in prange(tasks):
-            piece, total, one = take(counter), elements(seen[task]), spread(factor, by_parity(zeros1(x)))
-            while piece + 1 < pieces.size:
-                given = read, _rows_of(piece, pieces, rows, group), (hidden, distance), total
+        counters = untaken(len(pieces))
+        for task in prange(len(pieces)):
+            total, one = elements(seen[task]), spread(factor, by_parity(zeros1(x)))
+            span = next_piece(pieces, counters, task)
+            while span[0] < span[1]:
+                given = read, _rows_of(span, pieces[-1, -1], rows, group), (hidden, distance), total
                 if group == 4:
                     _forward_step(step, given, lag, streamed, spread(factor, by_parity(zeros4(x))), one)
                 elif group == 2:
                     _forward_step(step, given, lag, streamed, spread(factor, by_parity(zeros2(x))), one)
                 else:
                     _forward_step(step, given, None, streamed, one, one)
-                piece = take(counter)
+                span = next_piece(pieces, counters, task)
 
     return forward
 

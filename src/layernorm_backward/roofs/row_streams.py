@@ -21,9 +21,9 @@ from layernorm_backward.kernels import numba_scratch
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.kernels.numba_sharing import UNITS, pieces
 from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.roofs.row_loops import compiled
-from layernorm_backward.work_sharing import UNITS, pieces, untaken
 
 SCALE = 0.5
 STEPS: dict[str, tuple[str, ...]] = {
@@ -46,9 +46,9 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
 
     def call() -> NDArray:
         threads, held = get_num_threads(), np.empty(layout.size, wide)
-        seen, shared = np.zeros((threads, _SEEN), wide), (pieces(UNITS, threads), untaken(), threads)
+        seen, ends = np.zeros((threads, _SEEN), wide), pieces(UNITS, threads)
         scratch = seen, held, layout.places
-        run(number, flat[0], *vectors, flat[1], *scratch, *shared, distance, wide.type(SCALE))
+        run(number, flat[0], *vectors, flat[1], *scratch, ends, distance, wide.type(SCALE))
         return seen
 
     return call
@@ -69,7 +69,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     def call() -> tuple[NDArray, NDArray, NDArray]:
         threads = get_num_threads()
         layout = numba_scratch.of_backward(1, rows, 0, rows, threads, columns, wide.itemsize)
-        held, shared = np.empty(layout.size, wide), (pieces(UNITS, threads), untaken(), threads)
+        held, ends = np.empty(layout.size, wide), pieces(UNITS, threads)
         seen = np.zeros((threads, _SEEN), wide)
         run(
             number,
@@ -81,7 +81,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
             seen,
             held,
             layout.places,
-            *shared,
+            ends,
             distance,
             wide.type(SCALE),
         )

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from layernorm_backward.kernels import (
     lane_memory,
     lanes,
-    numba_apart,
     numba_backward,
     numba_backward_lines,
     numba_chunks,
+    numba_disjoint,
     numba_forward,
     numba_forward_lines,
     numba_fused,
@@ -32,6 +32,7 @@ from layernorm_backward.kernels import (
     numba_passes,
     numba_ring,
     numba_scratch,
+    numba_sharing,
     numba_walk,
 )
 from layernorm_backward.traffic.arrays import Tally
@@ -43,9 +44,10 @@ _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): _BFLOA
 _REPLACED = (lanes, lane_memory)
 _COPIED = (
     numba_walk,
-    numba_apart,
+    numba_disjoint,
     numba_ring,
     numba_scratch,
+    numba_sharing,
     numba_forward_lines,
     numba_lag_forward,
     numba_forward,

@@ -8,7 +8,7 @@ import pytest
 
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import checks, numba_fused
-from layernorm_backward.kernels.numba_apart import apart
+from layernorm_backward.kernels.numba_disjoint import disjoint
 
 ROWS, HIDDEN = 6, 8
 RESULTS = ("dx", "dgamma", "dbeta")
@@ -31,8 +31,8 @@ def test_spans_share_a_byte_or_none(one, other, shared):
     """Neighbours share none, and neither does a span without a byte inside another."""
     for left, right in ((one, other), (other, one)):
         far = 100, 108
-        assert apart.py_func((far, left), (far[:1] * 2, right)) is not shared
-        assert apart.py_func((left, right), (far,)) is not shared
+        assert disjoint.py_func((far, left), (far[:1] * 2, right)) is not shared
+        assert disjoint.py_func((left, right), (far,)) is not shared
 
 
 def _arrays(dtype, gamma_dtype, one=None, other=None):

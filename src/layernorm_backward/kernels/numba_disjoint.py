@@ -16,7 +16,7 @@ def extent(array):
 
 
 @njit(**PLAIN)
-def apart(results, taken):
+def disjoint(results, taken):
     """Whether each span of `results` shares no byte with the others and with those of `taken`.
 
     Both are tuples of spans. One without a byte shares none.
