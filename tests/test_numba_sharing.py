@@ -35,6 +35,11 @@ def test_one_task_takes_all_at_once(units):
     assert taken(pieces(units, 1), untaken(1), 0) == ([(0, units)] if units else [])
 
 
+def test_a_whole_range_is_taken_at_once():
+    assert pieces(7, 2, True).tolist() == [[0, 3], [3, 7]]
+    assert taken(pieces(7, 2, True), untaken(2), 1) == [(3, 7), (0, 3)]
+
+
 def test_a_task_takes_its_own_range_first_and_then_those_behind_it():
     found = taken(pieces(12, 3), untaken(3), 1)
     assert found[:3] == [(4, 6), (6, 7), (7, 8)]

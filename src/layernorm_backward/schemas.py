@@ -202,6 +202,13 @@ SCHEMAS: dict[str, Schema] = {
         "kernel_correlation:float roof_correlation:float multiply_add_correlation:float note reason",
         repeats=None,
     ),
+    "handover": _schema(
+        "direction dtype hidden:int threads:int working_set band:int",
+        "latency_from_ns:float latency_below_ns:float rows:int bytes:int residency repeats:int "
+        "latency_ns:float handed_ratio:float roof_operation roof_gb_per_s:float "
+        f"{_interval('roof_fraction')} {_interval('stores_ratio')} error_u_max:float note reason",
+        repeats=None,
+    ),
     "compile_time": _schema("kernel dtype direction cache", f"{_TIMES} reason", repeats=None),
     "traffic_cpu": _schema(
         "kernel direction dtype rows:int hidden:int",

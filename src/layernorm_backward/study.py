@@ -31,6 +31,7 @@ TIMED = frozenset(
         "stores",
         "roof_steps",
         "spells",
+        "handover",
         "compile_time",
         "scaling_points",
         "traffic_cpu",

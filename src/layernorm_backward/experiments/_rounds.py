@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from layernorm_backward import stopwatch
+
 
 class Share(NamedTuple):
     """What `stopwatch.compare` does in one round."""
@@ -39,6 +41,14 @@ def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
         found.append(part.assign(repeat=part["repeat"] + count))
         count += int(part["repeat"].max()) + 1
     return pd.concat(found, ignore_index=True)
+
+
+def complete(samples: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Seconds by repetition and name: of repetitions that hold all names and that count (`stopwatch`)."""
+    some = samples[samples["name"].isin(list(names))]
+    wide = some.pivot(index="repeat", columns="name", values=["seconds", "waited"]).dropna()
+    wide = wide[stopwatch.counted(wide["waited"].to_numpy(bool).T)]
+    return wide["seconds"].astype(float)
 
 
 def _split(count: int, rounds: int) -> list[int]:

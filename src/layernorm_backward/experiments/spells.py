@@ -36,7 +36,7 @@ from layernorm_backward.experiments._arguments import (
     Threads,
     WorkingSet,
 )
-from layernorm_backward.experiments._rounds import Share, joined, shares
+from layernorm_backward.experiments._rounds import Share, complete, joined, shares
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
@@ -179,11 +179,8 @@ def _rows(
 
 def _slowdowns(samples: pd.DataFrame, names: dict[str, str], least: dict[str, float]) -> pd.DataFrame:
     """Times over their least, a row each repetition that holds all calls and that counts (`stopwatch`)."""
-    samples = samples[samples["name"].isin(names.values())]
-    wide = samples.pivot(index="repeat", columns="name", values=["seconds", "waited"])
-    wide = wide.dropna()
-    wide = wide[stopwatch.counted(wide["waited"].to_numpy(bool).T)]
-    seconds = pd.DataFrame({what: wide["seconds"][name].astype(float) for what, name in names.items()})
+    found = complete(samples, names.values())
+    seconds = pd.DataFrame({what: found[name] for what, name in names.items()})
     return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
 
 

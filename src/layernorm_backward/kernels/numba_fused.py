@@ -167,7 +167,7 @@ def _call(
     else:
         compiled = forward_pass(name, group, ragged, lag=lag)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
-    return _Call(compiled, walk, scratch, pieces(units, tasks), wide, parity_lanes(dtype))
+    return _Call(compiled, walk, scratch, pieces(units, tasks, not plan.stream), wide, parity_lanes(dtype))
 
 
 def _widened(vector: NDArray, call: _Call) -> NDArray:

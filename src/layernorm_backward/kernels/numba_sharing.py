@@ -1,10 +1,10 @@
 """How threads share equal units of work: each has a range of its own, and when it is done, takes from others.
 
 A thread's range is the same in every call, and that of whoever cuts work into equal ranges: what it has read
-or written before is in caches and memory near it. Where two cores have last-level caches of their own, a
-line written by the other is what costs most. A processor whose physical core also serves someone else is
+or written before is in caches and memory near it. A processor whose physical core also serves someone else is
 slower than its neighbour for seconds, so ranges come in pieces that shrink: all threads end at about the same
-time.
+time. Not so where results stay in the caches: a line that the other core has written is what costs most where
+no cache lies between the two, and a few of them more than waiting for each other.
 """
 
 from functools import cache
@@ -24,25 +24,26 @@ SHARE = 2  # of what is left of a range, a piece is one part in so many
 
 
 @cache
-def pieces(units: int, tasks: int) -> NDArray[np.intp]:
+def pieces(units: int, tasks: int, whole: bool = False) -> NDArray[np.intp]:
     """Ends (tasks, n) of the pieces of each task's range, which lie behind each other from 0 to `units`.
 
     A piece is one SHARE of what is left of the range, at least a unit; behind the last of a range there may
-    be empty ones. One task has all in one piece. The array is read-only.
+    be empty ones. The range of a single task, and any if it is to be `whole`, is one piece. The array is
+    read-only.
     """
     borders = [task * units // tasks for task in range(tasks + 1)]
-    ranges = [_cut(*ends, tasks) for ends in pairwise(borders)]
+    ranges = [_cut(*ends, whole or tasks == 1) for ends in pairwise(borders)]
     most = max(map(len, ranges))
     found = np.array([ends + ends[-1:] * (most - len(ends)) for ends in ranges], np.intp)
     found.flags.writeable = False
     return found
 
 
-def _cut(start: int, end: int, tasks: int) -> list[int]:
+def _cut(start: int, end: int, whole: bool) -> list[int]:
     ends = [start]
     while ends[-1] < end:
         left = end - ends[-1]
-        ends.append(end if tasks == 1 else ends[-1] + max(1, left // SHARE))
+        ends.append(end if whole else ends[-1] + max(1, left // SHARE))
     return ends
 
 

@@ -4,6 +4,8 @@
     triad         a = b + s*c      3 useful accesses an element, the mix of the backward pass
     multiply_add  v = v*a + b      2 operations, in registers, many independent chains
     update        v = v*a + b      2 accesses an element, in the first-level cache
+    handover      v = v*a + b      the same in the second level, on what another thread updated before
+    relay         n = n + 1        one number, by all threads in turn
     read          v = v + b        1 access an element: what is done at least with a result
 
 `_nt` marks non-temporal stores. Useful bytes only: an ordinary store also reads the line that it writes
@@ -25,10 +27,21 @@ from layernorm_backward.kernels.numba_sharing import UNITS, pieces
 from layernorm_backward.roofs import near, peak
 from layernorm_backward.roofs.flat_reads import reads
 from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
+from layernorm_backward.roofs.relay import relay as relay_of_threads
 
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
-__all__ = ["aligned_empty", "missing", "multiply_adds", "operations", "read", "stream", "updates"]
+__all__ = [
+    "aligned_empty",
+    "handovers",
+    "missing",
+    "multiply_adds",
+    "operations",
+    "read",
+    "relay",
+    "stream",
+    "updates",
+]
 ACCESSES = {"copy": 2, "copy_nt": 2, "triad": 3, "triad_nt": 3}
 SCALE = 0.5
 
@@ -62,7 +75,7 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
             kind,
             *flat,
             scale,
-            pieces(UNITS, get_num_threads()),
+            pieces(UNITS, get_num_threads(), not operation.endswith("_nt")),
         )
 
     return run
@@ -73,7 +86,7 @@ def read(array: NDArray) -> Callable[[], None]:
     flat, wide = as_stored(array.reshape(-1)), sum_dtype(array.dtype)
 
     def run() -> None:
-        reads()(flat, np.empty(UNITS, wide), pieces(UNITS, get_num_threads()))
+        reads()(flat, np.empty(UNITS, wide), pieces(UNITS, get_num_threads(), True))
 
     return run
 
@@ -87,9 +100,34 @@ def multiply_adds(dtype: DTypeLike, rounds: int) -> Callable[[], float]:
 def updates(dtype: DTypeLike, rounds: int) -> Callable[[], None]:
     """A call that runs `rounds` of `near.updates` in each thread, on a vector of its own."""
     half = np.dtype(dtype).type(0.5)
-    vectors = aligned_empty((get_num_threads(), near.BYTES // half.itemsize), half.dtype)
-    vectors.fill(1)  # which the updates keep
+    vectors = _of_ones(half, near.BYTES)
     return lambda: near.updates(vectors, half, half, rounds)
+
+
+def handovers(dtype: DTypeLike, rounds: int, step: int) -> Callable[[], None]:
+    """A call that runs `rounds` of `near.handovers`; with `step` 0 each thread keeps its vector."""
+    half = np.dtype(dtype).type(0.5)
+    vectors = _of_ones(half, near.HANDED)
+    return lambda: near.handovers(vectors, half, half, rounds, step)
+
+
+def relay(turns: int) -> Callable[[], int]:
+    """A call in which the threads that are set count to `turns` in turn; returns how far they came."""
+    counter, threads = aligned_empty(LINE // np.dtype(np.intp).itemsize, np.intp), get_num_threads()
+
+    def run() -> int:
+        counter.fill(0)
+        relay_of_threads()(counter, turns, threads)
+        return int(counter[0])
+
+    return run
+
+
+def _of_ones(number: np.floating, size: int) -> NDArray:
+    """A vector of so many bytes for each thread that is set; v*1/2 + 1/2 keeps it."""
+    vectors = aligned_empty((get_num_threads(), size // number.itemsize), number.dtype)
+    vectors.fill(1)
+    return vectors
 
 
 def operations(dtype: DTypeLike, rounds: int, threads: int) -> int:

@@ -46,7 +46,7 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
 
     def call() -> NDArray:
         threads, held = get_num_threads(), np.empty(layout.size, wide)
-        seen, ends = np.zeros((threads, _SEEN), wide), pieces(UNITS, threads)
+        seen, ends = np.zeros((threads, _SEEN), wide), pieces(UNITS, threads, not plan.stream)
         scratch = seen, held, layout.places
         run(number, flat[0], *vectors, flat[1], *scratch, ends, distance, wide.type(SCALE))
         return seen
@@ -69,7 +69,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     def call() -> tuple[NDArray, NDArray, NDArray]:
         threads = get_num_threads()
         layout = numba_scratch.of_backward(1, rows, 0, rows, threads, columns, wide.itemsize)
-        held, ends = np.empty(layout.size, wide), pieces(UNITS, threads)
+        held, ends = np.empty(layout.size, wide), pieces(UNITS, threads, not plan.stream)
         seen = np.zeros((threads, _SEEN), wide)
         run(
             number,

@@ -1,0 +1,147 @@
+"""How near to each other the cores of threads are, and what roof, kernel and either kind of store reach then.
+
+In `relay` threads count a number up in turn: what a turn takes is the latency from core to core. `handed` and
+`kept` do the same work in the second-level caches: each thread updates a vector, in `handed` the one that its
+neighbour updated in the round before, in `kept` its own. The ratio of their times is near 1 where two threads
+share a core, and largest where no cache lies between the cores: then each may have its own way to memory. A
+host moves the cores of a virtual machine, and neither where they are nor when they move is seen from within.
+
+All calls run interleaved, in rounds over all cells, with a rest before each: cores are placed when work
+begins. The repetitions in which no call stood in the run queue (`stopwatch`) are sorted into bands by the
+latency; band 0 holds all. The rows of a band hold medians over its repetitions. roof_fraction is that of the
+pass as its plan has it; stores_ratio the time of the pass with ordinary stores and a reading of its whole
+result, over that with non-temporal stores, as in `stores`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise, product
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from layernorm_backward import roofs, stopwatch
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import _cells
+from layernorm_backward.experiments import _variant_checks as check
+from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.experiments._rounds import complete, joined, shares
+from layernorm_backward.kernels import numba_plan
+from layernorm_backward.stopwatch import Call
+from layernorm_backward.tabulate import table
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.timed import labelled, together, too_many
+
+LOOPS = {"handed": 1, "kept": 0}  # -> how many vectors a thread goes on in a round
+STORES = {"ordinary": False, "non_temporal": True}  # -> Plan.stream
+PASS = "pass"
+RELAY = "relay"
+
+
+def run(
+    *,
+    sweeps: Listed[Sweep],
+    loop_rounds: Count,
+    turns: Count,
+    bands_ns: Several[Positive],
+    rounds: Count,
+    rest_s: Seconds,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_rows: Count,
+    error_limit_u: Positive,
+    seed: Seed,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row each cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
+
+    loop_rounds: how often a loop goes over its vectors in one call; turns: those of a relay. bands_ns: the
+    latencies between two bands. rest_s: seconds of nothing before a cell is timed.
+    """
+    if sorted(bands_ns) != bands_ns:
+        raise ValueError(f"bands_ns is {bands_ns}; allowed: latencies each above the one before")
+    sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
+    pool = _cells.pool(sizes, seed)
+    refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads))}
+    samples, errors = defaultdict(list), {}
+    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
+    for share, cell in tqdm(planned, desc="handover", mininterval=1):
+        if cell in refused:
+            continue
+        sleep(rest_s)
+        with stopwatch.threads(cell.threads):
+            arrays = pool.buffers((sizes[cell].rows, cell.hidden), cell.dtype)
+            passes, errors[cell] = _passes(cell, arrays, error_rows)
+            if errors[cell] > error_limit_u:
+                refused[cell] = f"wrong: {errors[cell]:.3g} u off, over {error_limit_u:g} u"
+                continue
+            calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
+            samples[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
+    timed = {cell: joined(samples[cell]) for cell in sizes if cell not in refused}
+    rows = []
+    for cell, size in sizes.items():
+        about = _cells.about(cell, size)
+        if cell in refused:
+            rows.append(about | {"band": 0, "reason": refused[cell]})
+        else:
+            about["error_u_max"] = errors[cell]
+            rows += [about | row for row in _rows(cell, about["bytes"], timed[cell], (turns, bands_ns), seed)]
+    keyed = [labelled(found, **_cells.keys(cell)) for cell, found in timed.items()]
+    return table(rows, "handover"), together(keyed)
+
+
+def _impossible(threads: int) -> str:
+    return "one thread hands nothing on" if threads == 1 else too_many(threads)
+
+
+def _loops(rounds: int, turns: int) -> dict[str, Call]:
+    """On the threads that are set, vectors in float32."""
+    handovers = {name: roofs.handovers("float32", rounds, step) for name, step in LOOPS.items()}
+    return handovers | {RELAY: roofs.relay(turns)}
+
+
+def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Call], float]:
+    """The pass as planned, and with either kind of stores and a reading behind it; the largest error in u."""
+    plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
+    plans = {name: plan._replace(stream=stream) for name, stream in STORES.items()}
+    calls = check.calls(cell.direction, arrays, plans | {PASS: plan})
+    exact = check.sampled(cell.direction, arrays, error_rows)
+    error_u = max(check.first_run(call, arrays.out, exact)[1] for call in calls.values())
+    read = roofs.read(arrays.out)
+    return calls | {name: _followed(calls[name], read) for name in STORES}, error_u
+
+
+def _followed(call: Call, read: Call) -> Call:
+    def both() -> None:
+        call()
+        read()
+
+    return both
+
+
+def _rows(
+    cell: Cell, size: int, samples: pd.DataFrame, relayed: tuple[int, list[float]], seed: int
+) -> Iterator[dict[str, Any]]:
+    """All repetitions, then those of each band."""
+    roof = cell_roof.fastest(samples, cell.direction)
+    seconds = complete(samples, [*LOOPS, RELAY, roof, PASS, *STORES])
+    turns, bands_ns = relayed
+    latency_ns = seconds[RELAY] / turns * 1e9
+    ends = [(np.nan, np.nan), *pairwise([0.0, *bands_ns, np.inf])]
+    for band, (low, high) in enumerate(ends):
+        within = seconds if band == 0 else seconds[(latency_ns >= low) & (latency_ns < high)]
+        row = {"band": band, "latency_from_ns": low, "latency_below_ns": high, "repeats": len(within)}
+        if len(within) < stopwatch.FEWEST:
+            yield row | {"reason": f"{len(within)} repetitions, fewer than {stopwatch.FEWEST}"}
+            continue
+        its = samples[samples["repeat"].isin(within.index)]
+        row |= {"latency_ns": latency_ns[within.index].median(), "roof_operation": roof}
+        row["handed_ratio"] = (within["handed"] / within["kept"]).median()
+        row["roof_gb_per_s"] = size / within[roof].median() / 1e9
+        fraction = stopwatch.ratio(its, roof, PASS, seed).columns("roof_fraction")
+        yield row | fraction | stopwatch.ratio(its, *STORES, seed).columns("stores_ratio")

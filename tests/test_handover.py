@@ -1,0 +1,209 @@
+"""Cores near to and far from each other: bands of repetitions by the latency of a relay."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from layernorm_backward import config, roofs, stopwatch
+from layernorm_backward.experiments import handover
+from layernorm_backward.roofs import near
+from layernorm_backward.roofs.relay import relay
+from layernorm_backward.timing.timed import most_threads
+
+REPEATS, TURNS = 12, 1000
+SWEEP = {
+    "working_sets": [60_000],
+    "dtypes": ["float32"],
+    "hidden": [48],
+    "directions": ["backward"],
+    "threads": ["all"],
+}
+ARGUMENTS = {
+    "sweeps": [SWEEP],
+    "loop_rounds": 2,
+    "turns": TURNS,
+    "bands_ns": [80.0],
+    "rounds": 2,
+    "rest_s": 0.0,
+    "repeats": REPEATS,
+    "at_least": REPEATS,
+    "budget_s": 0.0,
+    "error_rows": 3,
+    "error_limit_u": 100.0,
+    "seed": 2,
+}
+FAR = np.array([0, 1] * (REPEATS // 4))  # whether the cores are far from each other, in a round
+shared = pytest.mark.skipif(most_threads() < 2, reason="one core is usable here")
+
+
+def by_band(**changed):
+    found, samples = handover.run(**ARGUMENTS | changed)
+    return found.set_index("band"), samples
+
+
+def planned(monkeypatch, waited=(), **seconds):
+    """Samples of every call: about 1 s, or what is given for its name; all wait in repetitions `waited`."""
+    count = REPEATS // ARGUMENTS["rounds"]
+    steady = np.linspace(1, 1.001, count)
+
+    def compare(calls, **how):
+        rows = [
+            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, repeat in waited)
+            for name in calls
+            for repeat in range(count)
+        ]
+        return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
+
+    monkeypatch.setattr(stopwatch, "compare", compare)
+
+
+@shared
+def test_near_and_far_cores_are_told_apart_by_the_latency(monkeypatch):
+    latency = np.where(FAR, 160e-9, 30e-9)
+    planned(
+        monkeypatch,
+        relay=latency * TURNS,
+        handed=1.6 + FAR,
+        triad=2.0 - FAR,
+        triad_nt=np.full(FAR.size, 9.0),
+        ordinary=np.where(FAR, 3.0, 0.5),
+        **{"pass": np.full(FAR.size, 2.0)},
+    )
+    found, _ = by_band()
+    assert found["repeats"].tolist() == [12, 6, 6]
+    assert found["latency_below_ns"].tolist()[1:] == [80.0, np.inf]
+    bands = found.loc[[1, 2]]
+    assert bands["latency_ns"].tolist() == pytest.approx([30, 160])
+    assert bands["handed_ratio"].tolist() == pytest.approx([1.6, 2.6], rel=0.01)
+    assert bands["roof_fraction"].tolist() == pytest.approx([1, 0.5])
+    assert bands["stores_ratio"].tolist() == pytest.approx([0.5, 3], rel=0.01)
+    size = found.loc[0, "bytes"]
+    assert set(found["roof_operation"]) == {"triad"}
+    assert bands["roof_gb_per_s"].tolist() == pytest.approx([size / 2e9, size / 1e9])
+
+
+@shared
+def test_repetitions_that_stood_in_the_run_queue_are_left_out(monkeypatch):
+    planned(monkeypatch, waited=(1,), relay=np.full(FAR.size, 30e-9 * TURNS))
+    found, samples = by_band()
+    assert found["repeats"].tolist() == [10, 10, 0]
+    assert found.loc[2, "reason"] == "0 repetitions, fewer than 5"
+    assert len(samples[samples["name"] == "relay"]) == REPEATS
+
+
+@shared
+def test_every_repetition_of_all_calls_is_kept_with_the_keys_of_its_cell():
+    found, samples = by_band()
+    names = {"relay", "handed", "kept", "pass", "ordinary", "non_temporal", "triad"}
+    assert set(samples["name"]) >= names
+    for name in names:
+        assert sorted(samples.loc[samples["name"] == name, "repeat"]) == list(range(REPEATS))
+    assert set(samples["working_set"]) == {"60000"} and set(samples["threads"]) == {most_threads()}
+    assert found.loc[0, "latency_ns"] > 0 and found.loc[0, "error_u_max"] > 0
+
+
+@shared
+def test_cells_rest_before_each_round(monkeypatch):
+    rests = []
+    planned(monkeypatch)
+    monkeypatch.setattr(handover, "sleep", rests.append)
+    by_band(rest_s=0.5)
+    assert rests == [0.5, 0.5]
+
+
+@shared
+def test_a_pass_beyond_the_limit_is_not_timed_and_the_reason_is_told():
+    found, samples = by_band(error_limit_u=1e-9)
+    assert found["reason"].tolist() == [found.loc[0, "reason"]]
+    assert found.loc[0, "reason"].startswith("wrong: ")
+    assert samples.empty
+
+
+@pytest.mark.parametrize(
+    ("threads", "reason"), [(1, "one thread hands nothing on"), (1 << 12, "cores are usable here")]
+)
+def test_threads_that_cannot_hand_on_are_told(threads, reason):
+    found, samples = by_band(sweeps=[SWEEP | {"threads": [threads]}])
+    assert reason in found.loc[0, "reason"]
+    assert samples.empty
+
+
+def test_bands_in_disorder_are_refused():
+    with pytest.raises(ValueError, match=r"bands_ns is \[80.0, 40.0\]; allowed: latencies each above"):
+        handover.run(**ARGUMENTS | {"bands_ns": [80.0, 40.0]})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"turns": 0}, "turns: "),
+        ({"bands_ns": []}, "bands_ns: "),
+        ({"bands_ns": [0.0]}, "bands_ns.0: "),
+        ({"rest_s": -1.0}, "rest_s: "),
+        ({"loop_rounds": 0}, "loop_rounds: "),
+        ({"sweeps": [SWEEP | {"hidden": [0]}]}, "sweeps.0.hidden.0: "),
+    ],
+)
+def test_a_bad_config_is_told_with_file_and_key(changed, said, tmp_path):
+    path = tmp_path / "handover.yaml"
+    path.write_text(yaml.safe_dump(ARGUMENTS | changed), encoding="utf-8")
+    with pytest.raises(config.ConfigError) as caught:
+        config.load(path, handover.run)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_each_vector_is_updated_once_a_round_whoever_has_it(dtype, step):
+    half = np.dtype(dtype).type(0.5)
+    vectors = np.arange(9, dtype=dtype).reshape(3, 3)
+    expected = vectors.copy()
+    for _ in range(4):
+        expected = expected * half + half
+    near.handovers(vectors, half, half, 4, step)
+    np.testing.assert_array_equal(vectors, expected)
+
+
+class Recorded:
+    """Vectors that note who is asked for, in turn."""
+
+    def __init__(self, parts):
+        self.shape, self.asked = (parts, 1), []
+
+    def __getitem__(self, which):
+        self.asked.append(which)
+        return np.ones(1)
+
+
+@pytest.mark.parametrize(("step", "asked"), [(0, [0, 1, 2] * 2), (1, [0, 1, 2, 1, 2, 0])])
+def test_a_part_goes_on_to_its_neighbours_vector_or_keeps_its_own(step, asked):
+    vectors = Recorded(3)
+    near.handovers.py_func(vectors, 0.5, 0.5, 2, step)
+    assert vectors.asked == asked
+
+
+def test_vectors_that_are_handed_on_stay_as_they_are(monkeypatch):
+    seen = []
+    monkeypatch.setattr(near, "handovers", lambda vectors, *given: seen.append((vectors, given)))
+    with stopwatch.threads(1):
+        roofs.handovers("float64", 7, 1)()
+    ((vectors, (factor, addend, rounds, step)),) = seen
+    assert vectors.shape == (1, near.HANDED // 8)
+    assert (vectors == vectors * factor + addend).all()
+    assert (rounds, step) == (7, 1)
+
+
+@pytest.mark.parametrize("threads", sorted({1, most_threads()}))
+def test_all_threads_count_to_the_end_together(threads):
+    with stopwatch.threads(threads):
+        run = roofs.relay(1001)
+        assert [run(), run()] == [1001, 1001]
+
+
+def test_a_thread_counts_in_its_turn_only_and_gives_up_where_the_other_does_not_run():
+    counter = np.zeros(8, np.intp)
+    with stopwatch.threads(1):
+        relay()(counter, 9, 2)
+    assert counter[0] == 2
