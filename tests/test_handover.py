@@ -23,7 +23,7 @@ ARGUMENTS = {
     "sweeps": [SWEEP],
     "loop_rounds": 2,
     "turns": TURNS,
-    "bands_ns": [80.0],
+    "bands_ns": [120.0],
     "rounds": 2,
     "rest_s": 0.0,
     "repeats": REPEATS,
@@ -72,7 +72,7 @@ def test_near_and_far_cores_are_told_apart_by_the_latency(monkeypatch):
     )
     found, _ = by_band()
     assert found["repeats"].tolist() == [12, 6, 6]
-    assert found["latency_below_ns"].tolist()[1:] == [80.0, np.inf]
+    assert found["latency_below_ns"].tolist()[1:] == [120.0, np.inf]
     bands = found.loc[[1, 2]]
     assert bands["latency_ns"].tolist() == pytest.approx([30, 160])
     assert bands["handed_ratio"].tolist() == pytest.approx([1.6, 2.6], rel=0.01)
