@@ -108,7 +108,7 @@ def test_a_reading_reads_all_whole_lines_once(dtype, lines, monkeypatch):
 
     def reads():
         def call(flat, parts, *rest):
-            parts.fill(np.nan)
+            parts.fill(0)  # of the units of a piece, the first gets its sum
             compiled(flat, parts, *rest)
             totals.append(parts)
 
