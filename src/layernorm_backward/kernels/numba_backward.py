@@ -96,6 +96,8 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, rin
         if ragged is not None and whole < end:
             count = end - whole
             here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
+            ask(x, 0, then, whole, hidden, early, like)
+            ask(dy, 1, then, whole, hidden, early, like)
             d, x_hat = centred(dy, x, here, count, row)
             block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
             differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)

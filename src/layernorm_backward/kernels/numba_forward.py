@@ -86,6 +86,7 @@ def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like
             write(values, y, at + j, hidden, None, streamed, ring)
         if ragged is not None and whole < end:
             count = end - whole
+            ask(x, 0, then, whole, hidden, early, like)
             block = moment(x, (then + whole, hidden, whole), count, centre, block)
             values = normalized(x, gamma, beta, (at + whole, hidden, whole), None, count, row)
             write(values, y, at + whole, hidden, count, streamed, ring)
