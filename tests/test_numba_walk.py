@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from numba import njit
 
+from layernorm_backward import stopwatch
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan, numba_walk
 from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
+from layernorm_backward.traffic.arrays import Tally
+from layernorm_backward.traffic.lanes import counting
 
 
 @njit
@@ -54,3 +58,34 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
     assert plan.spread == (numba_pace.FAR_SPREAD if numba_walk.FAR else numba_pace.SPREAD)
     call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
     assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
+
+
+class _Asked(Tally):
+    """Where elements lie that are asked for ahead."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = set()
+
+    def fetched(self, addresses):
+        self.places.update(addresses)
+
+
+@pytest.mark.parametrize(("direction", "group"), [("backward", 1), ("forward", 1), ("forward", 2)])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("hidden", [7, 16, 17, 31, 33])
+def test_every_element_is_asked_for_ahead_the_last_of_a_row_too(direction, group, stream, hidden):
+    rows, ahead = 8, 1
+    x, dy, out = (aligned_empty((rows, hidden), np.float32) for _ in range(3))
+    x[...], dy[...] = np.random.default_rng(1).normal(size=(2, rows, hidden))
+    gamma, tally = np.ones(hidden, np.float32), _Asked()
+    with stopwatch.threads(1), counting(tally, (x, dy, out)) as kernel:
+        plan = kernel.Plan(group, ahead, stream, 1)
+        _, saved = kernel.forward(x, gamma, gamma, 1e-5, out=out, plan=plan)
+        if direction == "backward":
+            tally.places.clear()
+            kernel.backward(dy, saved, out=(out, gamma.copy(), gamma.copy()), plan=plan)
+    later = (2 * group) * hidden + ahead * 16  # what is asked for begins with the second group
+    for array in (x, dy)[: 2 if direction == "backward" else 1]:
+        places = range(array.ctypes.data + 4 * later, array.ctypes.data + array.nbytes, 4)
+        assert places and tally.places.issuperset(places)
