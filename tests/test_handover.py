@@ -1,7 +1,6 @@
 """Cores near to and far from each other: bands of repetitions by the latency of a relay."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 
@@ -10,6 +9,7 @@ from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
 from layernorm_backward.roofs.relay import relay
 from layernorm_backward.timing.timed import most_threads
+from planned_samples import planned
 
 REPEATS, TURNS = 12, 1000
 SWEEP = {
@@ -33,7 +33,8 @@ ARGUMENTS = {
     "error_limit_u": 100.0,
     "seed": 2,
 }
-FAR = np.array([0, 1] * (REPEATS // 4))  # whether the cores are far from each other, in a round
+COUNT = REPEATS // ARGUMENTS["rounds"]
+FAR = np.array([0, 1] * (COUNT // 2))  # whether the cores are far from each other, in a round
 shared = pytest.mark.skipif(most_threads() < 2, reason="one core is usable here")
 
 
@@ -42,27 +43,12 @@ def by_band(**changed):
     return found.set_index("band"), samples
 
 
-def planned(monkeypatch, waited=(), **seconds):
-    """Samples of every call: about 1 s, or what is given for its name; all wait in repetitions `waited`."""
-    count = REPEATS // ARGUMENTS["rounds"]
-    steady = np.linspace(1, 1.001, count)
-
-    def compare(calls, **how):
-        rows = [
-            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, repeat in waited)
-            for name in calls
-            for repeat in range(count)
-        ]
-        return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
-
-    monkeypatch.setattr(stopwatch, "compare", compare)
-
-
 @shared
 def test_near_and_far_cores_are_told_apart_by_the_latency(monkeypatch):
     latency = np.where(FAR, 160e-9, 30e-9)
     planned(
         monkeypatch,
+        COUNT,
         relay=latency * TURNS,
         handed=1.6 + FAR,
         triad=2.0 - FAR,
@@ -85,7 +71,7 @@ def test_near_and_far_cores_are_told_apart_by_the_latency(monkeypatch):
 
 @shared
 def test_repetitions_that_stood_in_the_run_queue_are_left_out(monkeypatch):
-    planned(monkeypatch, waited=(1,), relay=np.full(FAR.size, 30e-9 * TURNS))
+    planned(monkeypatch, COUNT, waited=(1,), relay=np.full(FAR.size, 30e-9 * TURNS))
     found, samples = by_band()
     assert found["repeats"].tolist() == [10, 10, 0]
     assert found.loc[2, "reason"] == "0 repetitions, fewer than 5"
@@ -106,7 +92,7 @@ def test_every_repetition_of_all_calls_is_kept_with_the_keys_of_its_cell():
 @shared
 def test_cells_rest_before_each_round(monkeypatch):
     rests = []
-    planned(monkeypatch)
+    planned(monkeypatch, COUNT)
     monkeypatch.setattr(handover, "sleep", rests.append)
     by_band(rest_s=0.5)
     assert rests == [0.5, 0.5]
@@ -207,3 +193,11 @@ def test_a_thread_counts_in_its_turn_only_and_gives_up_where_the_other_does_not_
     with stopwatch.threads(1):
         relay()(counter, 9, 2)
     assert counter[0] == 2
+
+
+@shared
+def test_threads_that_do_not_run_at_the_same_time_are_told(monkeypatch):
+    monkeypatch.setattr(roofs, "relay", lambda turns: lambda: turns - 1)
+    found, samples = by_band()
+    assert found["reason"].tolist() == ["the threads do not run at the same time"]
+    assert samples.empty

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from numba import get_num_threads
@@ -13,6 +12,7 @@ from layernorm_backward.experiments import spells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.roofs import near
 from layernorm_backward.timing.timed import most_threads
+from planned_samples import planned
 
 REPEATS = 12
 ARGUMENTS = {
@@ -42,23 +42,14 @@ def by_band(**changed):
     return found.set_index("band"), samples
 
 
-def planned(monkeypatch, waited=(), **seconds):
-    """Samples of every call: about 1 s, or what is given for its name; all wait in repetitions `waited`."""
-    steady = np.linspace(1, 1.001, REPEATS)
-
-    def compare(calls, **how):
-        rows = [
-            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, repeat in waited)
-            for name in calls
-            for repeat in range(REPEATS)
-        ]
-        return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
-
-    monkeypatch.setattr(stopwatch, "compare", compare)
-
-
 def test_a_kernel_that_the_core_slows_loses_in_the_band_where_it_is_taken(monkeypatch):
-    planned(monkeypatch, numba_fused=1.5 * LOADED, update=LOADED, multiply_add=np.linspace(1, 1.1, REPEATS))
+    planned(
+        monkeypatch,
+        REPEATS,
+        numba_fused=1.5 * LOADED,
+        update=LOADED,
+        multiply_add=np.linspace(1, 1.1, REPEATS),
+    )
     found, _ = by_band()
     assert found["repeats"].tolist() == [12, 6, 0, 6]
     assert found["update_below"].tolist()[1:] == [1.1, 1.2, np.inf]
@@ -74,16 +65,16 @@ def test_a_kernel_that_the_core_slows_loses_in_the_band_where_it_is_taken(monkey
 
 def test_repetitions_that_stood_in_the_run_queue_are_left_out_of_all_columns(monkeypatch):
     taken = np.where(np.isin(np.arange(REPEATS), (1, 3)), 10.0, LOADED)
-    planned(monkeypatch, (1, 3), numba_fused=taken, update=taken)
+    planned(monkeypatch, REPEATS, (1, 3), numba_fused=taken, update=taken)
     found, samples = by_band()
     assert found["repeats"].tolist() == [10, 6, 0, 4]
     assert len(samples[samples["name"] == "update"]) == REPEATS
-    planned(monkeypatch, range(REPEATS - 1), update=LOADED)
+    planned(monkeypatch, REPEATS, range(REPEATS - 1), update=LOADED)
     assert by_band()[0].loc[0, "repeats"] == REPEATS  # too few would remain
 
 
 def test_a_band_of_few_repetitions_says_so(monkeypatch):
-    planned(monkeypatch, update=LOADED)
+    planned(monkeypatch, REPEATS, update=LOADED)
     found, _ = by_band()
     assert found.loc[2, "reason"] == "0 repetitions, fewer than 5"
     assert np.isnan(found.loc[2, "roof_fraction"])
@@ -94,7 +85,7 @@ def test_the_loops_are_held_against_their_least_on_as_many_threads(monkeypatch):
     slow = iter([LOADED, 2 + LOADED])
 
     def compare(calls, **how):
-        planned(monkeypatch, update=next(slow))
+        planned(monkeypatch, REPEATS, update=next(slow))
         found = stopwatch.compare(calls, **how)
         monkeypatch.setattr(stopwatch, "compare", compare)
         return found

@@ -67,7 +67,7 @@ def run(
         raise ValueError(f"bands_ns is {bands_ns}; allowed: latencies each above the one before")
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     pool = _cells.pool(sizes, seed)
-    refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads))}
+    refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads, turns))}
     samples, errors = defaultdict(list), {}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="handover", mininterval=1):
@@ -95,8 +95,12 @@ def run(
     return table(rows, "handover"), together(keyed)
 
 
-def _impossible(threads: int) -> str:
-    return "one thread hands nothing on" if threads == 1 else too_many(threads)
+def _impossible(threads: int, turns: int) -> str:
+    """Empty, or why so many threads cannot hand anything on."""
+    if threads == 1 or too_many(threads):
+        return too_many(threads) or "one thread hands nothing on"
+    with stopwatch.threads(threads):
+        return "" if roofs.relay(turns)() == turns else "the threads do not run at the same time"
 
 
 def _loops(rounds: int, turns: int) -> dict[str, Call]:
