@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import njit, prange
 
+from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.numba_sharing import SHARE, next_piece, pieces, untaken
 
 
@@ -80,3 +81,14 @@ def test_threads_together_take_every_unit_once(units, tasks):
     seen = np.zeros(units, np.intp)
     count(pieces(units, tasks), seen)
     assert np.array_equal(seen, np.ones(units))
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
+    """A few lines that the other core has written cost more there than waiting for each other."""
+    dtype = np.dtype("float32")
+    plan = numba_plan.choose(10_000, 256, dtype, direction, 2)._replace(stream=stream)
+    call = numba_fused._call(direction, plan, 10_000, 256, dtype, 0, 2)
+    assert len(call.pieces) == 2
+    assert (call.pieces.shape[1] == 2) is not stream
