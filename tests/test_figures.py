@@ -434,3 +434,11 @@ def test_a_change_of_stores_is_drawn_half_way_between_two_sizes_on_the_logarithm
     lines = [line for panel in drawn("stores", table).axes for line in panel.get_lines()]
     changes = [line.get_xdata() for line in lines if line.get_linestyle() == ":"]
     assert changes and all(list(places) == pytest.approx([10, 10]) for places in changes)
+
+
+def test_near_and_far_cores_show_the_rate_of_the_pass_below_that_of_its_roof_without_the_mixed_band():
+    table = sample("handover").assign(residency="memory", roof_gb_per_s=80.0, roof_fraction=0.75)
+    table["latency_ns"] = table["band"].map({0: 100.0, 1: 40.0, 2: 160.0})
+    rates = drawn("handover", table).axes[0]
+    seen = {(x, y) for line in rates.lines for x, y in zip(*line.get_data(), strict=True)}
+    assert seen == {(40.0, 80.0), (40.0, 60.0), (160.0, 80.0), (160.0, 60.0)}

@@ -1,7 +1,7 @@
 """What figures share: panels with letters, axes with powers of ten, one legend, intervals, empty figures."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import fill, shorten
 from typing import Any
 
@@ -17,8 +17,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.figures import style
+from layernorm_backward.figures.style import Look
 
 _LINE, _NOTE = 100, 142  # characters of a line of text, and of a note
+_COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
+BY_SIZE = [Look(colour, marker) for colour, marker in zip(_COLOURS, "os^DvP", strict=True)]
 
 
 def grid(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, np.ndarray]:
@@ -112,6 +115,13 @@ def nearest(values: Iterable[int], wanted: int) -> int:
     return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))
 
 
+def by_size(sizes: Iterable[int], looks: Sequence[Look] = BY_SIZE) -> dict[int, Look]:
+    """A look for each hidden size, or for as many as there are looks, from the smallest to the largest."""
+    found = sorted(set(sizes))
+    chosen = np.unique(np.linspace(0, len(found) - 1, min(len(found), len(looks))).astype(int))
+    return dict(zip((found[index] for index in chosen), looks, strict=False))
+
+
 def curves(panel: Axes, table: pd.DataFrame, x: str, y: str, by: str, **options: Any) -> None:
     """One line with markers for each name in the column `by`."""
     for name in style.ordered(table[by]):
@@ -119,12 +129,19 @@ def curves(panel: Axes, table: pd.DataFrame, x: str, y: str, by: str, **options:
         panel.plot(part[x], part[y], **style.look(name).curve, **options)
 
 
-def whiskers(panel: Axes, x: Any, y: Any, low: Any, high: Any, name: str, *, across: bool = True) -> None:
-    """Points of one name with their intervals [low, high] along x (`across`) or along y."""
+def intervals(
+    panel: Axes, x: Any, y: Any, low: Any, high: Any, *, across: bool = False, **options: Any
+) -> None:
+    """Points, or a curve, with their intervals [low, high] along y, or along x (`across`)."""
     value = np.asarray(x if across else y, dtype=float)
     reach = np.maximum(np.stack([value - np.asarray(low, float), np.asarray(high, float) - value]), 0)
     side = {"xerr" if across else "yerr": np.nan_to_num(reach)}
-    panel.errorbar(x, y, **side, **style.look(name).point, elinewidth=0.8)
+    panel.errorbar(x, y, **side, **options, elinewidth=0.7)
+
+
+def ratios(panel: Axes, x: Any, rows: pd.DataFrame, column: str, **options: Any) -> None:
+    """A curve of a column with the intervals that stand beside it in `rows`, as stopwatch.ratio has them."""
+    intervals(panel, x, rows[column], rows[f"{column}_low"], rows[f"{column}_high"], **options)
 
 
 def size(shape: str) -> tuple[int, ...]:

@@ -65,7 +65,8 @@ def _slopes(panel: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for name in QUANTITIES:
         part = rows[rows["property"] == f"{name}_slope"].dropna(subset=["value"])
         places = _places(part, names) + _OFFSET[name]
-        _panels.whiskers(panel, part["value"], places, part["value_low"], part["value_high"], name)
+        ends = part["value_low"], part["value_high"]
+        _panels.intervals(panel, part["value"], places, *ends, across=True, **style.look(name).point)
     for power in (1, 2):
         panel.axvline(power, color=style.GREY, linewidth=0.5, linestyle=":", zorder=0)
     _limit(panel, rows[rows["property"] == "dx_slope"])

@@ -62,7 +62,7 @@ def _series(rows: pd.DataFrame) -> Iterator[Series]:
     }
     alike = {name: rows[name] == value for name, value in centre.items()}
     middle = rows[np.logical_and.reduce(list(alike.values()))]
-    for look, size in zip(_BY_SIZE, _spread(middle["hidden"]), strict=False):
+    for size, look in _panels.by_size(middle["hidden"], _BY_SIZE).items():
         yield f"$D = {size}$", look, middle[middle["hidden"] == size]
     rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     looks = iter(_OTHERS)
@@ -74,20 +74,13 @@ def _series(rows: pd.DataFrame) -> Iterator[Series]:
                 yield "one thread" if name == "threads" else value, next(looks), part[part[name] == value]
 
 
-def _spread(sizes: pd.Series) -> list[int]:
-    """As many sizes as there are looks, from the smallest to the largest."""
-    found = sorted(set(sizes))
-    chosen = np.unique(np.linspace(0, len(found) - 1, min(len(found), len(_BY_SIZE))).astype(int))
-    return [found[index] for index in chosen]
-
-
 def _panel(panel: Axes, series: list[tuple[Look, pd.DataFrame]], variants: list[str]) -> None:
     panel.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
     for number, (look, part) in enumerate(series):
         height = part["variant"].map(variants.index) + 0.76 * ((number + 0.5) / len(series) - 0.5)
         cost, low, high = (100 * part["cost" + end].to_numpy(float) for end in ("", "_low", "_high"))
-        reach = np.nan_to_num(np.maximum([cost - low, high - cost], 0))
-        panel.errorbar(cost, height, xerr=reach, **look.point | {"markerfacecolor": "white"}, elinewidth=0.8)
+        white = look.point | {"markerfacecolor": "white"}
+        _panels.intervals(panel, cost, height, low, high, across=True, **white)
         sure = part["differs"].to_numpy(bool)
         panel.plot(cost[sure], height[sure], **look.point, zorder=3)
     panel.axvline(0, color=style.GREY, linewidth=0.9)

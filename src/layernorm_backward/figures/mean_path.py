@@ -120,11 +120,9 @@ def _slopes(panel: Axes, slopes: pd.DataFrame, dtype: str) -> None:
     for number, quantity in enumerate(_QUANTITIES):
         part = rows[(rows["quantity"] == quantity) & (rows["dtype"] == dtype)].dropna(subset=["value"])
         height = [names.index(name) + 0.28 * (number - 1) for name in part["kernel"]]
-        value, look = part["value"].to_numpy(float), style.look(quantity)
-        reach = [np.maximum(value - part["value_low"], 0), np.maximum(part["value_high"] - value, 0)]
-        panel.errorbar(
-            value, height, xerr=np.nan_to_num(reach), **look.point | {"markersize": 2.3}, elinewidth=0.6
-        )
+        small = style.look(quantity).point | {"markersize": 2.3}
+        ends = part["value_low"], part["value_high"]
+        _panels.intervals(panel, part["value"], height, *ends, across=True, **small)
     for slope in (0, 1, 2):
         panel.axvline(slope, color=style.GREY, linestyle=":", linewidth=0.9, zorder=0)
     panel.grid(visible=False)

@@ -76,15 +76,13 @@ def by_cell(panel: Axes, rows: pd.DataFrame) -> None:
 def _points(
     panel: Axes, at: pd.Series, part: pd.DataFrame, kernel: str, setting: str, *, across: bool
 ) -> None:
-    columns = [part["ours_ratio" + suffix] for suffix in ("", "_low", "_high")]
-    value, low, high = columns
-    x, y = (value, at) if across else (at, value)
-    _panels.whiskers(panel, x, y, low, high, kernel, across=across)
-    points, as_it_comes = panel.containers[-1][0], setting == "default" and kernel != "numba_fused"
-    if as_it_comes:
-        points.set_markerfacecolor("white")
+    value, low, high = (part["ours_ratio" + suffix] for suffix in ("", "_low", "_high"))
+    look, as_it_comes = style.look(kernel), setting == "default" and kernel != "numba_fused"
+    options = look.point | ({"markerfacecolor": "white"} if as_it_comes else {})
     if not across:
-        points.set(linestyle=":" if as_it_comes else style.look(kernel).line, linewidth=0.9)
+        options |= {"linestyle": ":" if as_it_comes else look.line, "linewidth": 0.9}
+    x, y = (value, at) if across else (at, value)
+    _panels.intervals(panel, x, y, low, high, across=across, **options)
 
 
 def _label(row: pd.Series) -> str:

@@ -58,7 +58,4 @@ def _curves(panel: Axes, rows: pd.DataFrame) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for name, (_, look) in LOOKS.items():
         part = rows[rows["step"] == name].sort_values("hidden")
-        value = part["roof_fraction"]
-        ends = value - part["roof_fraction_low"], part["roof_fraction_high"] - value
-        reach = [end.clip(lower=0).fillna(0) for end in ends]
-        panel.errorbar(part["hidden"], value, yerr=reach, **look.curve, elinewidth=0.6)
+        _panels.ratios(panel, part["hidden"], part, "roof_fraction", **look.curve)

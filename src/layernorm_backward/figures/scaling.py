@@ -73,8 +73,8 @@ def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
     for row in fits.to_dict("records"):
         lift = 0.7 * ((kernels.index(row["kernel"]) + 0.5) / len(kernels) - 0.5)
         height = lines.index((row["direction"], row["axis"])) + lift
-        ends = ([row["exponent_low"]], [row["exponent_high"]])
-        _panels.whiskers(panel, [row["exponent"]], [height], *ends, row["kernel"])
+        ends, look = ([row["exponent_low"]], [row["exponent_high"]]), style.look(row["kernel"])
+        _panels.intervals(panel, [row["exponent"]], [height], *ends, across=True, **look.point)
     panel.axvline(1, color=style.GREY, linestyle=":", linewidth=0.9)
     panel.set_yticks(range(len(lines)), [f"{d}, ${'N' if a == 'rows' else 'D'}$" for d, a in lines])
     panel.set_ylim(len(lines) - 0.5, -0.5)

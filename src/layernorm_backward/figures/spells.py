@@ -24,8 +24,6 @@ CENTRE = {
     "dtype": "float32",
     "residency": "memory",
 }
-_COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
-_MOST = len(_COLOURS)
 
 
 def draw(spells: pd.DataFrame) -> Figure:
@@ -35,7 +33,7 @@ def draw(spells: pd.DataFrame) -> Figure:
     if rows.empty:
         return _panels.empty(spells, "Spells of the machine")
     counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
-    looks = _looks(rows["hidden"])
+    looks = _panels.by_size(rows["hidden"])
     figure, axes = _panels.grid(2, len(counts), 3.9, sharex="col", sharey="row")
     for column, count in enumerate(counts):
         part = rows[rows["threads"] == count]
@@ -51,29 +49,11 @@ def draw(spells: pd.DataFrame) -> Figure:
     return figure
 
 
-def _looks(sizes: pd.Series) -> dict[int, Look]:
-    """A look for each hidden size, the smallest first, as many as there are colours."""
-    found = sorted(set(sizes))
-    kept = (
-        found if len(found) <= _MOST else [found[k * (len(found) - 1) // (_MOST - 1)] for k in range(_MOST)]
-    )
-    return {
-        size: Look(colour, marker) for size, colour, marker in zip(kept, _COLOURS, "os^DvP", strict=False)
-    }
-
-
 def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for size, look in looks.items():
         part = rows[rows["hidden"] == size].sort_values("band")
-        value = part["roof_fraction"]
-        ends = [
-            (value - part["roof_fraction_low"]).clip(lower=0),
-            (part["roof_fraction_high"] - value).clip(lower=0),
-        ]
-        panel.errorbar(
-            part["update_slowdown"], value, yerr=[end.fillna(0) for end in ends], **look.curve, elinewidth=0.6
-        )
+        _panels.ratios(panel, part["update_slowdown"], part, "roof_fraction", **look.curve)
 
 
 def _slowdowns(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:

@@ -64,21 +64,14 @@ def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int]) -> None:
     for count in counts:
         part = rows[rows["threads"] == count].sort_values("bytes")
         for then in THEN:
-            _curve(panel, part[part["then"] == then], _look(then, count))
+            its = part[part["then"] == then]
+            _panels.ratios(panel, its["bytes"] / 1e6, its, "ratio", **_look(then, count).curve)
         change = _change(part)
         if np.isfinite(change):
             panel.axvline(change / 1e6, color=_look("read", count).colour, linewidth=0.9, linestyle=":")
     _panels.powers(panel.xaxis)
     _panels.powers(panel.yaxis)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _curve(panel: Axes, rows: pd.DataFrame, look: Look) -> None:
-    ratio = rows["ratio"]
-    reach = [(ratio - rows["ratio_low"]).clip(lower=0), (rows["ratio_high"] - ratio).clip(lower=0)]
-    panel.errorbar(
-        rows["bytes"] / 1e6, ratio, yerr=[end.fillna(0) for end in reach], **look.curve, elinewidth=0.6
-    )
 
 
 def _change(rows: pd.DataFrame) -> float:

@@ -92,18 +92,17 @@ def _curves(panel: Axes, rows: pd.DataFrame) -> None:
 
 
 def _points(panel: Axes, part: pd.DataFrame, dtype: str, inside: bool, line: str) -> None:
-    value, low, high = (part[f"roof_fraction{end}"].to_numpy(float) for end in ("", "_low", "_high"))
-    panel.errorbar(
-        part["hidden"].to_numpy(float),
-        value,
-        yerr=[(value - low).clip(min=0), (high - value).clip(min=0)],
+    _panels.ratios(
+        panel,
+        part["hidden"],
+        part,
+        "roof_fraction",
         color=_COLOURS[dtype],
         marker=_MARKERS[dtype],
         markersize=3.4 if line != "none" else 2.6,
         markerfacecolor="none" if inside else _COLOURS[dtype],
         linestyle=line,
         linewidth=0.7,
-        elinewidth=0.6,
     )
 
 

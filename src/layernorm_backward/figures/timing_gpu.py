@@ -62,9 +62,8 @@ def _powers_of_two(rows: pd.DataFrame) -> pd.Series:
 def _points(panel: Axes, part: pd.DataFrame, name: str, *, joined: bool) -> None:
     look, size = style.look(name), part["bytes"] / 1e9
     value, low, high = (size / part[column] for column in ("median_s", "p80_s", "p20_s"))
-    reach = [(value - low).clip(lower=0).fillna(0), (high - value).clip(lower=0).fillna(0)]
     options = look.curve if joined else look.point | {"markersize": 0.65 * look.size}
-    panel.errorbar(part["hidden"], value, yerr=reach, elinewidth=0.7, **{"linewidth": 0.8} | options)
+    _panels.intervals(panel, part["hidden"], value, low, high, **{"linewidth": 0.8} | options)
 
 
 def _launched(rows: pd.DataFrame) -> str:

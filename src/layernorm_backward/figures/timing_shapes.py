@@ -66,7 +66,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str
             elements = (part["rows"] * part["hidden"]).astype(float)
             columns = [part[column] / elements * 1e9 for column in ("median_s", "p20_s", "p80_s")]
         value, low, high = columns
-        _panels.whiskers(panel, value, heights, low, high, name)
+        _panels.intervals(panel, value, heights, low, high, across=True, **style.look(name).point)
     if fraction:
         panel.axvline(1, color=style.GREY, linewidth=0.9)
     _panels.powers(panel.xaxis, 4)

@@ -43,8 +43,9 @@ def draw(variance_time: pd.DataFrame) -> Figure:
 def _panel(panel: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     panel.set_xscale("log")
     for row in rows.to_dict("records"):
-        value, low, high = (row["two_pass_ratio" + end] for end in ("", "_low", "_high"))
-        _panels.whiskers(panel, [value], [names.index(row["algorithm"])], [low], [high], row["algorithm"])
+        value, low, high = ([row["two_pass_ratio" + end]] for end in ("", "_low", "_high"))
+        height, look = [names.index(row["algorithm"])], style.look(row["algorithm"])
+        _panels.intervals(panel, value, height, low, high, across=True, **look.point)
     panel.axvline(1, color=style.GREY, linewidth=0.9)
     panel.set_yticks(range(len(names)), names)
     panel.set_ylim(len(names) - 0.4, -0.6)

@@ -1,0 +1,89 @@
+"""What roof, kernel and stores reach where the cores of the threads are near to each other, and where far."""
+
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from layernorm_backward.figures import _panels, style
+from layernorm_backward.figures.style import Look
+
+TABLES = ("handover",)
+CAPTION = (
+    "Near and far cores. Across: the time in which a number goes from core to core, the medians of the bands "
+    "into which the repetitions are sorted by it. (a) Bytes a second of `numba_fused` (filled) and of its "
+    "roof (open), beyond the cache; (b) the fraction of that roof, with interval; (c) time with ordinary "
+    "stores over time with non-temporal ones, the result read next, by the bytes of the arrays of the pass, "
+    "$D = 1024$. Backward, float32, all threads."
+)
+CENTRE = {"direction": "backward", "dtype": "float32"}
+_HIDDEN = 1024
+_BY_BYTES = (
+    Look("#009E73", "v", fill="none"),
+    Look("#009E73", "v"),
+    Look("#8C5A00", "P", fill="none", size=4.4),
+    Look("#8C5A00", "P", size=4.4),
+)
+
+
+def draw(handover: pd.DataFrame) -> Figure:
+    """Three panels; a line each hidden size in the first two, each size of the arrays in the third."""
+    rows = _panels.centre(_panels.measured(handover, "roof_fraction"), CENTRE)
+    rows = rows[(rows["band"] > 0) & (rows["threads"] == rows["threads"].max())].sort_values("latency_ns")
+    if rows.empty:
+        return _panels.empty(handover, "Near and far cores")
+    beyond, looks = rows[rows["residency"] == "memory"], _panels.by_size(rows["hidden"])
+    stores = rows[rows["hidden"] == _panels.nearest(rows["hidden"], _HIDDEN)]
+    sizes = dict(zip(sorted(set(stores["bytes"])), _BY_BYTES, strict=False))
+    figure, axes = _panels.grid(1, 3, 2.9, sharex=True)
+    _rates(axes[0, 0], beyond, looks)
+    _fractions(axes[0, 1], beyond, looks)
+    _stores(axes[0, 2], stores, sizes)
+    for panel in axes.flat:
+        panel.set_xscale("log")
+        panel.set_xlim(0.8 * rows["latency_ns"].min(), 1.25 * rows["latency_ns"].max())
+        _panels.powers(panel.xaxis)
+        panel.set_xlabel("core to core in ns")
+    figure.legend(handles=_handles(looks, sizes), loc="outside upper center", ncols=5)
+    _panels.note(figure, _panels.others(rows, CENTRE))
+    return figure
+
+
+def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    for size, look in looks.items():
+        part = rows[rows["hidden"] == size]
+        roof = part["roof_gb_per_s"]
+        panel.plot(part["latency_ns"], roof, **replace(look, line=":", fill="none").curve)
+        panel.plot(part["latency_ns"], roof * part["roof_fraction"], **look.curve)
+    panel.set_ylim(bottom=0)
+    panel.set_ylabel("GB/s")
+
+
+def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    for size, look in looks.items():
+        part = rows[rows["hidden"] == size]
+        _panels.ratios(panel, part["latency_ns"], part, "roof_fraction", **look.curve)
+    panel.set_ylim(0, 1.05)
+    panel.set_ylabel("fraction of the roof")
+
+
+def _stores(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    for size, look in looks.items():
+        part = rows[rows["bytes"] == size]
+        _panels.ratios(panel, part["latency_ns"], part, "stores_ratio", **look.curve)
+    panel.set_ylim(0, 1.05 * max(1, rows["stores_ratio_high"].max()))
+    panel.set_ylabel("time, ordinary over non-temporal")
+
+
+def _handles(looks: dict[int, Look], sizes: dict[int, Look]) -> list[Line2D]:
+    by_size = [Line2D([], [], label=f"$D = {size}$", **look.curve) for size, look in looks.items()]
+    roof = Line2D([], [], label="roof", **Look(style.GREY, "o", ":", "none").curve)
+    return [*by_size, roof, *_by_bytes(sizes)]
+
+
+def _by_bytes(sizes: dict[int, Look]) -> list[Line2D]:
+    return [Line2D([], [], label=f"{size / 1e6:.0f} MB", **look.curve) for size, look in sizes.items()]
