@@ -157,9 +157,10 @@ def times(shape: str) -> str:
 
 def empty(table: pd.DataFrame, what: str) -> Figure:
     """A figure that says why there is nothing to show: the reasons in the table."""
-    figure = Figure(figsize=(style.TEXT_WIDTH, 1.2))
     why = [fill(reason, _LINE) for reason in reasons(table)[:4]]
-    figure.text(0.5, 0.5, "\n".join([f"{what}: not measured.", *why]), ha="center", va="center")
+    text = "\n".join([f"{what}: not measured.", *why])
+    figure = Figure(figsize=(style.TEXT_WIDTH, 0.3 + 0.17 * (text.count("\n") + 1)))
+    figure.text(0.5, 0.5, text, ha="center", va="center")
     return figure
 
 

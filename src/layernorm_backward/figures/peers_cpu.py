@@ -11,8 +11,8 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("peers_cpu",)
 CAPTION = (
     "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default; "
-    "filled: at its best (allocator tuned, results' memory reused). (a) By $D$, beyond the cache. (b) Other "
-    "cells; an asterisk marks a working set in the cache."
+    "filled: at its best (allocator tuned, results' memory reused). (a) By $D$, beyond the cache; default "
+    "points a little to the right. (b) Other cells; an asterisk marks a working set in the cache."
 )
 CELL = ["direction", "dtype", "gamma_dtype", "threads", "residency"]
 BESIDE = 1.12  # default's points stand to the right of the others, so that intervals do not hide each other
@@ -29,6 +29,7 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
     others = len(rows[keys != most].drop_duplicates([*CELL, "hidden"]))
     figure, (axes,) = _panels.grid(1, 2, min(7, max(2.9, 1.1 + 0.38 * others)))
     by_length(axes[0], rows[keys == most])
+    axes[0].set_title(f"{most[0]}, {most[1]}, {_thread(most[3])}")
     by_cell(axes[1], rows[keys != most])
     kernels = style.ordered(rows["kernel"])
     fills = [
@@ -55,7 +56,7 @@ def by_length(panel: Axes, rows: pd.DataFrame) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     panel.xaxis.set_minor_locator(NullLocator())
     _panels.powers(panel.yaxis)
-    panel.set(xlabel="$D$", ylabel="time / ours")
+    panel.set(xlabel="hidden size $D$", ylabel="time / ours")
 
 
 def by_cell(panel: Axes, rows: pd.DataFrame) -> None:
@@ -86,7 +87,10 @@ def _points(
 
 
 def _label(row: pd.Series) -> str:
-    thread = "1 thread" if row["threads"] == 1 else "all threads"
     gamma = ", $\\gamma$ float32" if row["gamma_dtype"] != row["dtype"] else ""
-    cached = "*" * (row["residency"] == "cache")
-    return f"{row['direction']}, {row['dtype']}{gamma},\n$D = {row['hidden']}$, {thread}{cached}"
+    threads, cached = _thread(row["threads"]), "*" * (row["residency"] == "cache")
+    return f"{row['direction']}, {row['dtype']}{gamma},\n$D = {row['hidden']}$, {threads}{cached}"
+
+
+def _thread(threads: int) -> str:
+    return "1 thread" if threads == 1 else "all threads"

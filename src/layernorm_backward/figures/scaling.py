@@ -11,8 +11,8 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("scaling_points", "scaling")
 CAPTION = (
     "Backward pass: time (above) and memory beyond inputs and results (below) against (a, d) $N$ and "
-    "(b, e) $D$, the other one fixed, with fitted powers; (c, f) the exponents of both directions with their "
-    "intervals, dotted: 1."
+    "(b, e) $D$, the other one fixed, with powers fitted to the upper two decades; (c, f) the exponents of "
+    "both directions with their intervals, dotted: 1."
 )
 _COLUMN = {"time": ("median_s", "time in s"), "extra": ("extra_bytes", "extra memory in MB")}
 _AXIS = {"rows": "number of rows $N$", "hidden": "hidden size $D$"}
