@@ -27,6 +27,24 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     assert machine.describe()["no-such-package-here"] == ""
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="this system has no file of flags")
+@pytest.mark.parametrize(
+    ("told", "vectors"),
+    [
+        ("flags\t: sse2 avx avx2 avx512f", "AVX-512"),
+        ("flags\t: sse2 avx avx2", "AVX2"),
+        ("Features\t: fp asimd", "Advanced SIMD"),
+        ("flags\t: sse2", ""),
+        ("nothing", ""),
+    ],
+)
+def test_the_widest_vector_instructions_that_are_shown_are_told(tmp_path, monkeypatch, told, vectors):
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"processor\t: 0\n{told}\n")
+    monkeypatch.setattr(machine, "_CPU_INFO", path)
+    assert machine.describe()["vectors"] == vectors
+
+
 def _cache(folder, core, index, **files):
     here = folder / f"cpu{core}" / "cache" / f"index{index}"
     here.mkdir(parents=True)

@@ -63,6 +63,17 @@ def test_sizes_that_differ_in_their_rows_only_are_told_apart():
     assert found.reason.endswith("backward float64 N=32 D=256 (0.5) and backward float64 N=64 D=256 (0.1)")
 
 
+def test_cells_of_one_size_are_told_apart_by_their_rows_and_by_the_dtype_of_gamma():
+    sizes = (64, "float32", 0.5), (32, "float32", 0.6), (32, "bfloat16", 0.7)
+    keys = {"direction": "backward", "dtype": "bfloat16", "hidden": 256, "threads": 2, "residency": "memory"}
+    cells = frame("rows gamma_dtype roof_fraction", *sizes, **keys)
+    found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
+    assert found.reason.endswith(
+        "backward bfloat16 gamma float32 N=64 D=256 (0.5), backward bfloat16 gamma float32 N=32 D=256 (0.6) "
+        "and backward bfloat16 D=256 (0.7)"
+    )
+
+
 @pytest.mark.parametrize("case", list(unmeasured()), ids=lambda case: case.predicate)
 def test_no_cell_gives_no_verdict(case):
     frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))

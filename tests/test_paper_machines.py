@@ -48,7 +48,14 @@ def run(tmp_path):
 def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_first(run):
     found = machines.rows(*run)
     assert [row["machine"] for row in found] == ["this run", "`new`", "`old`"]
-    assert found[0]["processor"].startswith("Here, 3 cores; 33 kB, 1.0 MB, ")
+    assert found[0]["processor"].startswith("Here, 3 cores; 32 KiB, 1 MiB, ")
+
+
+def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_processor(run):
+    meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
+    record = json.loads(meta.read_text())
+    meta.write_text(json.dumps(record | {"machine": record["machine"] | {"vectors": "AVX2"}}))
+    assert machines.rows(*run)[0]["processor"].startswith("Here, AVX2, 3 cores; ")
 
 
 def test_an_archive_of_this_very_run_is_left_out(run):

@@ -26,7 +26,8 @@ PACKAGES = (
     "matplotlib",
     "snakemake",
 )
-_CPU = Path("/sys/devices/system/cpu")
+_CPU, _CPU_INFO = Path("/sys/devices/system/cpu"), Path("/proc/cpuinfo")
+_VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "Advanced SIMD"}
 _SYSCTL_CACHES = {"l1d": "hw.l1dcachesize", "l2": "hw.l2cachesize", "last_level": "hw.l3cachesize"}
 
 
@@ -35,6 +36,7 @@ def describe() -> dict[str, str | int | float]:
     caches = cache_bytes()
     return {
         "cpu": cpu_model(),
+        "vectors": vectors(),
         "cores_usable": usable_cores(),
         "affinity": affinity(),
         "cores_physical": psutil.cpu_count(logical=False) or 0,
@@ -93,7 +95,17 @@ def cpu_model() -> str:
     """The processor's own name; the architecture where the system does not tell."""
     if sys.platform == "darwin":
         return _sysctl("machdep.cpu.brand_string") or platform.machine()
-    return _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine()
+    return _field(_CPU_INFO, "model name") or platform.processor() or platform.machine()
+
+
+def vectors() -> str:
+    """The widest vector instructions that the system shows: a hypervisor may hide those of the processor."""
+    if sys.platform == "darwin":
+        shown = _sysctl("machdep.cpu.features") + " " + _sysctl("machdep.cpu.leaf7_features")
+    else:
+        shown = _field(_CPU_INFO, "flags") or _field(_CPU_INFO, "Features")
+    flags = set(shown.lower().split())
+    return next((name for flag, name in _VECTORS.items() if flag in flags), "")
 
 
 def _linux_caches(folder: Path, cores: Sequence[int]) -> dict[str, int]:

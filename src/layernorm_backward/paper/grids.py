@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -39,20 +40,23 @@ def pivot(
     where: dict[str, Any],
     *,
     format: str = "three",
+    formats: Mapping[str, str] = MappingProxyType({}),
     reduce: str = "max",
     head: str = "",
     **layout: Any,
 ) -> str:
     """One line a value of `rows`, one column a value of `columns`, each in the order of the table.
 
-    A cell is the `reduce` (a pandas reduction) of `value` over the rows that `where` keeps.
+    A cell is the `reduce` (a pandas reduction) of `value` over the rows that `where` keeps; `formats` holds
+    the format of a column that has not `format`.
     """
     frame = select(tables.read(tables_dir / f"{stem}.csv"), where)
     cells = frame.groupby([rows, columns], sort=False)[value].agg(reduce)
-    heads = {str(name): _name(name) for name in frame[columns].unique()}
+    names = frame[columns].unique()
+    heads = {str(name): _name(name) for name in names}
     lines = [
         {"": _name(line)}
-        | {str(name): _text(cells.get((line, name)), format) for name in frame[columns].unique()}
+        | {str(name): _text(cells.get((line, name)), formats.get(str(name), format)) for name in names}
         for line in frame[rows].unique()
     ]
     return markdown_table(lines, {"": head or rows} | heads, align="l" + "r" * len(heads), **layout)

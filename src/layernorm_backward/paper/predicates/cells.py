@@ -1,5 +1,7 @@
 """Claims that hold cell by cell: what the cells reach, and which are short of what is wanted."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -14,6 +16,7 @@ from layernorm_backward.paper.predicates.judgement import (
 )
 
 KEYS = ("direction", "dtype", "gamma_dtype", "hidden", "threads", "residency")
+NAMES = ("direction", "dtype", "gamma_dtype", "hidden")  # what a cell is called by
 NAMED = 6  # cells that are named one by one
 Range = list[float]  # the least and the largest D, both included
 
@@ -59,15 +62,19 @@ def short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
     """How many cells are short of what is wanted, and which: those that are furthest from it by name."""
     if cells.empty:
         return f"none of {many} cells misses {wanted}"
-    names = [f"{_name_of(row)} ({number(row[column])})" for _, row in cells.iterrows()]
+    alike = cells.duplicated([name for name in NAMES if name in cells], keep=False)
+    told = zip(cells.to_dict("records"), alike, strict=True)
+    names = [f"{_name_of(cell, rows='axis' in cell or same)} ({number(cell[column])})" for cell, same in told]
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     return f"{len(names)} of {many} cells miss {wanted}: {listing(names[:NAMED] + more)}"
 
 
-def _name_of(cell: pd.Series) -> str:
-    """A cell by its keys; with its rows where they are what varies (`axis`)."""
-    rows = f"N={int(cell['rows'])} " if "axis" in cell else ""
-    return f"{cell['direction']} {cell['dtype']} {rows}D={int(cell['hidden'])}"
+def _name_of(cell: dict[str, Any], *, rows: bool) -> str:
+    """A cell by its keys; with its rows where they are what varies, or what tells it from another."""
+    own = cell.get("gamma_dtype", cell["dtype"]) == cell["dtype"]
+    gamma = "" if own else f" gamma {cell['gamma_dtype']}"
+    count = f" N={int(cell['rows'])}" if rows else ""
+    return f"{cell['direction']} {cell['dtype']}{gamma}{count} D={int(cell['hidden'])}"
 
 
 def nothing(table: pd.DataFrame, what: str) -> Judgement:

@@ -23,17 +23,20 @@ def core_slows_kernel_more(spells: pd.DataFrame, *, slowed: float, tolerance: fl
     if kept.empty:
         told = f"no cell met both a free core and a loop that took {number(slowed)} times its least"
         return Judgement("not measured", "", what, told)
+    kept, repeats = kept["kept"], kept["repeats"]
     good = kept < 1 - tolerance
     return Judgement(
         verdict(bool(good.all()), bool(kept.median() < 1 - tolerance)),
         f"{span(kept)} of the fraction on a free core is left, median {number(kept.median())}",
-        f"{what}; the loop in the first-level cache takes {number(slowed)} times its least or more",
+        f"{what}; the loop in the first-level cache takes {number(slowed)} times its least or more "
+        f"in {span(repeats)} repetitions of a band",
         f"{int(good.sum())} of {len(good)} cells and bands lose more than {number(100 * tolerance)} %",
     )
 
 
-def _kept(spells: pd.DataFrame, slowed: float) -> pd.Series:
-    """Of each cell and band from `slowed` on, its fraction of the roof over that of the first band."""
+def _kept(spells: pd.DataFrame, slowed: float) -> pd.DataFrame:
+    """Of each cell and band from `slowed` on: `kept`, its fraction of the roof over that of the first band,
+    and `repeats`."""
     bands = spells[spells["band"] > 0].dropna(subset=["update_from"])
     if bands["roof_fraction"].dropna().empty:
         raise NothingMeasured("no measured band of repetitions")
@@ -41,5 +44,6 @@ def _kept(spells: pd.DataFrame, slowed: float) -> pd.Series:
         starts = ", ".join(map(number, sorted(set(bands["update_from"]))))
         raise ValueError(f"slowed is {number(slowed)}; allowed: where a band begins: {starts}")
     free = bands[bands["band"] == 1].set_index(CELL)["roof_fraction"]
-    taken = bands[bands["update_from"] >= slowed].set_index([*CELL, "band"])["roof_fraction"]
-    return (taken / free.reindex(taken.index.droplevel("band")).to_numpy()).dropna()
+    taken = bands[bands["update_from"] >= slowed].set_index([*CELL, "band"])
+    kept = taken["roof_fraction"] / free.reindex(taken.index.droplevel("band")).to_numpy()
+    return taken[["repeats"]].assign(kept=kept).dropna()
