@@ -84,6 +84,52 @@ def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
     assert row.get("reason", "") == "" and row["median_s"] > 0
 
 
+class Empty(HostBoard):
+    """A board whose graphs have nothing in them."""
+
+    def captured(self, call):
+        return lambda: None
+
+
+class Refusing(HostBoard):
+    """A board that captures no pass of a kernel: what it had computed is lost with it."""
+
+    lost_results = None
+
+    def captured(self, call):
+        if self.lost_results:
+            for result in self.lost_results():
+                result[...] = np.nan
+            self.lost_results = None
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return call
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_graph_that_does_not_do_the_work_of_its_pass_is_not_timed(direction):
+    board, how = Empty(), CONFIG["timing_gpu"]
+    cell = timing_gpu.Cell(direction, "float32", "float32", 9, 40)
+    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    what = {"forward": "y", "backward": "dx"}[direction]
+    assert row["reason"] == f"wrong: error of {what} is nan u, over 8 u"
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatch, direction):
+    board, how, honest = Refusing(), CONFIG["timing_gpu"], timing_gpu.contenders.prepare
+
+    def prepare(*given):
+        one = honest(*given)
+        board.lost_results = one.results
+        return one
+
+    monkeypatch.setattr(timing_gpu.contenders, "prepare", prepare)
+    cell = timing_gpu.Cell(direction, "float32", "float32", 9, 40)
+    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    assert row["method"].startswith("not captured: RuntimeError: operation not permitted")
+    assert row["reason"] == "" and row["error_u_max"] < 8 and row["median_s"] > 0
+
+
 def test_what_a_peer_does_not_compute_has_a_reason_and_no_error(monkeypatch):
     honest = backward_error_gpu.contenders.prepare
 

@@ -175,6 +175,19 @@ def test_the_programs_of_a_campaign_are_found_without_running_it():
     assert {text.partition("<")[0] for text in texts} == {"forward", "backward", "add_partials"}
 
 
+def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monkeypatch):
+    tried = []
+
+    def compiled(programs, arch):
+        tried.extend(programs)
+        raise RuntimeError("NVRTC_ERROR_COMPILATION (6)")
+
+    monkeypatch.setattr(warm, "compiled", compiled)
+    program = warm.Program("backward", "backward", ("float",))
+    warm._compile(program, "sm_90")
+    assert tried == [program]
+
+
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
     theirs = replace(KERNELS["compact"], name="theirs", device="cuda")
     monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})

@@ -1,9 +1,9 @@
 """The time of the CUDA kernels and of peers beside copy and triad, in one paired run on one GPU.
 
 A cell is a direction, a dtype of x and one of gamma, and a shape. Its kernels, peers and streams run
-interleaved on the same inputs. Each is checked against float64 first; one that is wrong is not timed. Passes
-are replays of CUDA graphs where they can be captured (`method`), so neither Python nor autograd is in their
-time.
+interleaved on the same inputs. Passes are replays of CUDA graphs where they can be captured (`method`), so
+neither Python nor autograd is in their time. What is timed is checked against float64 first, a replay on
+results that were poisoned with NaN; what is wrong is not timed.
 
 residency is "memory" where the arrays of a pass are at least four times the L2 cache; else it is "cold": the
 cache is filled with other data before each sample. roof_fraction is time(fastest stream) / time(kernel),
@@ -13,7 +13,7 @@ are those of the host that launches.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,15 @@ REQUIRES = ("cupy", "a CUDA device")
 OURS = "cuda_fused"
 _WARM = "its calls are timed by the host's clock, several behind each other: only the first finds an empty L2"
 Rows = list[dict[str, Any]]
+
+
+class _Ready(NamedTuple):
+    """A contender, what is timed of it, by which method ("" for the pass as it is), and its errors."""
+
+    contender: Contender
+    timed: Timed
+    method: str
+    errors: dict[str, float]
 
 
 def run(
@@ -83,31 +92,28 @@ def measure(
     """The rows of one cell, and its samples."""
     keys = _keys(cell)
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    ready: dict[str, tuple[Contender, dict[str, Any]]] = {}
+    memory = _bytes(cell) >= timer.BEYOND * board.l2_bytes
+    ready: dict[str, _Ready] = {}
     rows: Rows = []
     for name in names:
         found = _checked(board, name, cell, given, eps, (error_limit_u, sums_limit_u))
+        if isinstance(found, _Ready) and found.timed.wait and not memory:
+            found = _WARM
         if isinstance(found, str):
             rows.append(keys | {"kernel": name, "reason": found})
         else:
             ready[name] = found
-    memory = _bytes(cell) >= timer.BEYOND * board.l2_bytes
-    calls, methods = {}, {}
-    for name, (one, _) in list(ready.items()):
-        calls[name], methods[name] = contenders.replayed(one, cell.direction)
-        if calls[name].wait and not memory:
-            rows.append(keys | {"kernel": name, "reason": _WARM})
-            del calls[name], ready[name]
+    calls = {name: one.timed for name, one in ready.items()}
     arrays = (board.xp.empty(given.x.shape, given.x.dtype), given.x, given.dy)
     streams = roofs.of(cell.direction)
     calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     samples = timer.compare(board, calls, cold=not memory, **how)
     keys |= {"residency": "memory" if memory else "cold"} | _roof(samples, streams, cell)
-    for name, (one, facts) in ready.items():
-        method = {"method": methods[name] or ("host clock" if calls[name].wait else "launched")}
+    for name, (one, timed, method, errors) in ready.items():
+        told = {"method": method or ("host clock" if timed.wait else "launched")}
         rows.append(
-            keys | facts | method | {"kernel": name, **_times(samples, name, keys, cell), **_facts(one)}
+            keys | errors | told | {"kernel": name, **_times(samples, name, keys, cell), **_facts(one)}
         )
     return rows, [_sample_keys(cell) | sample for sample in samples.to_dict("records")]
 
@@ -119,8 +125,8 @@ def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
 
 def _checked(
     board: Board, name: str, cell: Cell, given: Arrays, eps: float, limits: Sequence[Mapping[str, float]]
-) -> tuple[Contender, dict[str, Any]] | str:
-    """A contender that was right on these arrays, with its errors; else why it is not timed."""
+) -> _Ready | str:
+    """A contender, where what is to be timed of it was right on these arrays; else why it is not timed."""
     reason = contenders.missing(name)
     if reason:
         return reason
@@ -128,15 +134,17 @@ def _checked(
         found = contenders.prepare(board, name, given, eps, [cell.direction])
         if cell.direction not in found.passes:
             return f"it has no {cell.direction} pass: {found.note}"
+        timed, method = contenders.replayed(found, cell.direction)
         off = exact.errors(board.xp, given, found.results(), eps)
     except Exception as error:  # a peer may refuse in any way; the others are timed all the same
         return reasons.of(board, name, error)
     wrong = _wrong(off, cell, *limits)
     if wrong:
         return wrong
-    if cell.direction == "forward":
-        return found, {"error_u_max": off.y}
-    return found, {"error_u_max": off.dx, "sums_error_u": _of_sums(off)}
+    errors = {"error_u_max": off.y}
+    if cell.direction == "backward":
+        errors = {"error_u_max": off.dx, "sums_error_u": _of_sums(off)}
+    return _Ready(found, timed, method, errors)
 
 
 def _wrong(

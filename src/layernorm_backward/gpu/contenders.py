@@ -53,14 +53,23 @@ def prepare(board: Board, name: str, given: Arrays, eps: float, directions: Dire
 
 
 def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
-    """A pass as a graph; as it is, and why, where that is not to be had."""
+    """A pass as a graph; as it is, and why, where that is not to be had.
+
+    A graph has run once, on poisoned results: they show its work, and not that of the pass before.
+    """
     timed = contender.passes[direction]
     if contender.capture is None:
         return timed, ""
     try:
-        return Timed(contender.capture(timed.call), timed.wait), "graph"
+        graph = Timed(contender.capture(timed.call), timed.wait)
     except Exception as error:  # whatever a framework raises, its pass can still be timed as it is
+        timed.call()  # what it had computed is gone
         return timed, f"not captured: {told(error)}"
+    for result in contender.results():
+        if result is not None:
+            _poisoned(result)
+    graph.call()
+    return graph, "graph"
 
 
 def _ours(board: Board, name: str, given: Arrays, eps: float) -> Contender:
