@@ -17,7 +17,8 @@ def slowed(*cells: tuple[float, ...]) -> pd.DataFrame:
         for band, (start, value) in enumerate(zip(starts, (0.5, *values), strict=True))
     ]
     columns = "hidden band update_from roof_fraction"
-    return frame(columns, *rows, kernel="numba_fused", direction="backward", dtype="float32", threads=1, repeats=9)
+    keys = {"kernel": "numba_fused", "direction": "backward", "dtype": "float32", "threads": 1}
+    return frame(columns, *rows, **keys, repeats=9)
 
 
 def spells() -> Iterator[Case]:

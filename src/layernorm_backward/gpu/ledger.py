@@ -7,13 +7,16 @@ what is still right.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
 from layernorm_backward.gpu.reasons import Passing
+
+_MARK = ".begun"
 
 
 class Entry(NamedTuple):
@@ -51,10 +54,29 @@ class Ledger:
         with whole(self._path(cell, versions)) as temporary:
             temporary.write_text(json.dumps(entry._asdict(), default=_plain), encoding="utf-8")
 
+    @contextmanager
+    def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[None]:
+        """A cell that is measured inside: a mark stays where the process ends there."""
+        mark = self._mark(cell, versions)
+        with whole(mark) as temporary:
+            temporary.write_text(str(self.ended_in(cell, versions) + 1), encoding="utf-8")
+        try:
+            yield
+        finally:
+            mark.unlink()
+
+    def ended_in(self, cell: tuple, versions: Mapping[str, str]) -> int:
+        """How often in a row the process has ended in a cell: it was killed, or the cell's kernels end it."""
+        mark = self._mark(cell, versions)
+        return int(mark.read_text(encoding="utf-8")) if mark.exists() else 0
+
     def clear(self) -> None:
         """Forget all cells of the table."""
-        for path in self._folder.glob("*.json"):
+        for path in (*self._folder.glob("*.json"), *self._folder.glob(f"*{_MARK}")):
             path.unlink()
+
+    def _mark(self, cell: tuple, versions: Mapping[str, str]) -> Path:
+        return self._path(cell, versions).with_suffix(_MARK)
 
     def _path(self, cell: tuple, versions: Mapping[str, str]) -> Path:
         text = json.dumps([self._common, cell, dict(versions)])

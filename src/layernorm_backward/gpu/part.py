@@ -6,12 +6,15 @@ An experiment is a module with `STEM`, and
     unmeasured(cell, kernels, reason) -> rows
 and, where some cells are to wait until all other tables are measured, late(cell) -> whether this one is.
 A cell is kept in the ledger unless a reason in it can go away. One whose kernels have cost the device, or
-hang, is kept too, so that a campaign which goes on gets past it.
+hang, is kept too, so that a campaign which goes on gets past it; so is one in which the process has ended
+twice in a row, as by a fault in a package.
 """
 
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,6 +32,7 @@ from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.peers_on_gpu import PEERS
 from layernorm_backward.tabulate import table
 
+TRIES = 2  # of a cell in which the process ends: whoever killed it may have meant something else
 MACHINE = ("gpu", "driver", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on
 
 
@@ -53,7 +57,7 @@ class Part:
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
         if not resume:
             self._ledger.clear()
-        kept = {cell: self._ledger.find(cell, self._these(cell)) for cell in self.wanted}
+        kept = {cell: self._kept(self._ledger, cell) for cell in self.wanted}
         self.found = {cell: entry for cell, entry in kept.items() if entry}
 
     @property
@@ -74,7 +78,8 @@ class Part:
                 continue
             print(f"{self.stem} {number}/{len(cells)}: {_text(cell)}", file=sys.stderr, flush=True)
             started = monotonic()
-            with watch.over(lambda reason, cell=cell: self._hung(cell, reason), self._peers(cell)):
+            hung = partial(self._hung, cell)
+            with self._at_work(cell), watch.over(hung, self._peers(cell)):
                 entry = self._measured(board, pool, cell, until, watch)
             self._seconds += monotonic() - started
             if not entry.passing or until.left() > 0:
@@ -124,6 +129,16 @@ class Part:
         """Keep a cell that hangs, as one that has failed; the text says where it was."""
         self._keep(cell, Entry(self._unmeasured(cell, reason), [], failed=True))
         return f"{self.stem}, {_text(cell)}: {reason}"
+
+    def _kept(self, ledger: Ledger, cell: tuple) -> Entry | None:
+        entry, times = ledger.find(cell, self._these(cell)), ledger.ended_in(cell, self._these(cell))
+        if entry or times < TRIES:
+            return entry
+        reason = f"the process ended in this cell, {times} times in a row: killed, or by a kernel of the cell"
+        return Entry(self._unmeasured(cell, reason), [], failed=True)
+
+    def _at_work(self, cell: tuple) -> AbstractContextManager[None]:
+        return self._ledger.at_work(cell, self._these(cell)) if self._ledger else nullcontext()
 
     def _keep(self, cell: tuple, entry: Entry) -> None:
         if self._ledger and not entry.passing:
