@@ -26,7 +26,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     started = begin()
     try:
         result = run(**arguments, **inputs)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{config_path}: {error}") from error
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
