@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,17 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(SCHEMAS["audit"].columns)
     assert {row["passed"] for row in rows} == {"True", "False"}
+
+
+def test_a_reader_who_leaves_takes_nothing_away(tmp_path):
+    """As `head` does: the table is written, and the exit code stays."""
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "layernorm_backward", "audit", "compact", *QUICK, "--out", "found.csv"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
+    assert (tmp_path / "found.csv").exists()
 
 
 MODULE = """
