@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -46,10 +47,22 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
     assert {row["passed"] for row in rows} == {"True", "False"}
 
 
+def test_a_reader_who_leaves_takes_nothing_away(tmp_path):
+    """As `head` does: the table is written, and the exit code stays."""
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "layernorm_backward", "audit", "compact", *QUICK, "--out", "found.csv"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
+    assert (tmp_path / "found.csv").exists()
+
+
 MODULE = """
 from layernorm_backward.kernels.recentred import KERNEL, backward, forward
 PAIR = (forward, backward)
 NUMBER = 5
+class Norm: forward, backward = staticmethod(forward), staticmethod(backward)
 def short(x): return x
 def wide(x, gamma, beta, eps):
     y, saved = forward(x, gamma, beta, eps)
@@ -63,6 +76,7 @@ def many(dy, saved):
     return backward(dy, saved) if len(dy) < 5 else raises(dy[:1], saved)
 def leaves(dy, saved):
     return backward(dy, saved) if len(dy) == 3 else exit("gone")
+def deaf(x, gamma, beta, eps): return forward(x, gamma, beta, 1)
 """
 
 
@@ -74,6 +88,7 @@ def leaves(dy, saved):
         "theirs:forward,backward",
         "theirs:forward, backward",
         "./theirs.py:PAIR",
+        "theirs:Norm.forward,Norm.backward",
     ],
 )
 def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_path, monkeypatch):
@@ -96,6 +111,7 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
         ("theirs", "or name your own as theirs:forward,backward for theirs.py"),
         ("./theirs.py", "or name your own as ./theirs.py:forward,backward for theirs.py"),
         ("theirs:KERNAL", "theirs has no 'KERNAL'; it has: KERNEL, backward, forward, PAIR"),
+        ("theirs:Norm.forward,Norm.reverse", "theirs has no 'Norm.reverse'; it has: KERNEL,"),
         (
             "theirs:NUMBER",
             "NUMBER is of type int; wanted: a Kernel, or a pair of functions forward(x, gamma, beta, eps)",
@@ -111,7 +127,7 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
         ("leaves:PAIR", "leaves cannot be imported: it raised SystemExit: 7 (leaves.py:1)"),
         ("theirs:one,backward", "forward returned an array (3, 16) of float32; wanted: y, saved"),
         ("theirs:forward,turned", "dx is an array (16, 3) of float32; wanted: an array (3, 16) of float32"),
-        ("theirs:forward,raises", "out of bounds for axis 0 with size 3 (theirs.py:13)"),
+        ("theirs:forward,raises", "out of bounds for axis 0 with size 3 (theirs.py:14)"),
         ("theirs:forward,two", "backward returned one tuple of 2; wanted: dx, dgamma, dbeta"),
     ],
 )
@@ -189,7 +205,7 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
     (tmp_path / "theirs.py").write_text(MODULE)
     assert main(["audit", "theirs:forward,many", *QUICK]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "raised IndexError: index 99 is out of bounds for axis 0 with size 1 (theirs.py:13)" in said
+    assert "raised IndexError: index 99 is out of bounds for axis 0 with size 1 (theirs.py:14)" in said
     assert "could not be run; the reason stands above" in said
     sys.modules.pop("theirs")
 
@@ -236,9 +252,16 @@ def test_memory_that_runs_out_all_the_same_is_told_in_one_line(monkeypatch, caps
     assert said == "error: out of memory with --rows 8 --hidden 32; allowed here: less"
 
 
-def test_a_value_that_a_kernel_refuses_is_told_without_what_kernels_are_called_with(capsys):
-    assert main(["audit", "numba_fused", "--eps", "1e-50"]) == 2
-    assert capsys.readouterr().err.endswith("finite and > 0 there\n")
+@pytest.mark.parametrize("target", ["numba_fused", "theirs:deaf,backward"])
+@pytest.mark.parametrize(("eps", "kept"), [("1e-50", "0.0"), ("1e50", "inf")])
+def test_an_eps_that_the_dtype_cannot_hold_is_refused(target, eps, kept, tmp_path, monkeypatch, capsys):
+    """Whatever the kernel does with it: such a result would be held against it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(MODULE)
+    assert main(["audit", target, "--eps", eps]) == 2
+    said = f"which is {kept} in float32, the dtype of the sums; allowed: finite and > 0 there\n"
+    assert capsys.readouterr().err.endswith(said)
+    sys.modules.pop("theirs", None)
 
 
 def test_a_dtype_that_a_kernel_does_not_take_is_told(narrow, capsys):

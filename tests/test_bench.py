@@ -47,6 +47,18 @@ def test_each_direction_is_held_against_its_roof_and_every_baseline(monkeypatch)
     )
 
 
+@pytest.mark.parametrize(("repeats", "known"), [(4, False), (5, True)])
+def test_few_runs_give_no_interval_and_no_verdict(repeats, known, monkeypatch):
+    """Of four, all lie on one side of the median one time in eight."""
+    monkeypatch.setattr(schedule, "MOST_REPEATS", repeats)
+    found = bench(OWN, SETTING, Deadline(60.0))
+    assert set(found["repeats"]) == {repeats}
+    assert (found[["ratio_low", "ratio_high"]].notna() == known).all(axis=None)
+    assert known or not found["differs"].any()
+    said = report.text(OWN, SETTING, found)
+    assert said.count("too few runs") == (0 if known else len(found))
+
+
 def test_a_ratio_is_the_time_of_the_other_over_that_of_the_kernel():
     def slow(dy, saved, out=None):
         time.sleep(0.004)

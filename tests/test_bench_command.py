@@ -89,6 +89,7 @@ def exits(dy, saved):
 def theirs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "theirs.py").write_text(MODULE)
+    (tmp_path / "kept.meta.json").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     yield
     sys.modules.pop("theirs", None)
@@ -205,6 +206,7 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         (["--hidden", "10000000"], "a row of 10000000 is too long for exact results"),
         (["--out", "nowhere/t.csv"], "--out nowhere/t.csv cannot be written: No such file"),
         (["--out", "t.txt"], "--out t.txt; allowed: a name that ends in .csv"),
+        (["--out", "kept.csv"], "--out kept.meta.json cannot be written: Is a directory"),
     ],
 )
 def test_what_cannot_be_run_ends_with_exit_code_2_and_one_line(theirs, options, said, capsys):

@@ -9,6 +9,7 @@ from layernorm_backward import config, study
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
 from layernorm_backward.figures import FIGURES
+from layernorm_backward.schemas import SCHEMAS
 from workspace import ROOT
 
 CONFIG = ROOT / "config/smoke/division_order.yaml"
@@ -52,6 +53,7 @@ def test_a_table_of_another_name_is_refused_before_it_is_measured(told, measurin
     ("error", "said"),
     [
         (ValueError("rounds is 0"), f"{CONFIG}: rounds is 0"),
+        (OverflowError("math range error"), f"{CONFIG}: math range error"),
         (MemoryError("Unable to allocate 9 GiB"), "{table}: out of memory: Unable to allocate 9 GiB"),
         (MemoryError(), "{table}: out of memory"),
         (OSError(28, "No space left on device"), "{table}: No space left on device"),
@@ -84,6 +86,20 @@ def test_the_configs_of_the_studies_have_no_fault(name, monkeypatch):
 
 def test_an_unknown_study_cannot_be_checked(told):
     assert "study=smok: allowed: paper, smoke, full" in told("check", "smok")
+
+
+def test_a_folder_without_config_files_is_no_study_without_faults(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "error: config/smoke: there are no config files; allowed: the repository's folder\n"
+    assert told("check", "smoke") == said
+
+
+def test_an_experiment_without_a_schema_is_told_before_it_is_measured(told, measuring, monkeypatch, tmp_path):
+    measuring()
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delitem(SCHEMAS, "division_order")
+    for words in (("check", "smoke"), ("division_order", CONFIG, tmp_path / "division_order.csv")):
+        assert told(*words).startswith("error: division_order: its table has no schema; give it one in ")
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, figures, files, tables
+from layernorm_backward import experiments, figures, files, schemas, tables
 from layernorm_backward.provenance import constant
+from layernorm_backward.schemas import SCHEMAS
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:
@@ -18,6 +19,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     from layernorm_backward.record import begin, record
 
     tables.require_name(table, stem)
+    _require_schema(stem)
     name = experiments.module_name(stem)
     run = importlib.import_module(name).run
     needs = constant(name, "NEEDS")
@@ -26,13 +28,19 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     started = begin()
     try:
         result = run(**arguments, **inputs)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{config_path}: {error}") from error
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
     tables.write(measured, table, record(name, arguments, config_path, started))
     print(f"{table}: {len(measured)} rows")
+
+
+def _require_schema(stem: str) -> None:
+    """ValueError for an experiment whose table could not be made, before it is measured."""
+    if stem not in SCHEMAS:
+        raise ValueError(f"{stem}: its table has no schema; give it one in {schemas.__file__}")
 
 
 def check(study: str) -> None:
@@ -51,6 +59,7 @@ def _faults(config_path: Path) -> list[str]:
 
     name = experiments.module_name(config_path.stem)
     try:
+        _require_schema(config_path.stem)
         config.load(config_path, importlib.import_module(name).run, constant(name, "NEEDS"))
     except ImportError:
         if not study.missing(config_path.stem):

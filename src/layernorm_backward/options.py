@@ -1,8 +1,9 @@
-"""What the commands for people share: errors in one line, progress, room in memory, and a file to write."""
+"""What the commands for people share: one-line errors, progress, report, room in memory, a file to write."""
 
 import argparse
 import errno
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; --help lists what is allowed\n")
+
+
+def tell(report: str) -> None:
+    """Print a report; where its reader has gone, as `head` does, what comes after is done all the same."""
+    try:
+        print(report, flush=True)
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager

@@ -57,7 +57,8 @@ def choose(given: dict[str, object]) -> dict[str, str]:
 def stems(study: str) -> tuple[str, ...]:
     """The tables that a study measures, one for each file in config/<study>/.
 
-    Hidden files, such as an editor's locks, are left out. Raises ValueError for one that no experiment has.
+    Hidden files, such as an editor's locks, are left out. Raises ValueError for one that no experiment has,
+    and where there are none, as elsewhere than in the repository's folder.
     """
     files = (path for path in (CONFIG / study).glob("*.yaml") if not path.name.startswith("."))
     found = tuple(sorted(path.stem for path in files))
@@ -65,6 +66,8 @@ def stems(study: str) -> tuple[str, ...]:
         if stem not in experiments.EXPERIMENTS:
             known = ", ".join(experiments.EXPERIMENTS)
             raise ValueError(f"{config_path(study, stem)}: no experiment has this name; there are: {known}")
+    if not found:
+        raise ValueError(f"{CONFIG / study}: there are no config files; allowed: the repository's folder")
     return found
 
 

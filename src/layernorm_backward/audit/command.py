@@ -17,7 +17,7 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version
-from layernorm_backward.options import Parser, progress, require_csv, writing
+from layernorm_backward.options import Parser, progress, require_csv, tell, writing
 from layernorm_backward.schemas import SCHEMAS
 
 DESCRIPTION = (
@@ -47,7 +47,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         for dtype in dtypes:
             try_out(kernel, dtype, setting.eps)
         found = {dtype: _with_progress(kernel, dtype, setting, dtypes) for dtype in dtypes}
-        print("\n\n".join(report.text(kernel, dtype, setting, findings) for dtype, findings in found.items()))
+        tell("\n\n".join(report.text(kernel, dtype, setting, findings) for dtype, findings in found.items()))
         if out is not None:
             _write(out, kernel, found)
     except ValueError as error:

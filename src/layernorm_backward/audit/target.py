@@ -1,7 +1,8 @@
 """Whose implementation is audited: a name of ours, or MODULE:NAME of anybody's.
 
 MODULE is a dotted module or a file (`./my_norm.py`). NAME is a Kernel, or a pair (forward, backward) of
-functions; FORWARD,BACKWARD names two functions. They are tried on one small problem before the audit.
+functions; FORWARD,BACKWARD names two functions. Names may be dotted (`Norm.forward`), as in entry points.
+They are tried on one small problem before the audit.
 """
 
 import importlib
@@ -9,6 +10,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +19,7 @@ from layernorm_backward import inputs, kernels
 from layernorm_backward.audit.fitting import MisfitError, fitting
 from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.kernels import KERNELS, Kernel, missing
+from layernorm_backward.kernels import KERNELS, Kernel, checks, missing
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw
 
@@ -36,16 +38,24 @@ def load(target: str) -> Kernel:
     if not module or not name:
         raise ValueError(f"{target!r} is not MODULE:NAME, as in my_norm:forward,backward")
     home = _module(module)
-    parts = [part.strip() for part in name.split(",")]
-    missing = [part for part in parts if not hasattr(home, part)]
-    if missing:
+    found = tuple(_member(module, home, part.strip()) for part in name.split(","))
+    return as_kernel(target, found if len(found) > 1 else found[0])
+
+
+def _member(module: str, home: ModuleType, name: str) -> Any:
+    """What a module has under a name, which may be dotted; ValueError lists what it has."""
+    try:
+        return attrgetter(name)(home)
+    except AttributeError:
         fits = (
-            key for key, value in vars(home).items() if callable(value) or isinstance(value, Kernel | tuple)
+            key
+            for key, value in vars(home).items()
+            if callable(value) or isinstance(value, Kernel | tuple | list)
         )
         names = [key for key in fits if not key.startswith("_")]
-        raise ValueError(f"{module} has no {missing[0]!r}; it has: {', '.join(names) or 'nothing that fits'}")
-    found = tuple(getattr(home, part) for part in parts)
-    return as_kernel(target, found if len(found) > 1 else found[0])
+        raise ValueError(
+            f"{module} has no {name!r}; it has: {', '.join(names) or 'nothing that fits'}"
+        ) from None
 
 
 def as_kernel(name: str, thing: Any) -> Kernel:
@@ -66,6 +76,7 @@ def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
     rng = inputs.generator(0)
     problem = draw(rng, inputs.rows(rng, 3, 16, dtype_of(dtype)), "shifted", "random")
     x, gamma, beta, dy = (array.copy() for array in problem)
+    checks.forward(x, gamma, beta, eps, {})  # an eps that is 0 or infinite in this dtype is nobody's fault
     fit = fitting(kernel)
     try:
         _, saved = _called("forward", fit.forward, x, gamma, beta, eps)

@@ -13,7 +13,7 @@ from layernorm_backward.bench import report
 from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.options import Parser, progress, require_csv, require_writable, writing
+from layernorm_backward.options import Parser, progress, require_csv, require_writable, tell, writing
 from layernorm_backward.record import Started, begin, record
 from layernorm_backward.timing.prepared import ACCESSES
 from layernorm_backward.timing.timed import most_threads
@@ -34,12 +34,12 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
     try:
         if out is not None:
             require_csv(out)
-            require_writable(out)
+            require_writable(tables.meta_path(out))
         kernel = _timeable(load(target), setting)
         deadline.note("importing and a first call")
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
-        print(report.text(kernel, setting, found))
+        tell(report.text(kernel, setting, found))
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:

@@ -84,7 +84,7 @@ def _comparison(row: pd.Series) -> str:
     known = math.isfinite(row["ratio_low"])
     interval = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}" if known else "-"
     verdict = ("faster" if row["ratio"] > 1 else "slower") if row["differs"] else "no difference"
-    verdict = verdict if known else "one run: no verdict"
+    verdict = verdict if known else "too few runs"
     its, yours = (_amount(row[key], _TIMES) for key in ("against_median_s", "median_s"))
     numbers = f"{its:>10}{row['against_gb_per_s']:9.3g}{yours:>10}{row['ratio']:9.3g}"
     return f"  {name:22}{numbers}  {interval:18}{row['repeats']:5}  {verdict}"
