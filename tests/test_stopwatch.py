@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import clock
-from layernorm_backward.stopwatch import LONG_S, WAITED, compare, ratio, summary, threads
+from layernorm_backward.stopwatch import FEWEST, LONG_S, WAITED, compare, ratio, summary, threads
 
 
 def samples_of(waited=(), **seconds):
@@ -144,10 +144,13 @@ def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
     assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b", seed=0).high == 1
 
 
-def test_one_repetition_has_no_interval():
-    found = ratio(samples_of(a=[2.0], b=[1.0]), "a", "b", seed=0)
-    assert found.median == 2
-    assert np.isnan(found.low) and np.isnan(found.high)
+@pytest.mark.parametrize(("repeats", "known"), [(1, False), (FEWEST - 1, False), (FEWEST, True)])
+def test_few_repetitions_have_a_median_and_no_interval(repeats, known):
+    samples = samples_of(a=2 + 0.1 * np.arange(repeats), b=np.ones(repeats))
+    found = ratio(samples, "a", "b", seed=0)
+    assert found.median == pytest.approx(2 + 0.05 * (repeats - 1))
+    assert np.isfinite([found.low, found.high]).tolist() == [known, known]
+    assert ratio(samples, "a", "a", seed=0) == (1, 1, 1)
 
 
 def test_a_name_without_samples_is_told_with_those_there_are():

@@ -95,12 +95,15 @@ def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) ->
     """Median over the repetitions of time(numerator) / time(denominator), with a 95 % interval.
 
     Percentile bootstrap of 2000 resamples: the acceleration of the BCa method is found by a jackknife,
-    which is not consistent for a median (Efron 1979). One repetition has no interval (NaN).
+    which is not consistent for a median (Efron 1979). Fewer than FEWEST repetitions have no interval (NaN):
+    the least and the largest of so few leave the median out too often.
     """
     ratios = np.divide(*_usable(samples, numerator, denominator))
-    if len(ratios) < 2:
+    if numerator == denominator:
+        return Ratio(1.0, 1.0, 1.0)
+    if len(ratios) < FEWEST:
         return Ratio(float(np.median(ratios)), np.nan, np.nan)
-    if np.ptp(ratios) == 0:  # a call against itself
+    if np.ptp(ratios) == 0:  # which the bootstrap warns of
         return Ratio(*[float(ratios[0])] * 3)
     found = stats.bootstrap(
         (ratios,), np.median, n_resamples=2000, method="percentile", rng=np.random.default_rng(seed)

@@ -1,6 +1,5 @@
 """One direction, timed: the kernel beside its roof, then beside each baseline; rows of the table `bench`."""
 
-import math
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.prepare import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
-from layernorm_backward.difference import Ratio, differs
+from layernorm_backward.difference import differs
 from layernorm_backward.problem import Results
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import ACCESSES, Direction
@@ -104,10 +103,8 @@ def _samples(group: Group, repeats: int, setting: Setting, seconds: float) -> pd
 def _measured(
     samples: pd.DataFrame, name: str, against: str, noise: float, cell: Mapping[str, Any], setting: Setting
 ) -> dict[str, Any]:
-    own, other = (stopwatch.summary(samples, which) for which in (name, against))
     ratio = stopwatch.ratio(samples, against, name, setting.seed)
-    if own.repeats < stopwatch.FEWEST:  # the least and the largest of so few leave the median out too often
-        ratio = Ratio(ratio.median, math.nan, math.nan)
+    own, other = (stopwatch.summary(samples, which) for which in (name, against))
     useful = ACCESSES[cell["direction"]] * setting.rows * setting.row_bytes
     return {
         **own._asdict(),

@@ -65,6 +65,30 @@ def each_of(allowed: Allowed) -> AfterValidator:
     return AfterValidator(check)
 
 
+def one_of(allowed: Collection[str]) -> AfterValidator:
+    """Of a name: it is among those allowed."""
+
+    def check(name: str) -> str:
+        _require([name], allowed, "")
+        return name
+
+    return AfterValidator(check)
+
+
+def one_for_each_of(before: str) -> AfterValidator:
+    """Of a list: it is as long as the argument of this name, which stands before it."""
+
+    def check(entries: list[Any], info: ValidationInfo) -> list[Any]:
+        wanted = info.data.get(before)  # None where that is itself at fault
+        if wanted is not None and len(entries) != len(wanted):
+            said = {"found": len(entries), "wanted": len(wanted), "before": before}
+            wish = "{found} entries; allowed: {wanted}, one for each of {before}"
+            raise PydanticCustomError(REFUSED, wish, said)
+        return entries
+
+    return AfterValidator(check)
+
+
 def sets_of(allowed: Allowed) -> AfterValidator:
     """Of sets by name: all that their key `kernels` names is among those allowed."""
 

@@ -19,6 +19,7 @@ from layernorm_backward.experiments._arguments import (
     Several,
     Shape,
     each_of,
+    one_of,
 )
 from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import METHODS, compare, normal
@@ -47,12 +48,12 @@ def run(
     shapes: Several[Shape],
     directions: Count,
     seed: Seed,
-    published_kernels: dict[str, Several[Shape]],
+    published_kernels: Annotated[dict[str, Several[Shape]], each_of("kernels")],
     published_methods: Annotated[Names, each_of(METHODS)],
     published_step: Positive,
     published_seeds: Several[Seed],
     large_shapes: Distinct[Shape],
-    large_method: str,
+    large_method: Annotated[str, one_of(METHODS)],
     large_step: Positive,
     spot_rows: Count,
 ) -> pd.DataFrame:
@@ -61,7 +62,7 @@ def run(
     Three parts: the sweep of steps (every element and random directions); the published setting,
     over many seeds, since its errors are rounding noise; large tensors, by rows and directions.
     """
-    require_known("methods", [*methods, *published_methods, large_method], METHODS)
+    require_known("methods", [*methods, *published_methods], METHODS)
     require_known("kernels", kernels, KERNELS)
     require_known("published_kernels", published_kernels, kernels)
     sweep = [

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward.experiments._arguments import (
@@ -22,6 +23,7 @@ from layernorm_backward.experiments._arguments import (
     Several,
     each_of,
 )
+from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import packages
 from layernorm_backward.gradient_check.cases import Arguments, Case, case
 from layernorm_backward.gradient_check.datasets import GAMMAS, ROWS, UPSTREAMS, DataSet
@@ -30,7 +32,7 @@ from layernorm_backward.gradient_check.rules import RULES, Rule
 from layernorm_backward.inputs import values
 from layernorm_backward.tabulate import table
 
-Draw = tuple[Seed, tuple[Count, ...]]
+Draw = tuple[Seed, Annotated[tuple[Count, ...], Field(min_length=2)]]
 OWN = "own"  # the upstream gradient of a check that differentiates y: it draws its own
 
 
@@ -59,9 +61,7 @@ def run(
     draws: (seed, shape), for every check; more_draws: those that a check sees beyond them;
     executed: packages whose own checks are run as well, where they are installed.
     """
-    unknown = [name for name in checks if name not in RULES]
-    if unknown:
-        raise ValueError(f"checks: unknown {', '.join(unknown)}; allowed: {', '.join(RULES)}")
+    require_known("checks", checks, RULES)
     cells = [
         (check, DataSet(row, gamma, upstream))
         for check in checks

@@ -37,6 +37,7 @@ from layernorm_backward.experiments._arguments import (
     Several,
     Whole,
     each_of,
+    one_for_each_of,
 )
 from layernorm_backward.experiments._growth import with_growth
 from layernorm_backward.experiments._orders import ORDERS, Way, ways
@@ -79,7 +80,7 @@ def run(
     accumulators: dict[DtypeName, Names],
     upstreams: Named[Names],
     rows: Several[Count],
-    seeds: Listed[Count],
+    seeds: Annotated[Listed[Count], one_for_each_of("rows")],
     ones_rows: Whole,
     reversed_rows: Whole,
     eps: Eps,
