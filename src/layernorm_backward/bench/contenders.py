@@ -48,7 +48,7 @@ def line_up(
             if reason:
                 raise ValueError(reason)
             needed = needs(baseline, data.arrays)
-            deadline.note(f"compiling {name}")
+            deadline.note(f"first calls of {name}")
             if taken + needed.most > room(setting):
                 raise ValueError(f"it takes {needed.most / 1e9:.3g} GB more, too much here")
             found.ready[name] = ready(baseline, data, (deadline.left() - kept_s) * BASELINE_SHARE)
@@ -83,7 +83,7 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
             fits = fitting_rows(setting, needed)
             more = f"{needed.most / 1e9:.3g} GB beside the arrays"
             raise ValueError(f"{kernel.name} takes {more}; allowed here: --rows up to {fits}")
-        deadline.note(f"compiling {kernel.name}")
+        deadline.note(f"first calls of {kernel.name}")
         found = ready(kernel, data, deadline.left() / runs)
         _require_time(found, setting, deadline)
     except TooSlowError as error:
