@@ -1,11 +1,4 @@
-"""A campaign on a GPU where something fails: a cell, a kernel, the device, or it is interrupted."""
-
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
+"""A campaign on a GPU where something fails: a cell, a kernel or the device."""
 
 import numpy as np
 import pytest
@@ -17,8 +10,6 @@ from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timin
 from layernorm_backward.gpu import exact, reasons
 from layernorm_backward.gpu.ledger import Ledger
 from layernorm_backward.gpu.reasons import Lost, Passing
-from layernorm_backward.gpu.until import INTERRUPTED, Until
-from workspace import ROOT
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
@@ -315,91 +306,3 @@ def test_an_error_of_the_program_itself_loses_no_table(study, tmp_path, monkeypa
     told = table(tmp_path / "out", "timing_gpu")["reason"]
     assert (told == "").any()
     assert (told == "not measured: OSError: no space left on device").any()
-
-
-IN_A_CELL = """
-import os, sys, time
-from host_board import HostBoard
-from layernorm_backward.experiments import ceiling_gpu
-from layernorm_backward.gpu import command
-honest, cells = ceiling_gpu.measure, []
-
-def measure(board, pool, cell, *given, **how):
-    cells.append(cell)
-    if {when}:
-        print("waiting", flush=True)
-        {then}
-    return honest(board, pool, cell, *given, **how)
-
-ceiling_gpu.measure, command.Gpu, command.device_missing = measure, HostBoard, lambda: ""
-sys.exit(command.main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_campaign_writes_whole_tables_and_goes_on(tmp_path, number):
-    config, out = tmp_path / "tiny", tmp_path / "out"
-    config.mkdir()
-    values = CONFIG["ceiling_gpu"] | {"sizes": [8192, 16384]}
-    (config / "ceiling_gpu.yaml").write_text(json.dumps(values), encoding="utf-8")
-    words = ["--out", str(out), "--config", str(config), "--only", "ceiling_gpu"]
-    paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths}
-    slow = IN_A_CELL.format(when="len(cells) == 2", then="time.sleep(60)")
-    with subprocess.Popen(
-        [sys.executable, "-c", slow, *words], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        lines = iter(process.stdout.readline, "")
-        assert "waiting\n" in lines
-        process.send_signal(number)
-        told = "".join(lines)
-    assert process.returncode == 1
-    assert f"stopped: {INTERRUPTED}" in told
-    assert "go on with --resume" in told
-    reasons_told = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list)
-    assert reasons_told.to_dict() == {8192: [""], 16384: [f"not measured: {INTERRUPTED}"]}
-    assert [path for path in out.rglob("*") if path.name.startswith(".")] == []
-    assert run(config, out, ["ceiling_gpu"], resume=True) == 0
-
-
-def test_a_cell_in_which_the_process_ends_is_tried_again_once_and_then_passed(tmp_path):
-    config, out = tmp_path / "tiny", tmp_path / "out"
-    config.mkdir()
-    values = CONFIG["ceiling_gpu"] | {"sizes": [8192, 16384, 32768]}
-    (config / "ceiling_gpu.yaml").write_text(json.dumps(values), encoding="utf-8")
-    words = ["--out", str(out), "--config", str(config), "--only", "ceiling_gpu", "--resume"]
-    paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths}
-    faulty = IN_A_CELL.format(when="cell.bytes == 16384", then="os.kill(os.getpid(), 11)")
-    command = [sys.executable, "-c", faulty, *words]
-    ends = [subprocess.run(command, env=environment, check=False).returncode for _ in range(3)]
-    assert ends == [-signal.SIGSEGV, -signal.SIGSEGV, 1]
-    told = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list).to_dict()
-    guilty = told.pop(16384)
-    assert "the process ended in this cell, 2 times in a row" in guilty[0]
-    assert told == {8192: [""], 32768: [""]}
-    assert run(config, out, ["ceiling_gpu"]) == 0  # anew
-
-
-def test_a_cell_that_comes_to_its_end_leaves_no_mark(study, tmp_path):
-    assert run(study, tmp_path / "out", ["ceiling_gpu"]) == 0
-    assert {path.suffix for path in (tmp_path / "out" / "ledger").rglob("*") if path.is_file()} == {".json"}
-
-
-def test_signals_are_handled_as_before_once_a_campaign_has_ended():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    ends = Until(60)
-    with pytest.raises(KeyboardInterrupt), ends.interruptible():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
-    assert ends.left() == 0
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_a_second_signal_leaves_the_tables_to_be_written():
-    until = Until(60)
-    with until.interruptible():
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
-    assert until.reason == f"not measured: {INTERRUPTED}"

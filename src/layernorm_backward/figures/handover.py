@@ -39,8 +39,10 @@ def draw(handover: pd.DataFrame) -> Figure:
     sizes = dict(zip(sorted(set(stores["bytes"])), _BY_BYTES, strict=False))
     figure, axes = _panels.grid(1, 3, 2.9, sharex=True)
     _rates(axes[0, 0], beyond, looks)
-    _fractions(axes[0, 1], beyond, looks)
-    _stores(axes[0, 2], stores, sizes)
+    _ratios(axes[0, 1], beyond, "roof_fraction", "hidden", looks)
+    axes[0, 1].set_ylabel("fraction of the roof")
+    _ratios(axes[0, 2], stores, "stores_ratio", "bytes", sizes)
+    axes[0, 2].set_ylabel("time, ordinary over non-temporal")
     for panel in axes.flat:
         panel.set_xscale("log")
         panel.set_xlim(0.8 * rows["latency_ns"].min(), 1.25 * rows["latency_ns"].max())
@@ -61,29 +63,17 @@ def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
     panel.set_ylabel("GB/s")
 
 
-def _fractions(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+def _ratios(panel: Axes, rows: pd.DataFrame, column: str, by: str, looks: dict[int, Look]) -> None:
+    """A line with intervals for each value of the column `by`, and a guide at 1."""
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for size, look in looks.items():
-        part = rows[rows["hidden"] == size]
-        _panels.ratios(panel, part["latency_ns"], part, "roof_fraction", **look.curve)
-    panel.set_ylim(0, 1.05)
-    panel.set_ylabel("fraction of the roof")
-
-
-def _stores(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
-    panel.axhline(1, color=style.GREY, linewidth=0.9)
-    for size, look in looks.items():
-        part = rows[rows["bytes"] == size]
-        _panels.ratios(panel, part["latency_ns"], part, "stores_ratio", **look.curve)
-    panel.set_ylim(0, 1.05 * max(1, rows["stores_ratio_high"].max()))
-    panel.set_ylabel("time, ordinary over non-temporal")
+        part = rows[rows[by] == size]
+        _panels.ratios(panel, part["latency_ns"], part, column, **look.curve)
+    panel.set_ylim(0, 1.05 * max(1, rows[f"{column}_high"].max()))
 
 
 def _handles(looks: dict[int, Look], sizes: dict[int, Look]) -> list[Line2D]:
     by_size = [Line2D([], [], label=f"$D = {size}$", **look.curve) for size, look in looks.items()]
     roof = Line2D([], [], label="roof", **Look(style.GREY, "o", ":", "none").curve)
-    return [*by_size, roof, *_by_bytes(sizes)]
-
-
-def _by_bytes(sizes: dict[int, Look]) -> list[Line2D]:
-    return [Line2D([], [], label=f"{size / 1e6:.0f} MB", **look.curve) for size, look in sizes.items()]
+    by_bytes = [Line2D([], [], label=f"{size / 1e6:.0f} MB", **look.curve) for size, look in sizes.items()]
+    return [*by_size, roof, *by_bytes]
