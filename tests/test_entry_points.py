@@ -1,6 +1,6 @@
-"""An entry point of another package that leads to no Kernel is told in one line, and exit code 2."""
+"""An entry point of another package that cannot be used is told in one line, and exit code 2."""
 
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
@@ -25,3 +25,36 @@ def test_a_broken_entry_point_is_told_in_one_line(command, name, monkeypatch, ca
     err = capsys.readouterr().err
     where = f"error: kernel {name!r}: its entry point {value} in the group {kernels.GROUP}"
     assert err == f"{where} {said}; allowed: MODULE:NAME of a Kernel\n"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Other packages' entry points, by name and value, instead of those that are installed."""
+
+    def install(*points):
+        found = EntryPoints(EntryPoint(name, value, kernels.GROUP) for name, value in points)
+        monkeypatch.setattr(kernels, "entry_points", lambda group: found.select(group=group))
+        for cached in (kernels._claims, kernels._points):
+            monkeypatch.setattr(kernels, cached.__name__, cached.__wrapped__)
+
+    return install
+
+
+def test_a_name_that_one_of_our_kernels_has_is_refused(installed, capsys):
+    installed(("compact", "their_norm:KERNEL"))
+    ours = f"{kernels.__name__}.published:COMPACT"
+    assert main(["audit", "compact"]) == 2
+    said = f"entry points in the group {kernels.GROUP} share this name: {ours}, their_norm:KERNEL"
+    assert (
+        capsys.readouterr().err
+        == f"error: kernel 'compact': {said}; allowed: a name that no other kernel has\n"
+    )
+    assert kernels.KERNELS["recentred"].name == "recentred"
+
+
+def test_an_entry_point_that_is_listed_twice_is_one(installed):
+    twice = ("recentred_too", f"{kernels.__name__}.recentred:KERNEL")
+    installed(twice, twice)
+    assert list(kernels.KERNELS)[-1] == "recentred_too"
+    with pytest.raises(ValueError, match="calls itself 'recentred'"):
+        kernels.KERNELS["recentred_too"]

@@ -51,7 +51,7 @@ FLAT = (
     "the std is 0, and what the mean is rounded by is all that is left: mend what grows with mean/std first"
 )
 RANGE = "a square or a product overflows or underflows, or eps is not the one given"
-LEVEL = "too large at every mean/std: the formula, eps or a dtype is wrong"
+LEVEL = "too large at every mean/std: the formula, eps or a dtype is wrong, or rows are added up one by one"
 FEW = "too large from a mean/std on, by no clear power of it"
 SWEEP = "grows with mean/std: keep that below the value of _kappa, or centre the row twice"
 SQUARE = "grows with the square of mean/std: do not use E[x^2] - E[x]^2, and centre the row twice"

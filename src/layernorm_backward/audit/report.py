@@ -43,7 +43,7 @@ def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> 
     told = {finding.property for finding in failed} - set(counted)
     shown = [finding for finding in found if not _is_case(finding.property) or finding.property in told]
     u = unit_roundoff(dtype_of(dtype))
-    sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} rows of {setting.hidden}"
+    sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} row{'s' * (setting.rows > 1)} of {setting.hidden}"
     lines = [f"{kernel.name}: {sizes}; errors in u = {u:.2g}", _HEADER]
     for finding in shown:
         lines += _line(finding)

@@ -29,7 +29,18 @@ def _here(names: list[str]) -> list[str]:
     return names
 
 
+def _within(count: int, info: ValidationInfo) -> int:
+    """Refuses fewer repetitions than rounds, or more than there are to be at all; both stand before it."""
+    least, most = info.data.get("rounds", 1), info.data.get("repeats", count)
+    if not least <= count <= most:
+        said = {"count": count, "least": least, "most": most}
+        wish = "{count}; allowed: from 1, or the rounds, to the repeats: {least} to {most}"
+        raise PydanticCustomError(REFUSED, wish, said)
+    return count
+
+
 Count = Annotated[int, Field(ge=1)]
+AtLeast = Annotated[Count, AfterValidator(_within)]  # of `repeats`, whatever time they take
 Whole = Annotated[int, Field(ge=0)]
 Seed = Whole
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -13,7 +13,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
-from layernorm_backward.experiments._arguments import Count, Seconds, Seed, Several, Threads
+from layernorm_backward.experiments._arguments import AtLeast, Count, Seconds, Seed, Several, Threads
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.sizing import beyond_cache
 from layernorm_backward.timing.timed import (
@@ -33,7 +33,7 @@ def run(
     multiply_add_rounds: Count,
     memory_limit_bytes: Count,
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -27,7 +27,7 @@ from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._rounds import complete, joined, shares
 from layernorm_backward.kernels import numba_plan
@@ -52,7 +52,7 @@ def run(
     rounds: Count,
     rest_s: Seconds,
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

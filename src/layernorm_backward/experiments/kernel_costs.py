@@ -14,7 +14,16 @@ from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _cells
-from layernorm_backward.experiments._arguments import Count, Kappa, Listed, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._arguments import (
+    AtLeast,
+    Count,
+    Kappa,
+    Listed,
+    Positive,
+    Seconds,
+    Seed,
+    Several,
+)
 from layernorm_backward.experiments._cells import Sweep
 from layernorm_backward.experiments._variant_cells import Checks, measured
 from layernorm_backward.experiments._variants import Shape, Variant, plans, told
@@ -28,7 +37,7 @@ def run(
     sweeps: Listed[Sweep],
     kappas: dict[DtypeName, Kappa],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._arguments import (
+    AtLeast,
     Count,
     Named,
     Names,
@@ -51,7 +52,7 @@ def run(
     kernels: Annotated[Names, Field(max_length=1)],
     sets: Annotated[Named[Set], sets_of(SETTINGS)],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_elements: Count,
     error_limit_u: dict[DtypeName, Positive],

@@ -18,7 +18,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.clock import Call
 from layernorm_backward.difference import differs
 from layernorm_backward.experiments import _cells
-from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed
+from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_fused import KERNEL
@@ -38,7 +38,7 @@ def run(
     *,
     sweeps: Listed[Sweep],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

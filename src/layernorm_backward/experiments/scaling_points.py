@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
-from layernorm_backward.experiments._arguments import Count, Names, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
@@ -47,7 +47,7 @@ def run(
     fixed: Annotated[dict[Axis, Count], AfterValidator(_for_each_axis)],
     dtype: Literal["float64", "float32"],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import (
+    AtLeast,
     Count,
     Names,
     Positive,
@@ -70,7 +71,7 @@ def run(
     bands: Several[_Slowdown],
     rounds: Count,
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

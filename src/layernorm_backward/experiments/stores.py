@@ -20,7 +20,7 @@ from layernorm_backward import difference, roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments._arguments import Count, Listed, Positive, Seconds, Seed
+from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.stopwatch import Call
@@ -37,7 +37,7 @@ def run(
     *,
     sweeps: Listed[Sweep],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,

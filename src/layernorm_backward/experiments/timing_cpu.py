@@ -30,6 +30,7 @@ from layernorm_backward.difference import Ratio, differs
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._arguments import (
+    AtLeast,
     Count,
     Distinct,
     Named,
@@ -60,7 +61,7 @@ def run(
     sets: Annotated[Named[Set], sets_of("kernels")],
     rounds: Count,
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     error_elements: Count,
     error_limit_u: Positive,

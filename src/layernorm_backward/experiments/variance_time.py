@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.experiments._arguments import Count, Names, Seconds, Seed, Several, each_of
+from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Seconds, Seed, Several, each_of
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.timed import labelled, times, together
 from layernorm_backward.variance import ALGORITHMS, accumulators, moments
@@ -27,7 +27,7 @@ def run(
     dtypes: Several[DtypeName],
     shapes: Several[tuple[Count, Count]],
     repeats: Count,
-    at_least: Count,
+    at_least: AtLeast,
     budget_s: Seconds,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

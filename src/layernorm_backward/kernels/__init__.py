@@ -62,6 +62,9 @@ class _Registry(Mapping[str, Kernel]):
     def __getitem__(self, name: str) -> Kernel:
         if name not in _points():
             raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
+        if len(_claims().get(name, ())) > 1:
+            said = f"entry points in the group {GROUP} share this name: {', '.join(_claims()[name])}"
+            raise ValueError(f"kernel {name!r}: {said}; allowed: a name that no other kernel has")
         kernel = _loaded(_points()[name])
         if kernel.name != name:
             raise ValueError(f"kernel {name!r} calls itself {kernel.name!r}; the two names must agree")
@@ -79,8 +82,17 @@ class _Registry(Mapping[str, Kernel]):
 
 @cache
 def _points() -> dict[str, EntryPoint]:
-    own = {name: EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in _HOME.items()}
-    return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in own}
+    return {name: next(iter(points.values())) for name, points in _claims().items()}
+
+
+@cache
+def _claims() -> dict[str, dict[str, EntryPoint]]:
+    """By name, the entry points that have it, ours first, by what they lead to."""
+    own = [EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in _HOME.items()]
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for point in (*own, *entry_points(group=GROUP)):
+        found.setdefault(point.name, {}).setdefault(point.value, point)
+    return found
 
 
 def _loaded(point: EntryPoint) -> Kernel:
