@@ -211,6 +211,8 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("variance_time.budget_s", float("inf"), "budget_s: Input should be a finite number"),
         ("variance_time.repeats", 0, "repeats: Input should be greater than or equal to 1"),
         ("variance_time.at_least", 0, "at_least: Input should be greater than or equal to 1"),
+        ("variance_time.at_least", 10**6, "at_least: 1000000; allowed: up to "),
+        ("timing_cpu.rounds", 9, "at_least: 2; allowed: 9 or more, the rounds"),
         ("spells.hidden", [0], "hidden.0: Input should be greater than or equal to 1"),
         ("spells.working_set", -5, "working_set: Input should be greater than or equal to 1, found -5"),
         ("spells.threads", [0], "threads.0: Input should be greater than or equal to 1, found 0"),

@@ -30,12 +30,15 @@ def _here(names: list[str]) -> list[str]:
 
 
 def _within(count: int, info: ValidationInfo) -> int:
-    """Refuses fewer repetitions than rounds, or more than there are to be at all; both stand before it."""
-    least, most = info.data.get("rounds", 1), info.data.get("repeats", count)
-    if not least <= count <= most:
-        said = {"count": count, "least": least, "most": most}
-        wish = "{count}; allowed: from 1, or the rounds, to the repeats: {least} to {most}"
-        raise PydanticCustomError(REFUSED, wish, said)
+    """Refuses fewer repetitions than rounds, or more than repeats; both stand before it."""
+    for before, allowed, holds in (
+        ("rounds", "{limit} or more", int.__ge__),
+        ("repeats", "up to {limit}", int.__le__),
+    ):
+        limit = info.data.get(before)
+        if limit is not None and not holds(count, limit):
+            said = {"count": count, "limit": limit, "before": before}
+            raise PydanticCustomError(REFUSED, "{count}; allowed: " + allowed + ", the {before}", said)
     return count
 
 
