@@ -9,7 +9,7 @@ from numba import njit
 
 from layernorm_backward import stopwatch
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan, numba_walk
+from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan, numba_walk, processor
 from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
 from layernorm_backward.traffic.arrays import Tally
 from layernorm_backward.traffic.lanes import counting
@@ -52,10 +52,21 @@ def test_lines_asked_for_at_once_lie_apart_modulo_a_page(zeros, streams):
     assert len({4 * place % 4096 for place in places}) == streams
 
 
-def test_what_a_plan_spreads_is_spread_in_the_compiled_walk():
+@pytest.mark.parametrize(
+    ("few", "far", "spread"),
+    [
+        (False, False, numba_pace.SPREAD),
+        (False, True, numba_pace.FAR_SPREAD),
+        (True, False, numba_pace.SPREAD),
+        (True, True, 0),
+    ],
+)
+def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, monkeypatch):
     """Lines of zeros1 to zeros4 are asked for so many columns before those of the first row and array."""
+    monkeypatch.setattr(processor, "few_registers", lambda: few)
+    monkeypatch.setattr(processor, "asks_far", lambda: far)
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
-    assert plan.spread == (numba_pace.FAR_SPREAD if numba_walk.FAR else numba_pace.SPREAD)
+    assert plan.spread == spread
     call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
     assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
 
