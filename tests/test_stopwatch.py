@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import clock
-from layernorm_backward.stopwatch import FEWEST, LONG_S, WAITED, compare, ratio, summary, threads
+from layernorm_backward.stopwatch import FEWEST, LONG_S, WAITED, compare, fastest, ratio, summary, threads
 
 
 def samples_of(waited=(), **seconds):
@@ -123,6 +123,17 @@ def test_the_ratio_is_paired_within_repetitions():
     spell = np.array([1, 2, 4, 8, 16, 32.0])
     found = ratio(samples_of(a=3 * spell, b=spell), "a", "b", seed=0)
     assert found == (3, 3, 3)
+
+
+def test_the_fastest_is_found_where_the_machine_was_the_same_for_all():
+    spell = np.array([3.0] * 7 + [1.0] * 6)
+    samples = samples_of(ordinary=1.2 * spell, streamed=spell)
+    samples["waited"] = (samples["name"] == "ordinary") & (samples["repeat"] < 6)
+    medians_s = {name: summary(samples, name).median_s for name in ("ordinary", "streamed")}
+    assert medians_s["ordinary"] < medians_s["streamed"]
+    assert (
+        fastest(samples, ["ordinary", "streamed"]) == fastest(samples, ["streamed", "ordinary"]) == "streamed"
+    )
 
 
 def test_the_interval_of_a_ratio_covers_the_true_median_about_as_often_as_it_says():

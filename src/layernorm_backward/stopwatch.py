@@ -14,7 +14,7 @@ unless fewer than half of all, or than FEWEST, would remain.
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from time import perf_counter
@@ -89,6 +89,15 @@ def untimed(seconds: float) -> int:
 def summary(samples: pd.DataFrame, name: str) -> Summary:
     """Median and quantiles of one call."""
     return Summary.of(*_usable(samples, name))
+
+
+def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
+    """The call with the least median, over the repetitions that count for all of them.
+
+    Medians of repetitions of their own would compare calls in different spells of the machine.
+    """
+    medians_s = [np.median(seconds) for seconds in _usable(samples, *names)]
+    return names[int(np.argmin(medians_s))]
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) -> Ratio:
