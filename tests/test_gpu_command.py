@@ -68,6 +68,23 @@ def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
         command._config(path, timing_gpu)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("repeats", 0, "whole numbers, at least 1"),
+        ("at_least", 2.5, "whole numbers, at least 1"),
+        ("seed", -1, "whole numbers, at least 0"),
+        ("eps", -1e-5, "numbers, at least 0"),
+        ("budget_s", "long", "numbers, at least 0"),
+    ],
+)
+def test_a_number_that_cannot_be_is_told_before_anything_is_measured(tmp_path, key, value, allowed):
+    path = tmp_path / "timing_gpu.yaml"
+    path.write_text(json.dumps(CONFIG["timing_gpu"] | {key: value}), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {key}: {value!r}; allowed: {allowed}")):
+        command._config(path, timing_gpu)
+
+
 @pytest.mark.parametrize("stem", command.STEMS)
 def test_a_key_that_is_unknown_or_missing_is_told_with_its_file(tmp_path, stem):
     path, values = tmp_path / f"{stem}.yaml", dict(CONFIG[stem])

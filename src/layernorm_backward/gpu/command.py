@@ -10,10 +10,11 @@ import argparse
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, get_type_hints
 
 from layernorm_backward import per_dtype, yamlfile
 from layernorm_backward.gpu import campaign, warm
@@ -115,9 +116,20 @@ def _config(path: Path, experiment: Any) -> dict[str, Any]:
     keys = list(inspect.signature(experiment.run).parameters)
     faults = [f"{key}: unknown; allowed: {', '.join(keys)}" for key in values if key not in keys]
     faults += [f"{key}: missing" for key in keys if key not in values]
-    if faults := faults or per_dtype.lacking(values):
+    if faults := faults or [*_numbers(values, experiment), *per_dtype.lacking(values)]:
         raise ValueError("\n".join(f"{path}: {fault}" for fault in faults))
     return values
+
+
+def _numbers(values: Mapping[str, Any], experiment: Any) -> Iterator[str]:
+    """What is wrong with the keys that hold one number; the others are for the cells of the experiment."""
+    hints = get_type_hints(experiment.run)
+    for key, value in values.items():
+        least = 0 if key == "seed" else 1
+        if hints[key] is int and not (type(value) is int and value >= least):
+            yield f"{key}: {value!r}; allowed: whole numbers, at least {least}"
+        if hints[key] is float and not (type(value) in (int, float) and 0 <= value < inf):
+            yield f"{key}: {value!r}; allowed: numbers, at least 0"
 
 
 def _parser() -> argparse.ArgumentParser:
