@@ -104,7 +104,8 @@ def _step(direction: str, name: str, arrays: Buffers, plan: Plan) -> Call:
 
 def _rows(direction: str, samples: pd.DataFrame, ahead: int, seed: int) -> list[dict[str, Any]]:
     roof, noise = cell_roof.fastest(samples, direction), cell_roof.noise(samples, seed)
-    timed = {name: _faster(samples, name, name + NOT_ASKED) for name in row_streams.STEPS[direction]}
+    steps = row_streams.STEPS[direction]
+    timed = {name: stopwatch.fastest(samples, [name, name + NOT_ASKED]) for name in steps}
     timed |= {PASS: PASS}
     rows = []
     for before, (step, name) in zip([roof, *timed.values()], timed.items(), strict=False):
@@ -113,7 +114,3 @@ def _rows(direction: str, samples: pd.DataFrame, ahead: int, seed: int) -> list[
         row |= times(samples, name) | stopwatch.ratio(samples, roof, name, seed).columns("roof_fraction")
         rows.append(row | added.columns("added") | {"noise": noise, "differs": differs(added, noise)})
     return rows
-
-
-def _faster(samples: pd.DataFrame, *names: str) -> str:
-    return stopwatch.fastest(samples, names)
