@@ -69,6 +69,24 @@ def test_each_pair_that_shares_an_element_is_refused_and_nothing_written(dtype, 
     assert all(np.array_equal(arrays[name], before[name]) for name in NAMES)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "gamma_dtype"), [("float64",) * 2, ("float32",) * 2, ("bfloat16", "float32"), ("float16",) * 2]
+)
+@pytest.mark.parametrize("name", ["x", "gamma", "beta"])
+def test_a_result_of_the_forward_pass_that_shares_an_element_is_refused_too(dtype, gamma_dtype, name):
+    """`out` begins with the last element of what is given: where the two differ in size, with half of it."""
+    kinds = {"x": dtype_of(dtype), "gamma": dtype_of(gamma_dtype), "beta": dtype_of(gamma_dtype)}
+    shapes = {"x": (ROWS, HIDDEN), "gamma": (HIDDEN,), "beta": (HIDDEN,)}
+    given = {one: np.ones(shapes[one], kind) for one, kind in kinds.items()}
+    size, taken = given["x"].nbytes, given[name].nbytes
+    block = np.zeros(size + taken - kinds["x"].itemsize, np.uint8)
+    given[name] = block[:taken].view(kinds[name]).reshape(shapes[name])
+    out = block[-size:].view(kinds["x"]).reshape(shapes["x"])
+    with pytest.raises(ValueError, match=r"^out overlaps another array of the call"):
+        numba_fused.forward(*given.values(), 1e-5, out=out)
+    assert not block.any()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_view_with_gaps_is_refused_too(name):
     """Of such an array the pass sees a copy."""
@@ -94,3 +112,14 @@ def test_numpy_is_not_asked_about_plain_arrays(monkeypatch):
     arrays["dy"] = np.asfortranarray(arrays["dy"])
     _backward(arrays)
     assert len(asked) == len(PAIRS)
+
+
+def test_numpy_is_not_asked_about_plain_arrays_of_the_forward_pass(monkeypatch):
+    x, vector, asked = np.ones((ROWS, HIDDEN)), np.ones(HIDDEN), []
+    monkeypatch.setattr(
+        checks.output, "__defaults__", (checks.HOST._replace(overlap=lambda *pair: asked.append(pair)),)
+    )
+    numba_fused.forward(x, vector, vector, 1e-5, out=np.empty_like(x))
+    assert not asked
+    numba_fused.forward(np.asfortranarray(x), vector, vector, 1e-5, out=np.empty_like(x))
+    assert len(asked) == 3

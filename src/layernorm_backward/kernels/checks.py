@@ -20,6 +20,7 @@ ieee = np.errstate(over="ignore", invalid="ignore")
 
 _MOST_WORK = 10_000  # candidates that NumPy tries for an element of two arrays
 
+_FLOAT32 = np.dtype(np.float32)
 _STORAGE = frozenset(dtype_of(name) for name in DTYPE_NAMES)
 
 Outputs = tuple[NDArray, NDArray, NDArray]
@@ -74,13 +75,14 @@ def forward(
     """Check x (..., D), gamma (D,), beta (D,) and eps; returns eps as a float."""
     _array("x", x, arrays)
     _storage_dtype(x.dtype, unsupported)
-    if x.ndim == 0 or x.shape[-1] == 0:
+    last = x.shape[-1:]
+    if last in ((), (0,)):
         raise ValueError(f"x has shape {x.shape}; allowed: (..., D) with D >= 1")
     for name, vector in (("gamma", gamma), ("beta", beta)):
         _array(name, vector, arrays)
-        if vector.shape != x.shape[-1:]:
-            raise ValueError(f"{name} has shape {vector.shape}; allowed: {x.shape[-1:]}, the last axis of x")
-    allowed = (x.dtype,) if x.dtype.itemsize > 2 else (x.dtype, np.dtype(np.float32))
+        if vector.shape != last:
+            raise ValueError(f"{name} has shape {vector.shape}; allowed: {last}, the last axis of x")
+    allowed = (x.dtype,) if x.dtype.itemsize > 2 else (x.dtype, _FLOAT32)
     if gamma.dtype not in allowed:
         raise TypeError(f"gamma has dtype {gamma.dtype} beside x of {x.dtype}; allowed: {_names(allowed)}")
     if beta.dtype != gamma.dtype:
@@ -111,12 +113,14 @@ def output(
     out: NDArray | None,
     shape: tuple[int, ...],
     dtype: np.dtype,
-    inputs: Iterable[NDArray],
+    inputs: tuple[NDArray, ...],
     arrays: Arrays = HOST,
 ) -> NDArray:
     """`out` when it is fit to be written (and lies apart from all inputs), or a new array when it is None."""
     if out is None:
         return arrays.empty(shape, dtype)
+    if not inputs and _fits(out, shape, dtype):
+        return out
     _array(name, out, arrays)
     if out.shape != shape:
         raise ValueError(f"{name} has shape {out.shape}; allowed: {shape}")
@@ -147,15 +151,17 @@ def gradients(
     if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
         raise TypeError(f"out is {_kind(out)}; allowed: None or the tuple (dx, dgamma, dbeta)")
     dx, dgamma, dbeta = (None, None, None) if out is None else out
-    vector, results = shape[-1:], []
-    for name, array, *like in (
-        ("out dx", dx, shape, dtype),
-        ("out dgamma", dgamma, vector, gamma_dtype),
-        ("out dbeta", dbeta, vector, gamma_dtype),
-    ):
-        taken = () if inputs is None else (*inputs, *results)
-        results.append(output(name, array, *like, taken, arrays))
-    return tuple(results)
+    vector, apart = shape[-1:], inputs is not None
+    dx = output("out dx", dx, shape, dtype, inputs or (), arrays)
+    dgamma = output("out dgamma", dgamma, vector, gamma_dtype, (*inputs, dx) if apart else (), arrays)
+    dbeta = output("out dbeta", dbeta, vector, gamma_dtype, (*inputs, dx, dgamma) if apart else (), arrays)
+    return dx, dgamma, dbeta
+
+
+def _fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether an array is NumPy's own, as wanted, plain and writable: most are, and this is the fast way to
+    tell."""
+    return type(array) is np.ndarray and array.shape == shape and array.dtype == dtype and array.flags.carray
 
 
 def _folded(array: NDArray) -> bool:
@@ -188,7 +194,7 @@ def _names(dtypes: Iterable[np.dtype]) -> str:
 
 
 def _eps(eps: float, sums: np.dtype) -> float:
-    if isinstance(eps, bool) or not isinstance(eps, Real):
+    if type(eps) is not float and (isinstance(eps, bool) or not isinstance(eps, Real)):
         raise TypeError(f"eps is {eps!r}, {_kind(eps)}; allowed: a real number")
     try:
         value = float(eps)

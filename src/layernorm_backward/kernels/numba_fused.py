@@ -61,30 +61,36 @@ def forward(
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype. An array that is not C-contiguous is copied first, or y copied last."""
     eps = checks.forward(x, gamma, beta, eps, {})
-    y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
+    given = x, gamma, beta
+    y = checks.output("out", out, x.shape, x.dtype, ())
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
-    result = y if _plain(y) else np.empty(y.shape, y.dtype)
+    plain = _plain(*given, y)
+    result = y if plain or _plain(y) else np.empty(y.shape, y.dtype)
     call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), threads)
-    statistics = np.empty((2, rows), call.wide)
-    mean, rstd = statistics[0], statistics[1]
-    call.compiled(
-        _flat(x),
-        _widened(gamma, call),
-        _widened(beta, call),
+    copied = not plain or call.parity or gamma.dtype != call.wide
+    if copied:
+        checks.output("out", y, x.shape, x.dtype, given)
+    per_row = (*x.shape[:-1], 1)
+    mean, rstd = np.empty(per_row, call.wide), np.empty(per_row, call.wide)
+    disjoint = call.compiled(
+        _flat(x, plain),
+        _widened(gamma, plain, call),
+        _widened(beta, plain, call),
         call.wide.type(eps),
-        _flat(result),
-        mean,
-        rstd,
+        _flat(result, plain),
+        mean.ravel(),
+        rstd.ravel(),
         np.empty(call.scratch.size, call.wide),
         call.scratch.places,
         call.pieces,
         *call.walk,
     )
+    if not disjoint:
+        checks.output("out", y, x.shape, x.dtype, given)
     if result is not y:
         y[...] = result
-    per_row = (*x.shape[:-1], 1)
-    return y, Saved(x, mean.reshape(per_row), rstd.reshape(per_row), gamma)
+    return y, Saved(x, mean, rstd, gamma)
 
 
 def backward(
@@ -101,21 +107,23 @@ def backward(
     results = checks.gradients(out, *wanted, None)
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
-    dx = results[0] if _plain(results[0]) else np.empty(x.shape, x.dtype)
+    plain = _plain(*given, *results)
+    dx, dgamma, dbeta = results
+    dx = dx if plain or _plain(dx) else np.empty(x.shape, x.dtype)
     call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), threads)
-    dgamma, dbeta = _total(results[1], call), _total(results[2], call)
     checks.per_row("mean", mean, rows, call.wide)
     checks.per_row("rstd", rstd, rows, call.wide)
-    copied = call.parity or gamma.dtype != call.wide or not all(map(_plain, (*given, *results)))
+    copied = not plain or call.parity or gamma.dtype != call.wide
     if copied:
         checks.gradients(results, *wanted, given)
+        dgamma, dbeta = (np.empty(in_lanes(dgamma, call.parity).shape, call.wide) for _ in range(2))
     disjoint = call.compiled(
-        _flat(dy),
-        _flat(x),
-        _flat(mean),
-        _flat(rstd),
-        _widened(gamma, call),
-        _flat(dx),
+        _flat(dy, plain),
+        _flat(x, plain),
+        _flat(mean, plain),
+        _flat(rstd, plain),
+        _widened(gamma, plain, call),
+        _flat(dx, plain),
         dgamma,
         dbeta,
         np.empty(call.scratch.size, call.wide),
@@ -129,9 +137,8 @@ def backward(
         checks.gradients(results, *wanted, given)
     if dx is not results[0]:
         results[0][...] = dx
-    if dgamma is not results[1]:
+    if copied:
         _narrow(dgamma, results[1], call)
-    if dbeta is not results[2]:
         _narrow(dbeta, results[2], call)
     return results
 
@@ -170,17 +177,11 @@ def _call(
     return _Call(compiled, walk, scratch, pieces(units, tasks, not plan.stream), wide, parity_lanes(dtype))
 
 
-def _widened(vector: NDArray, call: _Call) -> NDArray:
+def _widened(vector: NDArray, plain: bool, call: _Call) -> NDArray:
     """gamma or beta (D,) as `numba_passes` takes it."""
-    if vector.dtype != call.wide or not _plain(vector):
+    if vector.dtype != call.wide or not plain:
         vector = np.require(vector, call.wide, "CA")
     return in_lanes(vector, call.parity)
-
-
-def _total(vector: NDArray, call: _Call) -> NDArray:
-    """Where `numba_passes` writes dgamma or dbeta: where it is wanted, or memory to copy from."""
-    plain = vector.dtype == call.wide and not call.parity and _plain(vector)
-    return vector if plain else np.empty(in_lanes(vector, call.parity).shape, call.wide)
 
 
 def _narrow(total: NDArray, vector: NDArray, call: _Call) -> None:
@@ -189,15 +190,14 @@ def _narrow(total: NDArray, vector: NDArray, call: _Call) -> None:
         vector[...] = in_columns(total, call.parity)[: vector.size]
 
 
-def _flat(array: NDArray) -> NDArray:
-    """All elements in one row, in C order, as `lanes` takes them."""
-    plain = array if _plain(array) else np.require(array, requirements="CA")
-    return as_stored(plain.reshape(-1))
+def _flat(array: NDArray, plain: bool) -> NDArray:
+    """All elements in one row, in C order, as `lanes` takes them; copied where the array is not plain."""
+    return as_stored((array if plain else np.require(array, requirements="CA")).ravel())
 
 
-def _plain(array: NDArray) -> bool:
-    flags = array.flags
-    return flags.c_contiguous and flags.aligned
+def _plain(*arrays: NDArray) -> bool:
+    """Whether the elements of all arrays lie behind each other in C order, each where its dtype may."""
+    return all([(flags := array.flags).c_contiguous and flags.aligned for array in arrays])
 
 
 KERNEL = Kernel(

@@ -96,6 +96,8 @@ def _forward(sources, group, ragged, lag):
         first,
     ):
         _ = sources
+        if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
+            return False
         vectors, units = cut_forward(held, places, gamma, beta), pieces[-1, -1]
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
@@ -111,6 +113,7 @@ def _forward(sources, group, ragged, lag):
                 else:
                     forward_task(rows, i, end, how, ragged, None, one, one)
                 span = next_piece(pieces, counters, task)
+        return True
 
     return forward
 
@@ -134,7 +137,7 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 4
-    return _compile(types.void(*given), _forward(checksum(), group, ragged or None, lag or None))
+    return _compile(types.boolean(*given), _forward(checksum(), group, ragged or None, lag or None))
 
 
 @cache
