@@ -41,3 +41,17 @@ def test_only_rows_that_would_do_so_ask_farther_ahead(row_bytes, ahead):
 
 def test_nothing_of_it_where_the_first_level_cache_is_asked():
     assert chosen(2048, "backward", few=False, far=False).ahead == numba_pace.NEXT_PAGE
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_lines_in_the_caches_are_asked_for_nearby_where_that_was_faster(direction):
+    """On a Zen without AVX-512; no other pace depends on where the results go."""
+    dtype, near = np.dtype("float32"), []
+    for row_bytes in (256, 4096, 4100, 1 << 16):
+        for few in (False, True):
+            for far in (False, True):
+                pace = chosen(row_bytes, direction, few, far)
+                stored = numba_pace.choose(row_bytes, dtype, direction, L2, few, far, stream=False)
+                assert stored == pace or (few and far and stored == pace._replace(ahead=numba_pace.NEARBY))
+                near.append(stored != pace)
+    assert sum(near) == 4

@@ -76,8 +76,8 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, rin
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):
-            ask(x, 0, then, j, hidden, early, like)
-            ask(dy, 1, then, j, hidden, early, like)
+            ask(x, 0, then, j, hidden, early, streamed, like)
+            ask(dy, 1, then, j, hidden, early, streamed, like)
             if widened is not None:
                 z, d = line(widened[0], j, like), line(widened[1], j, like)
             here, there = (at + j, hidden, j), (then + j, hidden, j)
@@ -96,8 +96,8 @@ def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, rin
         if ragged is not None and whole < end:
             count = end - whole
             here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
-            ask(x, 0, then, whole, hidden, early, like)
-            ask(dy, 1, then, whole, hidden, early, like)
+            ask(x, 0, then, whole, hidden, early, streamed, like)
+            ask(dy, 1, then, whole, hidden, early, streamed, like)
             d, x_hat = centred(dy, x, here, count, row)
             block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
             differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)

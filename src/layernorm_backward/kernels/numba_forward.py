@@ -80,13 +80,13 @@ def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like
         end = min(hidden, start + BLOCK * lanes)
         whole = end if ragged is None else end - end % lanes
         for j in range(start, whole, lanes):
-            ask(x, 0, then, j, hidden, early, like)
+            ask(x, 0, then, j, hidden, early, streamed, like)
             block = moment(x, (then + j, hidden, j), None, centre, block)
             values = normalized(x, gamma, beta, (at + j, hidden, j), None, None, row)
             write(values, y, at + j, hidden, None, streamed, ring)
         if ragged is not None and whole < end:
             count = end - whole
-            ask(x, 0, then, whole, hidden, early, like)
+            ask(x, 0, then, whole, hidden, early, streamed, like)
             block = moment(x, (then + whole, hidden, whole), count, centre, block)
             values = normalized(x, gamma, beta, (at + whole, hidden, whole), None, count, row)
             write(values, y, at + whole, hidden, count, streamed, ring)

@@ -72,7 +72,7 @@ def _columns(rows, part, span, known, centre, sums, walk, streamed, recentre, li
     _put_numbers(known, centre, state, zero)
     _put(sums, state, 0)
     _put((zero, zero, zero), state, _BLOCKS)
-    _ask(rows, then, begin + ahead, hidden, early, like)
+    _ask(rows, then, begin + ahead, hidden, early, streamed, like)
     _alone(rows, part, span, begin, 0, state, hidden, streamed, recentre, one)
     sums, block = _get(state, 0, zero), _get(state, _BLOCKS, zero)
     row, mean = _across(known, like), across(centre, like)
@@ -81,7 +81,7 @@ def _columns(rows, part, span, known, centre, sums, walk, streamed, recentre, li
         which = (j - begin) // lag % BLOCK
         if which < _ROWS:
             sums, block = _next_block(sums, block, which, zero)
-        _ask(rows, then, j + ahead, hidden, early, like)
+        _ask(rows, then, j + ahead, hidden, early, streamed, like)
         there, here = (then + j + ahead, hidden - lag, j + ahead), (at + j, hidden - lag, j)
         block = project(x, dy, gamma, None, there, lag, None, mean, recentre, block)
         d, x_hat = centred(dy, x, here, None, row)
@@ -114,9 +114,9 @@ def _alone(rows, part, span, j, which, state, hidden, streamed, recentre, one):
 
 
 @njit(**INLINE)
-def _ask(rows, then, j, hidden, early, like):
-    ask(rows[1], 0, then, j, hidden, early, like)
-    ask(rows[0], 1, then, j, hidden, early, like)
+def _ask(rows, then, j, hidden, early, streamed, like):
+    ask(rows[1], 0, then, j, hidden, early, streamed, like)
+    ask(rows[0], 1, then, j, hidden, early, streamed, like)
 
 
 @njit(**INLINE)

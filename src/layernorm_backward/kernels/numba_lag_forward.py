@@ -55,7 +55,7 @@ def _columns(rows, span, known, centre, sums, walk, streamed, like, one):
     _put(sums, state, 0)
     _put((zero, zero), state, _BLOCKS)
     for j in range(begin, last, lag):
-        ask(x, 0, then, j + ahead, hidden, early, like)
+        ask(x, 0, then, j + ahead, hidden, early, streamed, like)
     for which in range(count):
         _alone(rows, span, (begin, last - which * lag), which, state, hidden, streamed, one)
     sums, block = _get(state, 0, zero), _get(state, _BLOCKS, zero)
@@ -64,7 +64,7 @@ def _columns(rows, span, known, centre, sums, walk, streamed, like, one):
         which = (j - begin) // lag % BLOCK
         if which < count:
             sums, block = _next_block(sums, block, which, zero)
-        ask(x, 0, then, j + ahead, hidden, early, like)
+        ask(x, 0, then, j + ahead, hidden, early, streamed, like)
         there, here = (then + j + ahead, hidden - lag, j + ahead), (at + j, hidden - lag, j)
         block = moment(x, there, None, shift, block)
         write(normalized(x, gamma, beta, here, lag, None, row), y, *here[:2], None, streamed, None)

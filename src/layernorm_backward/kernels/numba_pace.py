@@ -18,6 +18,7 @@ SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, 
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
 FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_far_ahead`
+NEARBY = 8  # lines, where they lie in the caches: 4 to 32 are as fast
 FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta stay in a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, of 16-bit rows
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
@@ -32,10 +33,12 @@ class Pace(NamedTuple):
     lag: bool = False
 
 
-def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, far: bool) -> Pace:
+def choose(
+    row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, far: bool, stream: bool = True
+) -> Pace:
     """The pace of rows of so many bytes, for a second-level cache of `l2` bytes.
 
-    few, far: as `processor.few_registers` and `processor.asks_far` tell.
+    few, far: as `processor.few_registers` and `processor.asks_far` tell. stream: as in `numba_plan.Plan`.
     """
     narrow = dtype.itemsize == 2
     if far and not few:
@@ -45,6 +48,8 @@ def choose(row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, 
         pace = _few(pace, row_bytes, narrow, direction) if few else pace
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
     pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
+    if few and far and not stream:
+        return pace._replace(ahead=NEARBY)
     return pace._replace(ahead=_far_ahead(row_bytes)) if far and pace.group == 1 else pace
 
 

@@ -82,8 +82,8 @@ def _chosen(
     rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
 ) -> Plan:
     row_bytes, (l2, _) = hidden * dtype.itemsize, _caches()
-    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far)
     stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
+    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream)
     alone = stream and direction == "backward" and pace.group == 1
     return Plan(
         pace.group,

@@ -32,12 +32,19 @@ def asked(hidden, distance, like):
 
 
 @njit(**INLINE)
-def ask(x, which, then, j, hidden, early, like):
-    """Ask for a line of each row of x, array number `which` of those read, as `early` has it for column j."""
+def ask(x, which, then, j, hidden, early, streamed, like):
+    """Ask for a line of each row of x, array number `which` of those read, as `early` has it for column j.
+
+    Where results are not `streamed`, x is in the caches already, and comes near where that is faster.
+    """
     start, turn, skip, leads = early
     for row in range(height(like)):
         column = j + row * leads[0] + which * leads[1]
-        ask_line(x, then + row * hidden + start + column + (skip if column >= turn else 0), like)
+        at = then + row * hidden + start + column + (skip if column >= turn else 0)
+        if FEW and not streamed:
+            prefetch(x, at, like)
+        else:
+            ask_line(x, at, like)
 
 
 @njit(**INLINE)

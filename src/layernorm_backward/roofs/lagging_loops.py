@@ -26,14 +26,14 @@ def backward_columns(rows, part, span, walk, sums, alone, again, weighed, added,
     at, then, ahead, begin, end = span
     hidden, early = walk
     lag, first, how = width(scale), then + ahead, (again, weighed, added, streamed)
-    ask(x, 0, then, begin + ahead, hidden, early, scale)
-    ask(dy, 1, then, begin + ahead, hidden, early, scale)
+    ask(x, 0, then, begin + ahead, hidden, early, streamed, scale)
+    ask(dy, 1, then, begin + ahead, hidden, early, streamed, scale)
     here, there = (at + begin, 0, begin), (first + begin, 0, begin + ahead)
     alone, _ = backward_line(rows, part, here, there, None, part, alone, *how, single)
     carried = line(part[0], begin, single), line(part[1], begin, single)
     for j in range(begin + lag, end, lag):
-        ask(x, 0, then, j + ahead, hidden, early, scale)
-        ask(dy, 1, then, j + ahead, hidden, early, scale)
+        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
+        ask(dy, 1, then, j + ahead, hidden, early, streamed, scale)
         here, there = (at + j, hidden - lag, j), (first + j, hidden - lag, j + ahead)
         sums, carried = backward_line(rows, part, here, there, lag, carried, sums, *how, scale)
     if added is not None:
@@ -54,13 +54,13 @@ def forward_columns(rows, span, walk, sums, alone, again, weighed, streamed, sca
     lag, count, there = width(scale), height(scale), then + ahead
     last = begin + (count - 1) * lag
     for j in range(begin, last, lag):
-        ask(x, 0, then, j + ahead, hidden, early, scale)
+        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
     for which in range(count):
         for j in range(begin, last - which * lag, lag):
             own, first = (at + which * hidden + j, 0, j), (there + which * hidden + j, 0, j + ahead)
             alone = forward_line(rows, own, first, None, alone, again, weighed, streamed, single)
     for j in range(last, end, lag):
-        ask(x, 0, then, j + ahead, hidden, early, scale)
+        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
         own, first = (at + j, hidden - lag, j), (there + j, hidden - lag, j + ahead)
         sums = forward_line(rows, own, first, lag, sums, again, weighed, streamed, scale)
     for which in range(count):

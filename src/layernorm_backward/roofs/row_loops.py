@@ -42,8 +42,8 @@ def _backward_group(
         return backward_columns(rows, part, rest, walk, sums, alone, *how)
     at, then, _ = places
     for j in range(0, hidden, width(scale)):
-        ask(x, 0, then, j, hidden, early, scale)
-        ask(dy, 1, then, j, hidden, early, scale)
+        ask(x, 0, then, j, hidden, early, streamed, scale)
+        ask(dy, 1, then, j, hidden, early, streamed, scale)
         here, there = (at + j, hidden, j), (then + j, hidden, j)
         sums, _ = backward_line(
             rows, part, here, there, None, part, sums, again, weighed, added, streamed, scale
@@ -62,7 +62,7 @@ def _forward_group(rows, places, walk, sums, alone, again, weighed, lag, streame
         return forward_columns(rows, rest, walk, sums, alone, *how)
     at, then, _ = places
     for j in range(0, hidden, width(scale)):
-        ask(rows[0], 0, then, j, hidden, early, scale)
+        ask(rows[0], 0, then, j, hidden, early, streamed, scale)
         here, there = (at + j, hidden, j), (then + j, hidden, j)
         sums = forward_line(rows, here, there, None, sums, again, weighed, streamed, scale)
     return sums, alone
