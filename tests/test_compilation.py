@@ -122,9 +122,20 @@ def test_a_pass_is_compiled_in_one_process(monkeypatch):
     monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(compilation, "_compiled", lambda direction, code: None)
     compilation.compile_all()
-    assert [pool.given for pool in pools] == [
+    given = [[arguments for arguments in pool.given if arguments] for pool in pools]
+    assert given == [
         [(direction, code) for code in compilation.chosen(direction)] for direction in compilation.PASSES
     ]
+
+
+def test_what_converts_16_bit_vectors_is_compiled_too(monkeypatch):
+    pools.clear()
+    pairs = set()
+    monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(compilation, "_compiled", lambda direction, code: None)
+    monkeypatch.setattr(compilation, "between", lambda *names: pairs.add(names))
+    compilation.compile_all()
+    assert pairs >= {("float16", "float16"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")}
 
 
 def test_an_error_of_a_process_is_raised(monkeypatch):

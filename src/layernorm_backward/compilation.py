@@ -15,6 +15,7 @@ from tqdm import tqdm
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_vectors import between
 
 PASSES = "forward", "backward"
 
@@ -37,12 +38,13 @@ def chosen(direction: str) -> Iterator[Code]:
 
 
 def compile_all() -> None:
-    """Compile the code of both passes; an error in a process is raised here."""
+    """Compile all code of both passes, and that before and after; an error in a process is raised here."""
     with ExitStack() as pools:
         jobs = []
         for direction in PASSES:
             pool = pools.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
             jobs += [pool.submit(_compiled, direction, code) for code in chosen(direction)]
+        jobs.append(pool.submit(_conversions))
         for job in tqdm(as_completed(jobs), desc="compile", total=len(jobs), mininterval=1):
             job.result()
 
@@ -54,3 +56,10 @@ def _compiled(direction: str, code: Code) -> None:
     backward_pass(*code)
     if code.dtype == "float32":
         backward_pass(*code, recentre=False)  # what kernel_costs compares with in every study
+
+
+def _conversions() -> None:
+    """Those for gamma in the dtype of x, and in float32."""
+    for name in DTYPE_NAMES:
+        between(name, name)
+        between(name, "float32")

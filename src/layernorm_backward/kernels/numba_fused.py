@@ -8,7 +8,7 @@ The threads are Numba's. Several threads of a program may call at once where Num
 its own layer, workqueue, ends the process then. After a call a process must not fork, but may spawn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import name_of, sum_dtype
 from layernorm_backward.kernels import Kernel, checks, numba_pace, numba_plan, numba_scratch, processor
-from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
+from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.kernels.numba_sharing import pieces
+from layernorm_backward.kernels.numba_vectors import Vectors, between
 from layernorm_backward.kernels.numba_walk import LEAD
 
 
@@ -30,8 +31,8 @@ class _Call(NamedTuple):
     """What calls of one kind have in common.
 
     The code of `numba_passes` that runs and its walk: D, elements to ask ahead, and the element from which on
-    whole lines are streamed, or -1. Its scratch, and the pieces of the work by task. The dtype of the sums,
-    and lanes of a line where vectors go in and out in the order of `lane_memory.in_lanes`, else 0.
+    whole lines are streamed, or -1. Its scratch, and the pieces of the work by task. The dtype of the sums, D
+    in whole lines, and what converts gamma and its like where they are not of that dtype and order.
     """
 
     compiled: Callable[..., None]
@@ -39,7 +40,8 @@ class _Call(NamedTuple):
     scratch: numba_scratch.Layout
     pieces: NDArray[np.intp]
     wide: np.dtype
-    parity: int
+    columns: int
+    vectors: Vectors | None
 
 
 class Saved(NamedTuple):
@@ -66,19 +68,22 @@ def forward(
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
     plain = _plain(*given, y)
-    result = y if plain or _plain(y) else np.empty(y.shape, y.dtype)
-    call = _call("forward", plan, rows, hidden, x.dtype, _begin(result, plan), threads)
-    copied = not plain or call.parity or gamma.dtype != call.wide
-    if copied:
+    if not plain:
         checks.output("out", y, x.shape, x.dtype, given)
+    (result,) = (y,) if plain else _targets(y)
+    call = _call("forward", plan, rows, hidden, x.dtype, gamma.dtype, _begin(result, plan), threads)
     per_row = (*x.shape[:-1], 1)
     mean, rstd = np.empty(per_row, call.wide), np.empty(per_row, call.wide)
-    disjoint = call.compiled(
-        _flat(x, plain),
-        _widened(gamma, plain, call),
-        _widened(beta, plain, call),
+    arrays = _flat(plain, *given, result)
+    apart, wide = True, arrays[1:3]
+    if call.vectors:
+        wide = [np.empty(call.columns, call.wide) for _ in wide]
+        apart = call.vectors.before_forward(*arrays, *wide)
+    apart = apart and call.compiled(
+        arrays[0],
+        *wide,
         call.wide.type(eps),
-        _flat(result, plain),
+        arrays[3],
         mean.ravel(),
         rstd.ravel(),
         np.empty(call.scratch.size, call.wide),
@@ -86,10 +91,10 @@ def forward(
         call.pieces,
         *call.walk,
     )
-    if not disjoint:
+    if not apart:
         checks.output("out", y, x.shape, x.dtype, given)
-    if result is not y:
-        y[...] = result
+    if not plain:
+        _copy_back([result], [y])
     return y, Saved(x, mean, rstd, gamma)
 
 
@@ -108,24 +113,22 @@ def backward(
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
     plain = _plain(*given, *results)
-    dx, dgamma, dbeta = results
-    dx = dx if plain or _plain(dx) else np.empty(x.shape, x.dtype)
-    call = _call("backward", plan, rows, hidden, x.dtype, _begin(dx, plan), threads)
+    if not plain:
+        checks.gradients(results, *wanted, given)
+    targets = results if plain else _targets(*results)
+    call = _call("backward", plan, rows, hidden, x.dtype, gamma.dtype, _begin(targets[0], plan), threads)
     checks.per_row("mean", mean, rows, call.wide)
     checks.per_row("rstd", rstd, rows, call.wide)
-    copied = not plain or call.parity or gamma.dtype != call.wide
-    if copied:
-        checks.gradients(results, *wanted, given)
-        dgamma, dbeta = (np.empty(in_lanes(dgamma, call.parity).shape, call.wide) for _ in range(2))
-    disjoint = call.compiled(
-        _flat(dy, plain),
-        _flat(x, plain),
-        _flat(mean, plain),
-        _flat(rstd, plain),
-        _widened(gamma, plain, call),
-        _flat(dx, plain),
-        dgamma,
-        dbeta,
+    arrays = _flat(plain, *given, *targets)
+    apart, wide = True, (arrays[4], *arrays[6:])
+    if call.vectors:
+        wide = [np.empty(call.columns, call.wide) for _ in wide]
+        apart = call.vectors.before_backward(*arrays, wide[0])
+    apart = apart and call.compiled(
+        *arrays[:4],
+        wide[0],
+        arrays[5],
+        *wide[1:],
         np.empty(call.scratch.size, call.wide),
         call.scratch.places,
         call.pieces,
@@ -133,13 +136,12 @@ def backward(
         *call.walk,
         plan.recentre or None,
     )
-    if not disjoint:
+    if not apart:
         checks.gradients(results, *wanted, given)
-    if dx is not results[0]:
-        results[0][...] = dx
-    if copied:
-        _narrow(dgamma, results[1], call)
-        _narrow(dbeta, results[2], call)
+    if call.vectors:
+        call.vectors.after_backward(*wide[1:], *arrays[6:])
+    if not plain:
+        _copy_back(targets, results)
     return results
 
 
@@ -150,7 +152,14 @@ def _begin(result: NDArray, plan: Plan) -> int:
 
 @lru_cache(numba_plan.SHAPES)
 def _call(
-    direction: str, plan: Plan, rows: int, hidden: int, dtype: np.dtype, begin: int, threads: int
+    direction: str,
+    plan: Plan,
+    rows: int,
+    hidden: int,
+    dtype: np.dtype,
+    gamma_dtype: np.dtype,
+    begin: int,
+    threads: int,
 ) -> _Call:
     name, wide, lanes = name_of(dtype), sum_dtype(dtype), LINE // dtype.itemsize
     first = -begin % LINE // dtype.itemsize if plan.stream else -1
@@ -174,25 +183,27 @@ def _call(
     else:
         compiled = forward_pass(name, group, ragged, lag=lag)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
-    return _Call(compiled, walk, scratch, pieces(units, tasks, not plan.stream), wide, parity_lanes(dtype))
+    converted = between(name, name_of(gamma_dtype))
+    return _Call(compiled, walk, scratch, pieces(units, tasks, not plan.stream), wide, columns, converted)
 
 
-def _widened(vector: NDArray, plain: bool, call: _Call) -> NDArray:
-    """gamma or beta (D,) as `numba_passes` takes it."""
-    if vector.dtype != call.wide or not plain:
-        vector = np.require(vector, call.wide, "CA")
-    return in_lanes(vector, call.parity)
+def _targets(*results: NDArray) -> list[NDArray]:
+    """Where results are written: where they are wanted, or memory to copy from."""
+    return [result if _plain(result) else np.empty(result.shape, result.dtype) for result in results]
 
 
-def _narrow(total: NDArray, vector: NDArray, call: _Call) -> None:
-    """Copy dgamma or dbeta to where it is wanted; a sum that is too large for 16 bits gets inf."""
-    with np.errstate(over="ignore"):
-        vector[...] = in_columns(total, call.parity)[: vector.size]
+def _copy_back(targets: Iterable[NDArray], results: Iterable[NDArray]) -> None:
+    for target, result in zip(targets, results, strict=True):
+        if target is not result:
+            result[...] = target
 
 
-def _flat(array: NDArray, plain: bool) -> NDArray:
-    """All elements in one row, in C order, as `lanes` takes them; copied where the array is not plain."""
-    return as_stored((array if plain else np.require(array, requirements="CA")).ravel())
+def _flat(plain: bool, *arrays: NDArray) -> list[NDArray]:
+    """All elements of each in one row, in C order, as `lanes` takes them; copied where it is not plain."""
+    if not plain:
+        arrays = tuple(np.require(array, requirements="CA") for array in arrays)
+    rows = [array.ravel() for array in arrays]
+    return rows if rows[0].itemsize > 2 else [as_stored(row) for row in rows]
 
 
 def _plain(*arrays: NDArray) -> bool:

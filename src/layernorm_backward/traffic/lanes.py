@@ -33,12 +33,12 @@ from layernorm_backward.kernels import (
     numba_ring,
     numba_scratch,
     numba_sharing,
+    numba_vectors,
     numba_walk,
 )
 from layernorm_backward.traffic.arrays import Tally
 
 LINE, as_stored = lanes.LINE, lane_memory.as_stored
-in_lanes, in_columns = lane_memory.in_lanes, lane_memory.in_columns
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _STORED = {np.dtype(np.int16): np.dtype(np.float16), np.dtype(np.uint16): _BFLOAT16}
 _REPLACED = (lanes, lane_memory)
@@ -56,6 +56,7 @@ _COPIED = (
     numba_backward,
     numba_chunks,
     numba_passes,
+    numba_vectors,
     numba_fused,
 )  # each uses those before it
 _tally = Tally()
