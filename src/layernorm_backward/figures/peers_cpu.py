@@ -26,7 +26,7 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
         return _panels.empty(peers_cpu, "Time of the peers")
     keys = pd.Series(list(zip(*(rows[name] for name in CELL), strict=True)), index=rows.index)
     most = rows.groupby(keys)["hidden"].nunique().idxmax()
-    others = len(rows[keys != most].drop_duplicates([*CELL, "hidden"]))
+    others = len(rows[keys != most].drop_duplicates([*CELL, "rows", "hidden"]))
     figure, (axes,) = _panels.grid(1, 2, min(7, max(2.9, 1.1 + 0.38 * others)))
     by_length(axes[0], rows[keys == most])
     axes[0].set_title(f"{most[0]}, {most[1]}, {_thread(most[3])}")
@@ -88,8 +88,9 @@ def _points(
 
 def _label(row: pd.Series) -> str:
     gamma = ", $\\gamma$ float32" if row["gamma_dtype"] != row["dtype"] else ""
-    threads, cached = _thread(row["threads"]), "*" * (row["residency"] == "cache")
-    return f"{row['direction']}, {row['dtype']}{gamma},\n$D = {row['hidden']}$, {threads}{cached}"
+    threads, cached = _thread(row["threads"]), row["residency"] == "cache"
+    size = f"$N = {row['rows']}$, " * cached + f"$D = {row['hidden']}$"
+    return f"{row['direction']}, {row['dtype']}{gamma},\n{size}, {threads}" + "*" * cached
 
 
 def _thread(threads: int) -> str:
