@@ -45,6 +45,19 @@ def test_the_peers_at_their_best_are_joined_by_the_lines_of_the_legend():
         assert joined[legend.get_color()] == legend.get_linestyle() != "None"
 
 
+def test_row_lengths_are_those_beyond_the_cache_and_cells_in_it_tell_their_rows():
+    cell = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 2}
+    sizes = [(9000, 256, "memory"), (8, 768, "cache"), (64, 768, "cache"), (99, 1024, "cache")]
+    rows = pd.DataFrame([{"rows": n, "hidden": d, "residency": where} for n, d, where in sizes])
+    rows = rows.assign(kernel="torch", setting="tuned", reason="", **cell)
+    rows = rows.assign(ours_ratio=2.0, ours_ratio_low=1.5, ours_ratio_high=2.5)
+    left, right = peers_cpu.draw(rows).axes
+    assert [label.get_text() for label in left.get_xticklabels()] == ["256"]
+    assert [label.get_text() for label in right.get_yticklabels()] == [
+        f"backward, float32,\n$N = {n}$, $D = {d}$, all threads*" for n, d, _ in sizes[1:]
+    ]
+
+
 def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
     assert style.ordered(["zebra", "numba_fused", "ant", "compact", "compact"]) == [
         *("compact", "numba_fused"),

@@ -20,12 +20,13 @@ COPIES = "out"  # a setting that is neither as a package comes nor its best
 
 
 def draw(peers_cpu: pd.DataFrame) -> Figure:
-    """Left the cell type with most row lengths, right all others."""
+    """Left the cell type with most row lengths, beyond the cache if any is; right all others."""
     rows = _panels.measured(peers_cpu[peers_cpu["setting"] != COPIES], "ours_ratio")
     if (rows["ours_ratio"] == 1).all():
         return _panels.empty(peers_cpu, "Time of the peers")
     keys = pd.Series(list(zip(*(rows[name] for name in CELL), strict=True)), index=rows.index)
-    most = rows.groupby(keys)["hidden"].nunique().idxmax()
+    beyond = rows[rows["residency"] != "cache"]
+    most = (rows if beyond.empty else beyond).groupby(keys)["hidden"].nunique().idxmax()
     others = len(rows[keys != most].drop_duplicates([*CELL, "rows", "hidden"]))
     figure, (axes,) = _panels.grid(1, 2, min(7, max(2.9, 1.1 + 0.38 * others)))
     by_length(axes[0], rows[keys == most])
