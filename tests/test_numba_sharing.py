@@ -89,6 +89,6 @@ def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
     """A few lines that the other core has written cost more there than waiting for each other."""
     dtype = np.dtype("float32")
     plan = numba_plan.choose(10_000, 256, dtype, direction, 2)._replace(stream=stream)
-    call = numba_fused._call(direction, plan, 10_000, 256, dtype, 0, 2)
+    call = numba_fused._call(direction, plan, 10_000, 256, dtype, dtype, 0, 2)
     assert len(call.pieces) == 2
     assert (call.pieces.shape[1] == 2) is not stream

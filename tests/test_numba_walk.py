@@ -20,14 +20,19 @@ def _asked(hidden, ahead, like):
     return numba_walk.asked(hidden, ahead, like)
 
 
-def lines_asked_for(which, then, j, hidden, early, rows):
-    """The elements at which the source of `ask` asks for a line of each row."""
-    found = []
-    around = {"height": lambda like: like, "ask_line": lambda x, start, like: found.append(start)}
+def lines_asked_for(which, then, j, hidden, early, rows, streamed=True, few=False):
+    """The elements at which the source of `ask` asks for a line of each row, and in the first level only."""
+    usual, near = [], []
+    around = {
+        "height": lambda like: like,
+        "ask_line": lambda x, start, like: usual.append(start),
+        "prefetch": lambda x, start, like: near.append(start),
+        "FEW": few,
+    }
     source = numba_walk.ask.py_func
     run = FunctionType(source.__code__, vars(numba_walk) | around)
-    run(None, which, then, j, hidden, early, rows)
-    return found
+    run(None, which, then, j, hidden, early, streamed, rows)
+    return usual, near
 
 
 @pytest.mark.parametrize(("zeros", "rows"), [(zeros1, 1), (zeros2, 2), (zeros4, 4)])
@@ -36,12 +41,19 @@ def test_what_is_asked_for_is_what_is_read_so_many_columns_later(zeros, rows, hi
     asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x)))
     early, first = asked_by(np.ones(1, np.float32)), 3
     for column, which in product(range(hidden), range(2)):
-        found = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
+        found, near = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
         for row, start in enumerate(found):
             lead = row * early[3][0] + which * early[3][1]
             groups, later = divmod(column + ahead + lead, hidden)
             assert start == ((first + groups) * rows + row) * hidden + later
-        assert len(found) == rows
+        assert len(found) == rows and not near
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_lines_in_the_caches_come_into_the_first_level_where_that_was_faster(few, streamed):
+    asked_for = lines_asked_for(0, 0, 5, 64, (256, 48, 0, (0, 0)), 1, streamed, few)
+    assert asked_for == (([], [261]) if few and not streamed else ([261], []))
 
 
 @pytest.mark.parametrize(("zeros", "streams"), [(zeros1, 2), (zeros2, 4), (zeros4, 8)])
@@ -67,7 +79,7 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, mo
     monkeypatch.setattr(processor, "asks_far", lambda: far)
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
     assert plan.spread == spread
-    call = numba_fused._call("backward", plan, 64, 4096, np.dtype("float32"), 0, 1)
+    call = numba_fused._call("backward", plan, 64, 4096, *[np.dtype("float32")] * 2, 0, 1)
     assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
 
 
