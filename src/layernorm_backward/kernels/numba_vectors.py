@@ -66,11 +66,8 @@ def _before_forward(sources, ordered):
         _ = sources
         if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
             return False
-        for vector, wide in ((gamma, wide_gamma), (beta, wide_beta)):
-            if ordered:
-                _put_in_order(vector, wide)
-            else:
-                _widen(vector, wide)
+        _widen(gamma, wide_gamma, ordered)
+        _widen(beta, wide_beta, ordered)
         return True
 
     return before_forward
@@ -82,10 +79,7 @@ def _before_backward(sources, ordered):
         taken = extent(dy), extent(x), extent(mean), extent(rstd), extent(gamma)
         if not disjoint((extent(dx), extent(dgamma), extent(dbeta)), taken):
             return False
-        if ordered:
-            _put_in_order(gamma, wide_gamma)
-        else:
-            _widen(gamma, wide_gamma)
+        _widen(gamma, wide_gamma, ordered)
         return True
 
     return before_backward
@@ -94,54 +88,49 @@ def _before_backward(sources, ordered):
 def _after_backward(sources, ordered):
     def after_backward(wide_dgamma, wide_dbeta, dgamma, dbeta):
         _ = sources
-        for wide, vector in ((wide_dgamma, dgamma), (wide_dbeta, dbeta)):
-            if ordered:
-                _take_in_order(wide, vector)
-            else:
-                _narrow(wide, vector)
+        _narrow(wide_dgamma, dgamma, ordered)
+        _narrow(wide_dbeta, dbeta, ordered)
 
     return after_backward
 
 
 @njit(**INLINE)
-def _widen(vector, wide):
+def _widen(vector, wide, ordered):
+    """Fill `wide`: element by element if what is stored need only be `ordered`, else line by line."""
     like, size = by_parity(zeros1(vector)), vector.size
     given, found, lanes = elements(vector), elements(wide), width(like)
-    whole = size - size % lanes
-    for j in range(0, whole, lanes):
-        put_line(load(given, j, 0, None, like), found, j)
-    if whole < size:
-        put_line(load(given, whole, 0, size - whole, like), found, whole)
+    if ordered:
+        wide[size - size % _LANES :] = 0
+        for j in range(size):
+            wide[_place(j)] = vector[j]
+    else:
+        whole = size - size % lanes
+        for j in range(0, whole, lanes):
+            put_line(load(given, j, 0, None, like), found, j)
+        if whole < size:
+            put_line(load(given, whole, 0, size - whole, like), found, whole)
 
 
 @njit(**INLINE)
-def _narrow(wide, vector):
+def _narrow(wide, vector, ordered):
+    """What `_widen` was given."""
     like, size = by_parity(zeros1(vector)), vector.size
     given, found, lanes = elements(wide), elements(vector), width(like)
-    whole = size - size % lanes
-    for j in range(0, whole, lanes):
-        store(line(given, j, like), found, j, 0, None)
-    if whole < size:
-        store(line(given, whole, like), found, whole, 0, size - whole)
+    if ordered:
+        for j in range(size):
+            vector[j] = wide[_place(j)]
+    else:
+        whole = size - size % lanes
+        for j in range(0, whole, lanes):
+            store(line(given, j, like), found, j, 0, None)
+        if whole < size:
+            store(line(given, whole, like), found, whole, 0, size - whole)
 
 
 @njit(**INLINE)
 def _place(j):
     """Where element j of a vector is by parity: in its line, even elements before odd ones."""
     return j - j % _LANES + j % 2 * (_LANES // 2) + j % _LANES // 2
-
-
-@njit(**INLINE)
-def _put_in_order(vector, wide):
-    wide[vector.size - vector.size % _LANES :] = 0
-    for j in range(vector.size):
-        wide[_place(j)] = vector[j]
-
-
-@njit(**INLINE)
-def _take_in_order(wide, vector):
-    for j in range(vector.size):
-        vector[j] = wide[_place(j)]
 
 
 def _array(number, readonly=False):
