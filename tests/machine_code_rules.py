@@ -146,7 +146,7 @@ def rows_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
     for one, code in codes.items():
         chunks = copies(one) * one.rows * one.chunks
         loads = 0 if one.ring else read * chunks
-        found = [code.count(opcode) for opcode in ("LDG.E.EF.128", "STG.E.EF.128")]
+        found = [code.count(opcode) for opcode in ("LDG.E.128", "STG.E.128")]
         if found != [loads, chunks] or (
             batch.lie <= plan.ALIKE and code.count("LDG") != loads + beside(batch, one)
         ):

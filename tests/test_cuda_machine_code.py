@@ -62,9 +62,9 @@ PLANTED = {
     registers_suffice_for_the_blocks: (lambda code: code._replace(registers=129),),
     shared_memory_suffices_for_the_blocks: (lambda code: code._replace(shared_bytes=115 << 10),),
     rows_go_by_16_bytes: (
-        lambda code: with_more(code, "LDG.E.EF.128"),
+        lambda code: with_more(code, "LDG.E.128"),
         lambda code: with_more(code, "LDG.E"),
-        lambda code: without(code, "STG.E.EF.128"),
+        lambda code: without(code, "STG.E.128"),
     ),
     rings_are_read_by_16_bytes: (
         lambda code: without(code, "UBLKCP", number=2),

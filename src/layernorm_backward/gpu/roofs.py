@@ -48,7 +48,7 @@ def stream(board: Board, operation: str, a: Any, b: Any, c: Any) -> Call:
         return lambda: board.copy(a, b)
     count = a.nbytes // CHUNK
     pieces = -(-count // (THREADS * CHUNKS))
-    streamed = operation.endswith(("_cs", "_persistent"))
+    streamed = operation.endswith("_cs")
     if operation.endswith("_persistent"):
         pieces = min(pieces, BLOCKS * board.machine.hardware.multiprocessors)
     flags = ("true" if kind(operation) == "triad" else "false", "true" if streamed else "false")

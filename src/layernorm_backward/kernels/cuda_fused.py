@@ -167,7 +167,9 @@ def _launch(how: Plan) -> Launch:
 
 
 def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[Any, ...]) -> None:
-    machine.launch(program, _launch(how), (*arguments, np.int32(how.stages), np.int32(how.slot)))
+    ring = np.int32(how.stages), np.int32(how.slot)
+    sharing = np.int32(how.lead), np.int32(how.together), np.int64(how.shared), np.int64(how.group)
+    machine.launch(program, _launch(how), (*arguments, *ring, *sharing))
 
 
 def _wide_blocks(machine: Machine, rows: int) -> int:

@@ -148,10 +148,11 @@ DEVICE void differentiate_round(const Rounds<M>& round, Share<T, M>& share, Colu
 // Rows in registers: a team loads M::rows rows, then works on them.
 template <bool CENTRED, class T, class M, class G>
 DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, const G* gamma, const Array<T>& dy,
-                                    const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows) {
+                                    const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
+                                    const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
     columns.begin(share, gamma);
-    Rounds<M> round(rows, share.hidden);
+    Rounds<M> round(mine, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
         differentiate_round<CENTRED, true>(round, share, columns, meeting, dy, x, mean, rstd, dx);
     }
@@ -164,12 +165,12 @@ DEVICE void differentiate_registers(Share<T, M> share, Columns<T, M>& columns, c
 // of a row, it works on the row before.
 template <bool CENTRED, class T, class M, class G>
 DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const G* gamma, const Array<T>& dy,
-                               const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx, int64 rows,
-                               int stages, int slot) {
+                               const Array<T>& x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
+                               const Portion<M>& mine, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
-    const int64 stride = team_count<M>(), first = team_index<M>();
+    const int64 stride = mine.teams, first = mine.team, rows = mine.rows;
     const Slices<T, M> slices[2] = {{x, share, first}, {dy, share, first}};
     Ring<T, M, 2> ring(slices, stages, slot);
     if (thread_index() == 0) {
@@ -225,18 +226,24 @@ DEVICE void differentiate_ring(Share<T, M> share, Columns<T, M>& columns, const 
 }
 
 // dy, x, dx (rows, hidden); mean, rstd (rows,); gamma (hidden,); partials (teams, 2, hidden) with a row for each
-// block, or for each cluster. team_count() is a multiple of the number of phases that rows have. Without CENTRED the
-// saved mean is taken for the mean, as most implementations do.
+// block, or for each cluster. The teams of a portion are a multiple of the number of phases that rows have. Without
+// CENTRED the saved mean is taken for the mean, as most implementations do.
 template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
-                   sum_t<T>* partials, int64 rows, int hidden, int stages, int slot) {
-    const Share<T, M> share(hidden, phase_of(dx + static_cast<int64>(team_index<M>()) * hidden));
+                   sum_t<T>* partials, int64 rows, int hidden, int stages, int slot, int lead, int together,
+                   int64 shared, int64 group) {
+    const Portion<M> mine(rows, {lead, together, shared, group});
+    const int64 skipped = mine.first * hidden;
+    const Share<T, M> share(hidden, phase_of(dx + skipped + static_cast<int64>(mine.team) * hidden));
     Columns<T, M> columns;
-    const Array<T> dys(dy, rows, hidden), xs(x, rows, hidden);
+    const Array<T> dys(dy + skipped, mine.rows, hidden), xs(x + skipped, mine.rows, hidden);
+    mean += mine.first;
+    rstd += mine.first;
+    dx += skipped;
     if constexpr (M::ring) {
-        differentiate_ring<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, rows, stages, slot);
+        differentiate_ring<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, mine, stages, slot);
     } else {
-        differentiate_registers<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, rows);
+        differentiate_registers<CENTRED>(share, columns, gamma, dys, xs, mean, rstd, dx, mine);
     }
     sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
     store_sums<T, M>(share, columns.dgamma, to);

@@ -61,12 +61,11 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
                             T* y, sum_t<T>* mean, sum_t<T>* rstd) {
     using A = sum_t<T>;
     const A part = A(1) / share.hidden;
-    constexpr bool kept = sizeof(T) > 2;  // z from sum to result; of 16 bits it takes twice the registers of x
     const auto has = [&](int r) { return WHOLE || round.has(r); };
     share.compute_anew();
     Quad xs[M::rows][M::chunks];
     T elements[M::rows];
-    A centres[M::rows], sums[2 * M::rows], zs[M::rows][M::chunks][LANES<T>];
+    A centres[M::rows], sums[2 * M::rows];
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
         const T* row = x.begin + (round.at + r * round.step);
@@ -85,8 +84,9 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
             for (int c = 0; c < M::chunks; ++c) {
                 const Span<T> span = share.span(c);
                 if (span.empty() || !has(r)) continue;
-                centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
-                add_powers(zs[r][c], sums + 2 * r);
+                A zs[LANES<T>];
+                centred<M, T>(xs[r][c], span, centres[r], zs);
+                add_powers(zs, sums + 2 * r);
             }
         }
         meeting.add(sums);
@@ -117,8 +117,9 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
         for (int c = 0; c < M::chunks; ++c) {
             const Span<T> span = share.span(c);
             if (span.empty() || !has(r)) continue;
-            if (!kept) centred<M, T>(xs[r][c], span, centres[r], zs[r][c]);
-            affine.normalize(c, span, zs[r][c], scale, -row.delta * scale, y + (round.at + r * round.step));
+            A zs[LANES<T>];  // computed anew, for want of registers to keep them
+            centred<M, T>(xs[r][c], span, centres[r], zs);
+            affine.normalize(c, span, zs, scale, -row.delta * scale, y + (round.at + r * round.step));
         }
     }
 }
@@ -126,11 +127,11 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
 // Rows in registers: a team loads M::rows rows, then works on them.
 template <class T, class M, class G>
 DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps,
-                                T* y, sum_t<T>* mean, sum_t<T>* rstd, int64 rows) {
+                                T* y, sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
     const Affine<T, M> affine(share, gamma, beta);
     const Sample<T, M> sample(share.hidden);
-    Rounds<M> round(rows, share.hidden);
+    Rounds<M> round(mine, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
         normalize_round<true>(round, share, affine, sample, meeting, x, eps, y, mean, rstd);
     }
@@ -143,12 +144,12 @@ DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta
 // of a row, it works on the row before.
 template <class T, class M, class G>
 DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps, T* y,
-                           sum_t<T>* mean, sum_t<T>* rstd, int64 rows, int stages, int slot) {
+                           sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
     MEETING(A, M, second);
-    const int64 stride = team_count<M>(), begin = team_index<M>();
+    const int64 stride = mine.teams, begin = mine.team, rows = mine.rows;
     const Slices<T, M> slices(x, share, begin);
     Ring<T, M, 1> ring(&slices, stages, slot);
     if (thread_index() == 0) {
@@ -220,17 +221,22 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
     }
 }
 
-// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). team_count() is a multiple of the number of
-// phases that rows have.
+// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). The teams of a portion are a multiple of the number
+// of phases that rows have.
 template <class T, class G, class M>
 KERNEL(M) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
-                  int64 rows, int hidden, int stages, int slot) {
-    const Share<T, M> share(hidden, phase_of(y + static_cast<int64>(team_index<M>()) * hidden));
-    const Array<T> xs(x, rows, hidden);
+                  int64 rows, int hidden, int stages, int slot, int lead, int together, int64 shared, int64 group) {
+    const Portion<M> mine(rows, {lead, together, shared, group});
+    const int64 skipped = mine.first * hidden;
+    const Share<T, M> share(hidden, phase_of(y + skipped + static_cast<int64>(mine.team) * hidden));
+    const Array<T> xs(x + skipped, mine.rows, hidden);
+    y += skipped;
+    mean += mine.first;
+    rstd += mine.first;
     if constexpr (M::ring) {
-        normalize_ring(share, gamma, beta, xs, eps, y, mean, rstd, rows, stages, slot);
+        normalize_ring(share, gamma, beta, xs, eps, y, mean, rstd, mine, stages, slot);
     } else {
-        normalize_registers(share, gamma, beta, xs, eps, y, mean, rstd, rows);
+        normalize_registers(share, gamma, beta, xs, eps, y, mean, rstd, mine);
     }
     if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
 }

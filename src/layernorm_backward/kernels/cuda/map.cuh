@@ -16,15 +16,32 @@ struct Map {
     static constexpr bool ragged = LIE > 0;  // rows do not all begin and end at multiples of 16 bytes
     static constexpr bool apart = LIE > 1;   // nor do those of one array begin where those of another do
     static constexpr int teams = THREADS / TEAM;
+    static_assert((TEAM & (TEAM - 1)) == 0 && (CLUSTER & (CLUSTER - 1)) == 0, "sums meet in pairs");
 };
 
-// The team of this thread among all of the grid, and how many there are.
+// Who works on which rows. `lead` clusters, as many as run at once, take turns at the first `shared` rows. Those after
+// them have `group` rows in one piece for each `together` clusters, which take turns at these.
+struct Sharing {
+    int lead, together;
+    int64 shared, group;
+};
+
+// The rows that this thread's team shares with others.
 template <class M>
-DEVICE int team_index() {
-    const int first = block_index() / M::cluster * M::teams;
-    return M::teams > 1 ? first + thread_index() / M::team : first;  // one for all threads, as the compiler must see
-}
-template <class M>
-DEVICE int team_count() {
-    return block_count() / M::cluster * M::teams;
-}
+struct Portion {
+    int64 first, rows;  // first <= i < first + rows
+    int team, teams;
+
+    DEVICE Portion(int64 all, const Sharing& how) : first(0), rows(how.shared), team(block_index() / M::cluster) {
+        teams = how.lead;
+        if (team >= how.lead) {
+            teams = how.together;
+            first = how.shared + (team - how.lead) / teams * how.group;
+            rows = first + how.group < all ? how.group : all - first;
+            team = (team - how.lead) % teams;
+        }
+        teams *= M::teams;
+        team *= M::teams;
+        if (M::teams > 1) team += thread_index() / M::team;  // else one for all threads, as the compiler must see
+    }
+};

@@ -5,6 +5,7 @@ A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so 
 threads shares a row; `choose` adds what depends on the device and on N. See `map.cuh` and `ring.cuh`.
 """
 
+from collections.abc import Iterator
 from itertools import product
 from math import lcm
 from typing import Literal, NamedTuple
@@ -20,6 +21,8 @@ MIN_STAGES = 3  # one row is summed, the one before is written, the others come
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
+
+MOST_RAGGED = 24  # elements of a ragged row for a thread in the backward pass: more do not fit in registers
 
 # How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
 # not so, but x, dy and the result alike; each array otherwise.
@@ -54,47 +57,83 @@ class Map(NamedTuple):
         return f"Map<{', '.join(str(int(value)) for value in self)}>"
 
 
-def _warps(threads: int, blocks: int) -> tuple[Map, ...]:
-    """Of a chunk a thread, and two: several rows at a time."""
-    laid = (*((team, 1) for team in (1, 2, 4, 8, 16, 32)), (32, 2))
-    return tuple(Map(threads, blocks, 1, team, chunks, 4 // chunks, ring=False) for team, chunks in laid)
+def _teams(threads: int, blocks: int, chunks: int, rows: int) -> tuple[Map, ...]:
+    """Of 1 to 32 lanes of a warp; the shortest rows have a lane for each chunk."""
+    short = [(team, 1) for team in (1, 2, 4) if team < chunks]
+    laid = *short, *((team, chunks) for team in (1, 2, 4, 8, 16, 32) if chunks == 1 or team * chunks >= 4)
+    return tuple(Map(threads, blocks, 1, team, many, rows, ring=False) for team, many in laid)
 
 
-def _warp(chunks: int) -> Map:
-    return Map(256, 2, 1, 32, chunks, rows=1, ring=False)
+def _warp(threads: int, blocks: int, chunks: int) -> Map:
+    return Map(threads, blocks, 1, 32, chunks, rows=1, ring=False)
 
 
-def _block(threads: int, chunks: int, blocks: int, cluster: int = 1) -> Map:
+def _registers(threads: int, blocks: int, chunks: int) -> Map:
+    return Map(threads, blocks, 1, team=threads, chunks=chunks, rows=1, ring=False)
+
+
+def _block(threads: int, blocks: int, chunks: int, cluster: int = 1) -> Map:
     return Map(threads, blocks, cluster, team=threads, chunks=chunks, rows=1, ring=True)
 
 
-def _blocks_of(*chunks: int) -> tuple[Map, ...]:
-    """Blocks of 64 to 512 threads, then clusters of two to eight, of which each thread has so many chunks."""
-    small = [_block(threads, one, 512 // threads) for threads in (64, 128, 256) for one in chunks]
-    return (*small, *(_block(512, one, 1, cluster) for cluster in (1, 2, 4, 8) for one in chunks))
+def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
+    """Blocks alone, then clusters of two to eight of them."""
+    return tuple(_block(*one, cluster) for cluster in (1, 2, 4, 8) for one in blocks)
 
 
-# By bytes of an element, from the shortest rows on. In the backward pass a thread keeps gamma and two sums of
-# each of its elements in registers: at most 24 elements of 16 bits, 16 of 32, 10 of 64. Of 64 bits the last
-# takes rows of 65536 that are ragged.
+# By bytes of an element, from the shortest rows on; which is the fastest was measured on an H200. In the backward pass
+# a thread keeps gamma and two sums of each of its elements in registers. Of 64 bits the last takes rows of 65536 that
+# are ragged.
 _OF_64_BITS = (
-    *_warps(256, 2),
-    _warp(4),
-    *(_block(*how) for how in ((128, 2, 4), (256, 2, 2), (256, 4, 2))),
-    *(_block(512, 4, 1, cluster) for cluster in (1, 2, 4, 8, 16)),
-    _block(512, 5, 1, 16),
+    *_teams(256, 2, 1, 4),
+    _warp(256, 2, 2),
+    _warp(256, 2, 4),
+    *(_block(*how) for how in ((128, 4, 2), (256, 2, 2), (256, 2, 4))),
+    *(_block(512, 1, 4, cluster) for cluster in (1, 2, 4, 8, 16)),
+    _block(512, 1, 5, 16),
+)
+_RINGS = (
+    *(_block(64, 8, chunks) for chunks in (3, 4)),
+    *(_block(128, 4, chunks) for chunks in (3, 4)),
+    *(_block(256, 2, chunks) for chunks in (3, 4)),
+    *_clusters((512, 1, 3), (512, 1, 4)),
+    _block(512, 1, 3, 16),
 )
 MAPS = {
     "backward": {
-        2: (*_warps(256, 2)[:-1], _warp(2), *_blocks_of(2, 3)),
-        4: (*_warps(256, 2), _warp(4), *_blocks_of(3, 4), _block(512, 3, 1, 16)),
+        2: (
+            *_teams(512, 1, 1, 2),
+            _warp(512, 1, 2),
+            *(_block(64, 8, chunks) for chunks in (2, 3)),
+            *(_block(128, 4, chunks) for chunks in (2, 3)),
+            *(_block(256, 2, chunks) for chunks in (2, 3)),
+            *_clusters((256, 2, 4), (512, 1, 3)),
+        ),
+        4: (
+            *_teams(256, 2, 1, 4),
+            _warp(256, 2, 2)._replace(rows=2),
+            _warp(256, 2, 4),
+            _block(64, 8, 3),
+            _registers(128, 6, 2),
+            _block(128, 4, 3),
+            _registers(256, 3, 2),
+            _block(256, 2, 3),
+            _registers(256, 2, 4),
+            *_clusters((512, 1, 3), (512, 1, 4)),
+            _block(512, 1, 3, 16),
+        ),
         8: _OF_64_BITS,
     },
-    # It keeps gamma and beta only. Of 16 bits a thread has more elements: what it does once for a row would
-    # else take longer than memory does.
     "forward": {
-        2: (*_warps(128, 5), _warp(4), *_blocks_of(3, 4)),
-        4: (*_warps(128, 5), _warp(4), *_blocks_of(3, 4), _block(512, 3, 1, 16)),
+        2: (
+            *_teams(128, 4, 2, 4),
+            *(_block(32, 8, chunks) for chunks in (3, 4)),
+            *(_block(64, 4, chunks) for chunks in (3, 4)),
+            *(_block(128, 2, chunks) for chunks in (3, 4)),
+            *(_block(256, 2, chunks) for chunks in (3, 4)),
+            *_clusters((512, 1, 3), (512, 1, 4)),
+        ),
+        4: (*_teams(512, 1, 4, 2), *_RINGS),
         8: _OF_64_BITS,
     },
 }
@@ -112,17 +151,40 @@ class Hardware(NamedTuple):
     hopper: bool
 
 
-class Plan(NamedTuple):
-    """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
-    0), arrays read, and the number of rows after which they begin alike modulo 16 bytes.
+class Rest(NamedTuple):
+    """What the clusters that run at once leave to later ones: this share of the rows, in groups of so many
+    rounds of a cluster. A round is as many rows as its teams load at once.
     """
 
+    share: float
+    rounds: int
+
+
+# Multiprocessors differ in how fast memory serves them: of those of an H200 some read twice as fast as others, and
+# with as many rows for each, most of them wait for the slowest. Where a block has several teams, and where it has one
+# or is part of one. In the backward pass each later cluster has partial sums of its own.
+REST = {
+    "forward": (Rest(0.1, 8), Rest(0.1, 8)),
+    "backward": (Rest(0.1, 16), Rest(0.12, 16)),
+}
+FEWEST = 1 / 8  # groups for each cluster that leads, for a rest to pay
+
+
+class Plan(NamedTuple):
+    """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
+    0), the number of rows after which they begin alike modulo 16 bytes; and as `struct Sharing` in map.cuh.
+    """
+
+    direction: Direction
     map: Map
     blocks: int
     stages: int
     slot: int
-    arrays: int
     period: int
+    lead: int
+    together: int
+    shared: int
+    group: int
 
     @property
     def partials(self) -> int:
@@ -134,7 +196,7 @@ class Plan(NamedTuple):
         """Dynamic shared memory of a block."""
         if not self.stages:
             return 0
-        return -(-self.stages * GATE // CHUNK) * CHUNK + self.stages * self.arrays * self.slot
+        return -(-self.stages * GATE // CHUNK) * CHUNK + self.stages * READ[self.direction] * self.slot
 
 
 def lie(hidden: int, itemsize: int, *addresses: int) -> int:
@@ -162,14 +224,22 @@ def depth(hidden: int, itemsize: int) -> int | None:
     then those of the team's threads in pairs. For a device with rings; None where no map takes rows as long.
     """
     found = []
-    lying = (chunks(hidden, itemsize, lie) for lie in (ALIKE, RAGGED))
-    for needed, maps in product(lying, MAPS.values()):
-        one = next((one for one in maps[itemsize] if one.most >= needed), None)
+    for direction, lie in product(MAPS, (ALIKE, RAGGED)):
+        needed = chunks(hidden, itemsize, lie)
+        one = next(_holding(direction, needed, itemsize, lie), None)
         if one is None:
             return None
         threads = one.team * one.cluster
         found.append(min(-(-needed // threads) * (CHUNK // itemsize), hidden) - 1 + tree_depth(threads))
     return max(found)
+
+
+def _holding(direction: Direction, needed: int, itemsize: int, lie: int) -> Iterator[Map]:
+    """The maps for rows of so many chunks, the best first."""
+    for one in MAPS[direction][itemsize]:
+        elements = one.chunks * CHUNK // itemsize
+        if one.most >= needed and (lie <= ALIKE or direction == "forward" or elements <= MOST_RAGGED):
+            yield one
 
 
 def choose(
@@ -180,8 +250,7 @@ def choose(
     Clusters are as many as the multiprocessors would hold; `resident` corrects that.
     """
     needed = chunks(hidden, itemsize, lie)
-    wanted = (_on(device, one) for one in MAPS[direction][itemsize] if one.most >= needed)
-    for one in filter(None, wanted):
+    for one in filter(None, (_on(device, one) for one in _holding(direction, needed, itemsize, lie))):
         if not one.ring or _stages(one, _slot(one, needed), READ[direction], device) >= MIN_STAGES:
             return fit(direction, one._replace(lie=lie), rows, hidden, itemsize, device)
     return None
@@ -200,7 +269,9 @@ def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int
     if chosen.ring and stages < MIN_STAGES:
         raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
     period = phases(hidden, itemsize)
-    return Plan(chosen, _blocks(chosen, rows, period, device), stages, slot, arrays, period)
+    lead = _lead(chosen, rows, period, device)
+    step = _step(chosen, period)
+    return _shared(Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0), rows)
 
 
 def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
@@ -211,13 +282,25 @@ def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
     """
     if not clusters:
         return None
-    if how.partials <= clusters:
+    if how.lead <= clusters:
         return how
     step = _step(how.map, how.period)
     waves = range(1, lcm(step, clusters) // clusters + 1)
     counts = [max(number * clusters // step, 1) * step for number in waves]
     best = min(counts, key=lambda count: -(-count // clusters) * (-(-rows // count) + ROWS_A_WAVE))
-    return how._replace(blocks=best * how.map.cluster)
+    all_lead = how._replace(blocks=best * how.map.cluster, lead=best, shared=rows)
+    return _shared(all_lead, rows) if best <= clusters else all_lead
+
+
+def _shared(how: Plan, rows: int) -> Plan:
+    """A plan in which all clusters lead, with a rest where there are rows enough."""
+    rest, together = REST[how.direction][how.map.teams == 1], how.together
+    group = rest.rounds * how.map.teams * how.map.rows * together
+    groups = int(rest.share * rows) // group
+    if groups < FEWEST * how.lead:
+        return how
+    blocks = how.blocks + groups * together * how.map.cluster
+    return how._replace(blocks=blocks, shared=rows - groups * group, group=group)
 
 
 def _slot(chosen: Map, needed: int) -> int:
@@ -238,13 +321,12 @@ def _on(device: Hardware, one: Map) -> Map | None:
     return one._replace(ring=False) if one.cluster == 1 else None
 
 
-def _blocks(chosen: Map, rows: int, period: int, device: Hardware) -> int:
-    """Blocks that run at once, fewer for few rows."""
+def _lead(chosen: Map, rows: int, period: int, device: Hardware) -> int:
+    """Clusters that run at once, fewer for few rows."""
     fitting = device.multiprocessors * chosen.blocks // chosen.cluster
     wanted = -(-rows // (chosen.teams * chosen.rows * ROWS_A_TEAM[chosen.ring]))
     step = _step(chosen, period)
-    groups = min(max(fitting // step, 1), max(-(-wanted // step), 1)) * step
-    return groups * chosen.cluster
+    return min(max(fitting // step, 1), max(-(-wanted // step), 1)) * step
 
 
 def _step(chosen: Map, period: int) -> int:

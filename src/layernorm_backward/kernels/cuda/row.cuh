@@ -86,7 +86,7 @@ DEVICE void insert(Quad& quad, int e, T element) {
 template <class M, class T>
 DEVICE Quad load_chunk(const Array<T>& array, const T* row, const Span<T>& span) {
     const T* from = row + span.column;
-    if (!M::ragged || ((!M::apart || aligned(from)) && array.has(from))) return load_stream(from);
+    if (!M::ragged || ((!M::apart || aligned(from)) && array.has(from))) return load_quad(from);
     Quad quad = {0, 0, 0, 0};
 #pragma unroll
     for (int e = 0; e < LANES<T>; ++e) {
@@ -111,7 +111,7 @@ template <class M, class T>
 DEVICE void store_chunk(T* row, const Span<T>& span, const sum_t<T> (&from)[LANES<T>]) {
     T* to = row + span.column;
     if (!M::ragged || span.whole()) {
-        store_stream(to, pack<T>(from));
+        store_quad(to, pack<T>(from));
         return;
     }
 #pragma unroll
@@ -120,18 +120,19 @@ DEVICE void store_chunk(T* row, const Span<T>& span, const sum_t<T> (&from)[LANE
     }
 }
 
-// The rows of a team in registers: M::rows of them at a time, one for each `teams` rows of the grid.
+// The rows of a team in registers: M::rows of them at a time, one for each `teams` rows of its portion.
 template <class M>
 struct Rounds {
     int64 rows, first, row, at, step;  // of row r: row + r*teams, and its first element at + r*step
     int teams, left;                   // row r is there if r*teams < left
 
-    DEVICE Rounds(int64 rows_, int hidden) : rows(rows_), first(0), row(team_index<M>()), teams(team_count<M>()) {
+    DEVICE Rounds(const Portion<M>& mine, int hidden)
+        : rows(mine.rows), first(0), row(mine.team), teams(mine.teams) {
         step = static_cast<int64>(teams) * hidden;
         at = row * hidden;
         look();
     }
-    // Whether any team of the grid has rows left, and whether all teams have M::rows: threads of a warp go on together.
+    // Whether any team of the portion has rows left, and whether all teams have M::rows: threads of a warp go on together.
     DEVICE bool any() const { return first < rows; }
     DEVICE bool all() const { return first + M::rows * static_cast<int64>(teams) <= rows; }
     DEVICE bool has(int r) const { return r * teams < left; }
@@ -152,6 +153,18 @@ struct Rounds {
 // The elements of a vector (hidden,) that stand over a chunk, 0 where it has none.
 template <class T, class G>
 DEVICE void load_vector(const G* vector, const Span<T>& span, sum_t<T> (&to)[LANES<T>]) {
+    static_assert(LANES<G> <= LANES<T>, "gamma and beta are no narrower than x");
+    const G* from = vector + span.column;
+    if (span.whole() && aligned(from)) {
 #pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) to[e] = span.holds(e) ? widen(vector[span.column + e]) : sum_t<T>(0);
+        for (int q = 0; q < LANES<T> / LANES<G>; ++q) {
+            sum_t<G> some[LANES<G>];
+            unpack<G>(load_quad(from + q * LANES<G>), some);
+#pragma unroll
+            for (int e = 0; e < LANES<G>; ++e) to[q * LANES<G> + e] = some[e];
+        }
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) to[e] = span.holds(e) ? widen(from[e]) : sum_t<T>(0);
 }

@@ -72,7 +72,8 @@ KERNEL(M) mean_rows(const T* terms, sum_t<T>* means, int64 rows, int hidden) {
     using A = sum_t<T>;
     MEETING(A, M, meeting);
     const int lane = thread_index() % M::team;
-    for (int64 i = team_index<M>(); i < rows; i += team_count<M>()) {
+    const Portion<M> mine(rows, {block_count(), 1, rows, 0});
+    for (int64 i = mine.team; i < rows; i += mine.teams) {
         const T* row = terms + i * hidden;
         A sum[1] = {0};
 #pragma unroll 4

@@ -80,7 +80,21 @@ DEVICE void to_bits(double a, unsigned& low, unsigned& high) {
     high = __double2hiint(a);
 }
 
-// Global memory, 16 bytes at a multiple of 16, that nothing reads or writes again soon.
+// Global memory, 16 bytes at a multiple of 16. Loads stay where they stand, so that those before the first use are all
+// on their way at once.
+DEVICE Quad load_quad(const void* from) {
+    Quad quad;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+                 : "l"(__cvta_generic_to_global(from)));
+    return quad;
+}
+DEVICE void store_quad(void* to, Quad quad) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(quad.x),
+                 "r"(quad.y), "r"(quad.z), "r"(quad.w)
+                 : "memory");
+}
+// The same, with the advice that nothing reads or writes it again soon.
 DEVICE Quad load_stream(const void* from) {
     Quad quad;
     asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];"

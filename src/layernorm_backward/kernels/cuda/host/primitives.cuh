@@ -129,14 +129,16 @@ DEVICE unsigned narrow_pair(float low, float high, T) {
     return parts[0].bits | static_cast<unsigned>(parts[1].bits) << 16;
 }
 
-DEVICE Quad load_stream(const void* from) {
+DEVICE Quad load_quad(const void* from) {
     emulation::require_aligned(from, "a 16-byte load");
     return *static_cast<const Quad*>(from);
 }
-DEVICE void store_stream(void* to, Quad quad) {
+DEVICE void store_quad(void* to, Quad quad) {
     emulation::require_aligned(to, "a 16-byte store");
     *static_cast<Quad*>(to) = quad;
 }
+DEVICE Quad load_stream(const void* from) { return load_quad(from); }
+DEVICE void store_stream(void* to, Quad quad) { store_quad(to, quad); }
 
 using Gate = unsigned long long;
 DEVICE void open_gate(Gate* gate) { emulation::open_gate(gate); }
