@@ -164,8 +164,8 @@ class Rest(NamedTuple):
 # with as many rows for each, most of them wait for the slowest. Where a block has several teams, and where it has one
 # or is part of one. In the backward pass each later cluster has partial sums of its own.
 REST = {
-    "forward": (Rest(0.1, 8), Rest(0.1, 8)),
-    "backward": (Rest(0.1, 16), Rest(0.12, 16)),
+    "forward": (Rest(0.2, 4), Rest(0.1, 8)),
+    "backward": (Rest(0.0, 16), Rest(0.0, 16)),
 }
 FEWEST = 1 / 8  # groups for each cluster that leads, for a rest to pay
 
