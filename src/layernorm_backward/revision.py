@@ -12,16 +12,19 @@ MEASURING = ("src", "config", "paper")  # folders in which a new file makes othe
 def commit(root: Path = ROOT) -> str:
     """The commit of the working tree at `root`, with "+changes" where it is edited, or new files change it.
 
-    Where `root` is not the top of a checkout, that of the environment variable TOLD, else "".
+    That of the environment variable TOLD where it is set, as for files that were copied without their history,
+    or with an older one. "" where nothing tells.
     """
+    if told := os.environ.get(TOLD):
+        return told
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
-            return os.environ.get(TOLD, "")
+            return ""
         edited = _git(root, "status", "--porcelain", "--untracked-files=no")
         added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *MEASURING)
         return _git(root, "rev-parse", "--short=12", "HEAD") + ("+changes" if edited or added else "")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get(TOLD, "")
+        return ""
 
 
 def _git(root: Path, *words: str) -> str:
