@@ -98,6 +98,14 @@ def test_rows_without_a_measurement_do_not_count(run):
         run({"rows": entry(where={"derivation": "chain_rule"})})
 
 
+def test_a_count_is_0_where_there_are_rows_but_for_the_last_condition(run):
+    none = entry(where={"derivation": "projection", "shape": "no such"}, reduce="count", format="integer")
+    assert run({"rows": none})["rows"]["text"] == "0"
+    for where in ({"derivation": "no such", "shape": "no such"}, {"derivation": "no such"}):
+        with pytest.raises(numbers.NumberError, match="0 rows hold a measurement"):
+            run({"rows": entry(where=where, reduce="count", format="integer")})
+
+
 def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
     missing = entry(where={"shape": "8x16x32"})
     assert run({"big": missing}, study="smoke")["big"] == {

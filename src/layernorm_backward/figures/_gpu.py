@@ -5,7 +5,7 @@ import pandas as pd
 
 from layernorm_backward.figures import _panels
 
-OURS = ("cuda_fused", "cuda_separate", "cupy_compact")
+OURS = ("cuda_fused", "cuda_uncentred", "cuda_separate", "cupy_compact")
 DTYPES = ("float32", "bfloat16")  # those that all contenders are measured in
 COLD = "Working sets under four times the L2 cache, which is filled with other data before each pass."
 

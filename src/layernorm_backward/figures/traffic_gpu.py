@@ -30,7 +30,7 @@ def draw(traffic_gpu: pd.DataFrame) -> Figure:
         return _panels.empty(traffic_gpu, "Bytes moved on a GPU")
     dtypes, directions = _gpu.dtypes(rows), _gpu.directions(rows)
     rows = rows[rows["dtype"].isin(dtypes)]
-    height = 0.9 + 1.35 * len(directions)
+    height = 0.9 + 1.2 * len(directions)
     figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
     for (row, column), panel in np.ndenumerate(axes):
         part = rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtypes[column])]

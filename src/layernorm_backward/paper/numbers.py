@@ -6,7 +6,8 @@
 `study: full` takes the table from the newest run of that study in the archive, not from this run.
 `where` keeps the rows whose columns have the value (or one of a list of values); `reduce` makes one value
 of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
-count. A selection that keeps no row stops with an error. The text is "n/a" instead where the table is partial
+count. A selection that keeps no row stops with an error, but for a `count`, which is 0 where there are rows
+but for the last condition. The text is "n/a" instead where the table is partial
 (see `partial`): it holds fewer cases than the prose speaks of; and where a machine lets none of the rows be
 timed: it has too little memory for arrays beyond its cache, or lacks a peer.
 """
@@ -143,12 +144,19 @@ def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excus
         raise NumberError(f"{missing}; measure such rows ({source}), or change the entry") from None
 
 
+def _but_for_the_last(frame: pd.DataFrame, where: dict[str, Any]) -> bool:
+    """Whether there are rows that meet all conditions but the last, of two or more."""
+    return len(where) > 1 and len(select(frame, dict(list(where.items())[:-1]))) > 0
+
+
 def _value(entry: Number, frame: pd.DataFrame) -> Any:
     try:
         rows = select(frame, entry.where)
         column = column_of(rows, entry.column).dropna()
     except ValueError as error:
         raise NumberError(f"{entry.table}: {error}") from None
+    if column.empty and entry.reduce == "count" and _but_for_the_last(frame, entry.where):
+        return 0.0
     if column.empty or (entry.reduce == "only" and len(column) != 1):
         raise NoRow(
             f"{entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a measurement, "
