@@ -65,13 +65,14 @@ def gpu_sums_repeat(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 def gpu_launches_are(traffic_gpu: pd.DataFrame, *, fused: str, separate: str, tolerance: float) -> Judgement:
     """Kernels that a pass launches: one in the place of `tolerance` or more."""
-    found = traffic_gpu.dropna(subset=["launches"]).groupby("kernel")["launches"].max()
+    counted = traffic_gpu.dropna(subset=["launches"])
+    found = counted.groupby("kernel")["launches"].max()
     if not {fused, separate} <= set(found.index):
         return nothing(traffic_gpu, "kernels launched in a pass")
     return Judgement(
         verdict(found[fused] == 1 and found[separate] >= tolerance, found[fused] < found[separate]),
         f"{number(found[fused])} in the place of {number(found[separate])}",
-        f"kernels of a pass, {fused} and {separate}; " + over(traffic_gpu, "direction", "dtype", "hidden"),
+        f"kernels of a pass, {fused} and {separate}; " + over(counted, "direction", "dtype", "hidden"),
         "a block that walks over many rows writes one partial row of dgamma and dbeta; a second kernel adds",
     )
 
