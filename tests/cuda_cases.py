@@ -24,7 +24,9 @@ MULTIPROCESSORS = {1: 3, 2: 6, 4: 16}  # by blocks of a cluster: several cluster
 
 
 class Case(NamedTuple):
-    """One problem, the map for it, and what is run of it; `sums`: add_partials makes dgamma and dbeta."""
+    """One problem, the map for it, and what is run of it; `sums`: add_partials makes dgamma and dbeta;
+    `rest`: what is left to later clusters, as `plan.Rest` has it.
+    """
 
     chosen: Map | None
     rows: int
@@ -39,6 +41,7 @@ class Case(NamedTuple):
     mean: float = 3.0
     outliers: float = 0.0  # what is added to the first 32 elements of every second row
     nan_row: int | None = None
+    rest: tuple[float, int] | None = None
 
 
 SINGLE, MIXED = ("float32", "float32"), ("bfloat16", "float32")
@@ -66,6 +69,16 @@ CLEAN = {
         Case(PAIR, 30, 501, *SINGLE, RAGGED, outliers=1e4),
         Case(FOUR, 30, 333, *HALF, APART),
         Case(FOUR, 1, 3, *DOUBLE),
+    ),
+    "rest": (
+        Case(LANES, 85, 32, *SINGLE, rest=(0.5, 1)),
+        Case(LANES, 85, 61, *MIXED, RAGGED, rest=(0.7, 1)),
+        Case(RING, 41, 256, *SINGLE, rest=(0.5, 3)),
+        Case(RING, 41, 501, *MIXED, RAGGED, rest=(0.8, 2)),
+        Case(PAIR, 31, 1024, *MIXED, rest=(0.5, 3)),
+        Case(PAIR, 31, 501, *SINGLE, RAGGED, rest=(0.6, 2)),
+        Case(FOUR, 31, 256, *SINGLE, rest=(0.5, 3)),
+        Case(FOUR, 31, 333, *HALF, APART, rest=(0.6, 1)),
     ),
     "wide": (
         Case(WIDE, 3, 4101, *DOUBLE, RAGGED),

@@ -8,9 +8,11 @@ import ctypes
 import mmap
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +45,13 @@ class Machine(Emulation):
         how = {"order": case.order, "late": case.late, "seed": 5}
         super().__init__(checker=checker, sources=sources, hardware=hardware, **how)
         self.arrays = HOST._replace(empty=lambda shape, dtype: np.full(shape, np.nan, dtype))
-        self._sums = case.sums
+        self._sums, self._rest = case.sums, case.rest
 
     def launch(self, program: Program, how: Launch, arguments: tuple) -> None:
-        """Run a program, or what does the same as add_partials."""
+        """Run a program, or what does the same as add_partials. Where there is to be a rest, there is one."""
+        if self._rest and program.kernel in plan.MAPS:
+            lead, *_ = arguments[-4:]
+            assert how.blocks > lead * how.cluster, "no clusters but those that lead"
         if self._sums or program.kernel != "add_partials":
             super().launch(program, how, arguments)
             return
@@ -100,6 +105,20 @@ def wrong(case: Case, checker: emulation.Checker, sources: Path = SOURCES) -> li
     """Which results of a case are off, and by how much. EmulationError for what the emulation refuses."""
     if case.rows * case.hidden >= FAR:
         return wrong_far(case, checker, sources)
+    with with_rest(case):
+        return wrong_near(case, checker, sources)
+
+
+def with_rest(case: Case) -> AbstractContextManager:
+    """Plans have the rest of the case, however few groups it is."""
+    if case.rest is None:
+        return nullcontext()
+    rests = dict.fromkeys(plan.MAPS, (plan.Rest(*case.rest),) * 2)
+    return mock.patch.multiple(plan, REST=rests, FEWEST=0)
+
+
+def wrong_near(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
+    """As `wrong`, of both passes on all rows."""
     data, how = drawn(case, checker), {"machine": Machine(case, checker, sources), "chosen": case.chosen}
     exact = oracle.results(*(values(array) for array in data[:4]), EPS)
     found, saved = {}, statistics(data)

@@ -35,6 +35,13 @@ BACKWARD_LANES = Case(LANES, 21, 61, lie=RAGGED, passes="backward")
 FORWARD_LANES = BACKWARD_LANES._replace(passes="forward")
 FORWARD_PAIR = Case(PAIR, 30, 1024, "bfloat16", passes="forward")
 BACKWARD_PAIR = FORWARD_PAIR._replace(passes="backward")
+REST_FORWARD_LANES = Case(LANES, 85, 61, lie=RAGGED, passes="forward", rest=(0.5, 1))
+REST_BACKWARD_LANES = REST_FORWARD_LANES._replace(passes="backward")
+REST_FORWARD_RING = Case(RING, 41, 256, passes="forward", rest=(0.5, 3))
+REST_BACKWARD_RING = Case(RING, 41, 501, "bfloat16", lie=RAGGED, passes="backward", rest=(0.8, 2))
+REST_FORWARD_PAIR = FORWARD_PAIR._replace(rest=(0.5, 3))
+REST_BACKWARD_PAIR = Case(PAIR, 31, 501, lie=RAGGED, passes="backward", rest=(0.6, 2))
+REST_BACKWARD_FOUR = Case(FOUR, 31, 256, passes="backward", rest=(0.5, 3))
 SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
 BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
 FAR_ROWS = Case(RING, FAR // 1024 + 3, 1024, "float16", passes="forward")
@@ -315,11 +322,28 @@ _ENDS = (
     Fault(
         "gamma is read behind its end",
         "row.cuh",
-        "span.holds(e) ? widen(vector[span.column + e]) : sum_t<T>(0)",
-        "widen(vector[span.column + e])",
+        "span.holds(e) ? widen(from[e]) : sum_t<T>(0)",
+        "widen(from[e])",
         Case(LANES, 21, 61, passes="backward"),
         OVERFLOW,
         "address",
+    ),
+    Fault(
+        "gamma's last chunk is read whole",
+        "row.cuh",
+        "if (span.whole() && aligned(from)) {",
+        "if (aligned(from)) {",
+        Case(LANES, 21, 61, passes="backward"),
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "gamma is read by 16 bytes wherever a chunk lies",
+        "row.cuh",
+        "if (span.whole() && aligned(from)) {",
+        "if (span.whole()) {",
+        BACKWARD_LANES,
+        "EmulationError.*a 16-byte load is not at a multiple of 16",
     ),
     Fault(
         "what stands beside a row is counted",
@@ -340,8 +364,8 @@ _ENDS = (
     Fault(
         "the last store of a row goes over the next",
         "row.cuh",
-        "if (!M::ragged || span.whole()) {\n        store_stream",
-        "if (span.high > span.low) {\n        store_stream",
+        "if (!M::ragged || span.whole()) {\n        store_quad",
+        "if (span.high > span.low) {\n        store_quad",
         FORWARD_LANES,
         RACE,
         "thread",
@@ -349,7 +373,7 @@ _ENDS = (
     Fault(
         "chunks lie as those of row 0",
         "forward.cuh",
-        "phase_of(y + static_cast<int64>(team_index<M>()) * hidden)",
+        "phase_of(y + skipped + static_cast<int64>(mine.team) * hidden)",
         "phase_of(y)",
         FORWARD_LANES,
         "EmulationError.*a 16-byte load is not at a multiple of 16",
@@ -359,7 +383,7 @@ _ENDS = (
         "ring.cuh",
         "if (!M::apart || aligned(from)) return",
         "return",
-        Case(RING, 3, 129, "float64", lie=APART, passes="backward"),
+        Case(RING, 3, 129, "float64", "float64", lie=APART, passes="backward"),
         "runtime error: .*misaligned address",
         "address",
     ),
@@ -368,8 +392,8 @@ _ROWS = (
     Fault(
         "the teams of blocks overlap",
         "map.cuh",
-        "return block_count() / M::cluster * M::teams;",
-        "return block_count() / M::cluster;",
+        "        teams *= M::teams;\n",
+        "",
         Case(LANES, 80, 32, passes="forward"),
         RACE,
         "thread",
@@ -451,6 +475,105 @@ _ROWS = (
         "address",
     ),
 )
+_PORTION = (
+    Fault(
+        "the groups of later clusters overlap",
+        "map.cuh",
+        "? how.group : all - first;",
+        "? how.group + 1 : all - first;",
+        REST_BACKWARD_LANES,
+        "wrong: dgamma",
+    ),
+    Fault(
+        "there are rows between the groups of later clusters",
+        "map.cuh",
+        "/ teams * how.group;",
+        "/ teams * (how.group + 1);",
+        REST_FORWARD_RING,
+        "wrong: y is NaN elsewhere",
+    ),
+    Fault(
+        "later clusters begin at row 0",
+        "map.cuh",
+        "first = how.shared + ",
+        "first = ",
+        REST_FORWARD_LANES,
+        "wrong: y is NaN elsewhere",
+    ),
+    Fault(
+        "as many later clusters share a group as lead",
+        "map.cuh",
+        "            teams = how.together;\n",
+        "",
+        REST_BACKWARD_LANES,
+        "wrong: dx is NaN elsewhere",
+    ),
+    Fault(
+        "later clusters are counted on from those that lead",
+        "map.cuh",
+        "            team = (team - how.lead) % teams;\n",
+        "",
+        REST_BACKWARD_FOUR,
+        "wrong: dx is NaN elsewhere",
+    ),
+    Fault(
+        "the clusters that lead go over all rows",
+        "map.cuh",
+        "rows(how.shared)",
+        "rows(all)",
+        REST_BACKWARD_RING,
+        "wrong: dgamma",
+    ),
+    Fault(
+        "two clusters write the same rows",
+        "map.cuh",
+        "rows(how.shared)",
+        "rows(all)",
+        REST_FORWARD_PAIR,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "chunks of later clusters lie as those of the first rows",
+        "backward.cuh",
+        "phase_of(dx + skipped + static_cast<int64>(mine.team) * hidden)",
+        "phase_of(dx + static_cast<int64>(mine.team) * hidden)",
+        REST_BACKWARD_LANES,
+        "EmulationError.*a 16-byte load is not at a multiple of 16",
+    ),
+    Fault(
+        "later clusters write the statistics of the first rows",
+        "forward.cuh",
+        "    mean += mine.first;\n",
+        "",
+        REST_FORWARD_RING._replace(passes="forward backward"),
+        "wrong: dx is NaN elsewhere",
+    ),
+    Fault(
+        "later clusters read the statistics of the first rows",
+        "backward.cuh",
+        "    rstd += mine.first;\n",
+        "",
+        REST_BACKWARD_PAIR,
+        "wrong: dx",
+    ),
+    Fault(
+        "later clusters read the first rows",
+        "backward.cuh",
+        "xs(x + skipped, ",
+        "xs(x, ",
+        REST_BACKWARD_FOUR,
+        "wrong: dx",
+    ),
+    Fault(
+        "later clusters write the partial sums of those that lead",
+        "backward.cuh",
+        "static_cast<int64>(block_index() / M::cluster) * 2",
+        "static_cast<int64>(mine.team / M::teams) * 2",
+        REST_BACKWARD_LANES,
+        "wrong: dgamma is NaN elsewhere",
+    ),
+)
 _FORMULAS = (
     Fault(
         "the rounded mean is taken for the mean",
@@ -485,4 +608,4 @@ _FORMULAS = (
         "wrong: dx",
     ),
 )
-FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_ROWS, *_FORMULAS)
+FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_ROWS, *_PORTION, *_FORMULAS)

@@ -7,7 +7,7 @@ code of a batch and tells the faults.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import inspection, plan
 from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
@@ -25,23 +25,40 @@ COMPILED = {
     "sm_90": (PAIRS, (plan.FULL, plan.ALIKE, plan.RAGGED, plan.APART)),
     "sm_80": (PAIRS[:3], (plan.FULL, plan.APART)),
 }
+VECTORS = {"forward": 2, "backward": 1}  # gamma and beta
+STATISTICS = {"forward": 1, "backward": 2}  # read of a row: a sample of it, or mean and rstd
 SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once more where the mean is far
 HIDDEN = sorted({base * 2**power + more for base in (2, 3) for power in range(1, 16) for more in (-1, 0, 1)})
 HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
 ROWS = 65536
 
-# Some maps want up to four registers more than a thread may have.
-_LAST = Map(512, 1, 16, 512, 5, 1, ring=True, lie=plan.FULL)
-_PAIR = Map(512, 1, 2, 512, 4, 1, ring=True, lie=plan.APART)
-_LANE = Map(128, 5, 1, 1, 1, 4, ring=False, lie=plan.FULL)
+# Some maps want a few registers more than a thread may have; one that keeps rows in registers 18.
+_HALVES = ("bfloat16", "float16")
+_TWO = Map(256, 2, 1, 256, 4, 1, ring=True, lie=plan.ALIKE)
+_ONE = Map(512, 1, 1, 512, 4, 1, ring=True, lie=plan.RAGGED)
+_SMALL = Map(64, 8, 1, 64, 3, 1, ring=False, lie=plan.APART)
 SPILLED_BYTES = {
-    ("sm_90", "backward", "float64", _LAST): 8,
-    ("sm_80", "forward", "bfloat16", _LANE): 8,
-    ("sm_90", "backward", "float16", Map(256, 2, 1, 8, 1, 4, ring=False, lie=plan.FULL)): 8,
-} | {
-    ("sm_90", "forward", dtype, _PAIR._replace(cluster=cluster)): 16
-    for dtype in ("bfloat16", "float16")
+    ("sm_90", "backward", dtype, _TWO._replace(cluster=cluster)): spilled
+    for dtype in _HALVES
+    for cluster, spilled in ((1, 16), (2, 24), (4, 24), (8, 24))
+}
+SPILLED_BYTES |= {
+    ("sm_90", "backward", "bfloat16", _TWO._replace(cluster=cluster, lie=plan.FULL)): 8 for cluster in (2, 4)
+}
+SPILLED_BYTES |= {
+    ("sm_90", "forward", dtype, _ONE._replace(cluster=cluster)): 40
+    for dtype in _HALVES
     for cluster in (2, 4, 8)
+}
+SPILLED_BYTES[("sm_80", "backward", "bfloat16", _TWO._replace(ring=False, lie=plan.FULL))] = 72
+SPILLED_BYTES |= {
+    (
+        "sm_80",
+        "backward",
+        "bfloat16",
+        _SMALL._replace(threads=threads, blocks=512 // threads, team=threads),
+    ): 8
+    for threads in (64, 128, 256, 512)
 }
 
 
@@ -56,8 +73,9 @@ class Batch(NamedTuple):
 
     @property
     def maps(self) -> list[Map]:
-        """Those that the device has, of the dtype of x."""
-        here = (plan._on(DEVICES[self.arch], one) for one in plan.MAPS[self.kernel][self.itemsize])
+        """Those that the device has, of the dtype of x, for rows that lie so."""
+        held = plan._holding(self.kernel, 0, self.itemsize, self.lie)
+        here = (plan._on(DEVICES[self.arch], one) for one in held)
         return [one._replace(lie=self.lie) for one in here if one]
 
     @property
@@ -101,11 +119,27 @@ def copies(one: Map) -> int:
     return 1 if one.ring or one.rows == 1 else 2
 
 
-def beside(batch: Batch, one: Map) -> int:
-    """Loads of anything but chunks of rows: of vectors, and of a row its statistics, or a sample."""
-    vectors, numbers = {"forward": (2, 1), "backward": (1, 2)}[batch.kernel]
+def quads(batch: Batch, one: Map) -> tuple[int, int]:
+    """Loads and stores of 16 bytes: of rows in registers, gamma and beta; of results, and of the partial sums
+    of a block with one team.
+    """
+    chunks = copies(one) * one.rows * one.chunks
+    loads = 0 if one.ring else plan.READ[batch.kernel] * chunks
+    vectors = VECTORS[batch.kernel] * one.chunks * (dtype_of(batch.gamma).itemsize // batch.itemsize)
+    by_quads = batch.kernel == "backward" and one.teams == 1 and one.lie <= plan.ALIKE
+    sums = 2 * one.chunks * (sum_dtype(dtype_of(batch.x)).itemsize // batch.itemsize) if by_quads else 0
+    return loads + vectors, chunks + sums
+
+
+def singles(batch: Batch, one: Map) -> set[int]:
+    """How many other loads there may be: of vectors that lie otherwise, and of a row its statistics, or a
+    sample. In a row that is all a thread's, the compiler may find the sample in a chunk.
+    """
     rows = 2 if one.ring else copies(one) * one.rows  # with a ring the first, and one ahead
-    return vectors * one.chunks * (CHUNK // batch.itemsize) + numbers * rows
+    vectors = VECTORS[batch.kernel] * one.chunks * (CHUNK // batch.itemsize)
+    found = one.rows if (batch.kernel, one.team, one.lie) == ("forward", 1, plan.FULL) else 0
+    most = vectors + STATISTICS[batch.kernel] * rows
+    return set(range(most - found, most + 1))
 
 
 def nothing_spills_but_what_is_known_to(batch: Batch, codes: Codes) -> Iterator[object]:
@@ -140,16 +174,15 @@ def shared_memory_suffices_for_the_blocks(batch: Batch, codes: Codes) -> Iterato
             yield how, block
 
 
-def rows_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
-    """Those kept in registers are read so, those in a ring by bulk copies; results are written so."""
-    read = plan.READ[batch.kernel]
+def arrays_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
+    """Rows kept in registers are read so, those in a ring by bulk copies; gamma and beta are read so where
+    they lie so; results are written so.
+    """
     for one, code in codes.items():
-        chunks = copies(one) * one.rows * one.chunks
-        loads = 0 if one.ring else read * chunks
-        found = [code.count(opcode) for opcode in ("LDG.E.128", "STG.E.128")]
-        if found != [loads, chunks] or (
-            batch.lie <= plan.ALIKE and code.count("LDG") != loads + beside(batch, one)
-        ):
+        loads, stores = quads(batch, one)
+        found = (code.count("LDG.E.128"), code.count("STG.E.128"))
+        others = code.count("LDG") - loads
+        if found != (loads, stores) or (batch.lie <= plan.ALIKE and others not in singles(batch, one)):
             yield one, code.opcodes
 
 
@@ -178,7 +211,7 @@ RULES = (
     blocks_are_as_the_map_says,
     registers_suffice_for_the_blocks,
     shared_memory_suffices_for_the_blocks,
-    rows_go_by_16_bytes,
+    arrays_go_by_16_bytes,
     rings_are_read_by_16_bytes,
     nothing_is_atomic,
     only_float64_is_summed_in_double,

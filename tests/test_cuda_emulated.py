@@ -93,6 +93,24 @@ def test_neither_the_order_of_threads_nor_that_of_copies_changes_a_bit(problem, 
             assert np.array_equal(one, same)
 
 
+@pytest.mark.parametrize("name", list(MAPS))
+@pytest.mark.parametrize("hidden", [64, 101])
+def test_a_row_has_the_same_bits_whichever_cluster_works_on_it(problem, name, hidden, monkeypatch):
+    data = drawn(problem, 90, hidden, "bfloat16", "float32")
+    results = []
+    for share in (0.0, 0.8):
+        monkeypatch.setattr(plan, "REST", dict.fromkeys(plan.MAPS, (plan.Rest(share, 1),) * 2))
+        monkeypatch.setattr(plan, "FEWEST", 0)
+        machine = Crowded(8)
+        results.append((machine, run(machine, data, 0, MAPS[name])))
+    (few, first), (more, second) = results
+    assert dict(few.ran)["forward"] < dict(more.ran)["forward"]
+    assert dict(few.ran)["backward"] < dict(more.ran)["backward"]
+    for one, same in zip(first[:2], second[:2], strict=True):
+        assert np.array_equal(one, same)
+    assert worst_u(data, second) <= LIMIT_U["bfloat16"]
+
+
 @pytest.mark.parametrize("lie", [plan.ALIKE, plan.RAGGED])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
 def test_the_maps_of_the_table_are_right_as_they_are(problem, itemsize, lie):

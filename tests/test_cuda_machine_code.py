@@ -15,6 +15,7 @@ from machine_code_rules import (
     RULES,
     SPILLED_BYTES,
     Batch,
+    arrays_go_by_16_bytes,
     blocks_are_as_the_map_says,
     broken,
     compiled,
@@ -24,7 +25,6 @@ from machine_code_rules import (
     registers_suffice,
     registers_suffice_for_the_blocks,
     rings_are_read_by_16_bytes,
-    rows_go_by_16_bytes,
     shared_memory_suffices_for_the_blocks,
     spills,
 )
@@ -61,8 +61,9 @@ PLANTED = {
     ),
     registers_suffice_for_the_blocks: (lambda code: code._replace(registers=129),),
     shared_memory_suffices_for_the_blocks: (lambda code: code._replace(shared_bytes=115 << 10),),
-    rows_go_by_16_bytes: (
+    arrays_go_by_16_bytes: (
         lambda code: with_more(code, "LDG.E.128"),
+        lambda code: without(code, "LDG.E.128"),
         lambda code: with_more(code, "LDG.E"),
         lambda code: without(code, "STG.E.128"),
     ),
@@ -83,6 +84,16 @@ def test_each_rule_tells_what_breaks_it():
     for rule, plants in PLANTED.items():
         for plant in plants:
             assert broken(batch, codes | {longest: plant(codes[longest])}).keys() == {rule.__name__}
+
+
+def test_partial_sums_that_go_one_by_one_are_told():
+    batch = Batch("sm_90", "backward", "float32", "float32", plan.ALIKE)
+    codes = compiled(batch)
+    longest = next(reversed(codes))
+    code = codes[longest]
+    one_by_one = code._replace(opcodes=code.opcodes + Counter({"STG.E.128": -1, "STG.E": 4}))
+    assert broken(batch, codes) == {}
+    assert broken(batch, codes | {longest: one_by_one}).keys() == {"arrays_go_by_16_bytes"}
 
 
 def test_a_known_spill_that_is_gone_is_told():

@@ -1,17 +1,23 @@
-"""The table of maps: what it says of every row length, and that it fits the device."""
+"""The table of maps: what it says of every row length and of who works on which rows, and that it fits."""
 
+from collections.abc import Iterator
 from math import gcd
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.plan import ALIKE, APART, MAPS, RAGGED, Hardware, Map
+from layernorm_backward.kernels.cuda.plan import ALIKE, APART, MAPS, RAGGED, Hardware, Map, Plan, Rest
+from layernorm_backward.sums import tree_depth
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 A100 = Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False)
 MOST_DYNAMIC = 227 << 10  # bytes that one block may have
 ONE_PASS = 65536  # the longest rows that are to be read once
 SIZES = sorted({size + more for size in (2**k for k in range(17)) for more in (-1, 0, 1)} - {0, 65537})
+SAMPLED = (1, 7, 61, 64, 1000, 1024, 8191, 65536)
+MANY = 1 << 20  # rows
 LIES = (ALIKE, RAGGED, APART)
 SIZES_OF_ELEMENTS = (2, 4, 8)
 each_size = pytest.mark.parametrize("itemsize", SIZES_OF_ELEMENTS)
@@ -29,7 +35,7 @@ def may_lie(hidden, itemsize, lie):
 @each_direction
 def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
-        for rows in (1, 1000, 1 << 20):
+        for rows in (1, 1000, MANY):
             how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
             assert how.map.most >= plan.chunks(hidden, itemsize, lie)
             assert how.dynamic_bytes <= MOST_DYNAMIC
@@ -38,28 +44,149 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
             assert how.blocks % how.map.cluster == 0
 
 
+class Portion(NamedTuple):
+    """Where a cluster works, as `struct Portion` in map.cuh: its first team begins `team` rows after `first`,
+    and goes on by `teams` until `end`.
+    """
+
+    first: int
+    end: int
+    team: int
+    teams: int
+
+
+def portions(how: Plan, rows: int) -> Iterator[Portion]:
+    """Of each cluster."""
+    for cluster in range(how.lead):
+        yield Portion(0, how.shared, cluster * how.map.teams, how.lead * how.map.teams)
+    for later in range(how.partials - how.lead):
+        number, place = divmod(later, how.together)
+        first = how.shared + number * how.group
+        end = min(first + how.group, rows)
+        yield Portion(first, end, place * how.map.teams, how.together * how.map.teams)
+
+
+def rows_of_teams(how: Plan, rows: int) -> Iterator[slice]:
+    for first, end, team, teams in portions(how, rows):
+        for more in range(how.map.teams):
+            yield slice(min(first + team + more, end), end, teams)
+
+
+@pytest.fixture(params=[False, True], ids=["as it is", "with a rest in both passes"])
+def rests(request, monkeypatch):
+    """Few rows may have a rest, too."""
+    if request.param:
+        monkeypatch.setattr(plan, "REST", dict.fromkeys(MAPS, (Rest(0.3, 1), Rest(0.3, 3))))
+        monkeypatch.setattr(plan, "FEWEST", 0)
+
+
 @each_size
 @each_lie
 @each_direction
+@pytest.mark.usefixtures("rests")
+def test_each_row_is_one_teams(itemsize, lie, direction):
+    for hidden in (size for size in SAMPLED if may_lie(size, itemsize, lie)):
+        for rows in (1, 7, 1000, 100_003):
+            how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
+            found = np.zeros(rows, int)
+            for its in rows_of_teams(how, rows):
+                found[its] += 1
+            assert (found == 1).all(), (how, rows)
+
+
+@each_size
+@each_lie
+@each_direction
+@pytest.mark.usefixtures("rests")
 def test_every_team_meets_rows_of_one_phase_only(itemsize, lie, direction):
     lanes = plan.CHUNK // itemsize
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         for rows in (1, 7, 100, 100_000):
             how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
-            teams = how.blocks // how.map.cluster * how.map.teams
-            assert teams * hidden % lanes == 0
+            for portion in set(portions(how, rows)):
+                assert portion.teams * hidden % lanes == 0
 
 
 @each_size
 @each_direction
-def test_the_grid_is_resident_and_no_larger_than_the_rows_need(itemsize, direction):
+def test_leading_clusters_are_resident_and_no_more_than_the_rows_need(itemsize, direction):
     for hidden in SIZES:
         lie = plan.lie(hidden, itemsize, 0)
-        many = plan.choose(direction, 1 << 20, hidden, itemsize, lie, H200)
-        assert many.blocks <= H200.multiprocessors * many.map.blocks
-        assert many.blocks >= 0.95 * H200.multiprocessors * many.map.blocks - many.map.cluster
+        many = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
+        fitting = H200.multiprocessors * many.map.blocks
+        assert 0.95 * fitting - many.map.cluster <= many.lead * many.map.cluster <= fitting
         few = plan.choose(direction, 1, hidden, itemsize, lie, H200)
-        assert few.blocks <= many.map.cluster * (plan.CHUNK // itemsize)
+        assert few.blocks == few.lead * few.map.cluster <= many.map.cluster * (plan.CHUNK // itemsize)
+
+
+@each_size
+@each_lie
+@each_direction
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_later_clusters_have_their_share_of_the_rows_in_groups_of_whole_rounds(
+    itemsize, lie, direction, share, monkeypatch
+):
+    rest = Rest(share, 3)
+    monkeypatch.setitem(plan.REST, direction, (rest, rest))
+    for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
+        how = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
+        later = how.partials - how.lead
+        assert how.blocks == (how.lead + later) * how.map.cluster
+        assert bool(later) == bool(how.group) == bool(share)
+        if share:
+            groups, left = divmod(MANY - how.shared, how.group)
+            assert how.group == 3 * how.map.rows * how.map.teams * how.together
+            assert (groups * how.together, left) == (later, 0)
+            assert 0 <= share * MANY - (MANY - how.shared) < how.group
+
+
+@each_size
+@pytest.mark.parametrize("lie", [ALIKE, RAGGED])
+def test_there_is_a_rest_of_many_rows_in_the_forward_pass_only(itemsize, lie):
+    for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
+        for direction in MAPS:
+            how = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
+            assert (how.shared < MANY) == (how.partials > how.lead) == (direction == "forward")
+
+
+@each_direction
+def test_fewer_groups_than_pay_are_not_made(direction, monkeypatch):
+    rest = Rest(0.5, 16)
+    monkeypatch.setitem(plan.REST, direction, (rest, rest))
+    how = plan.choose(direction, MANY, 4096, 4, ALIKE, H200)
+    fewest = int(np.ceil(plan.FEWEST * how.lead))
+    rows = 2 * fewest * how.group
+    enough = plan.choose(direction, rows, 4096, 4, ALIKE, H200)
+    few = plan.choose(direction, rows - 2, 4096, 4, ALIKE, H200)
+    assert (enough.lead, enough.partials, enough.shared) == (few.lead, few.lead + fewest, rows // 2)
+    assert (few.partials, few.shared, few.group) == (few.lead, rows - 2, 0)
+
+
+@each_size
+@pytest.mark.parametrize("lie", [RAGGED, APART])
+def test_a_thread_has_no_more_of_a_ragged_row_than_fits_in_its_registers(itemsize, lie):
+    for hidden in SIZES:
+        how = plan.choose("backward", MANY, hidden, itemsize, lie, H200)
+        assert how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
+
+
+def test_some_rows_have_another_map_where_they_are_ragged():
+    maps = [plan.choose("backward", MANY, 8000, 2, lie, H200).map for lie in LIES]
+    assert [one.chunks for one in maps] == [4, 3, 3]
+
+
+@each_size
+def test_the_depth_of_a_rows_sum_is_that_of_the_maps_chosen(itemsize):
+    lanes = plan.CHUNK // itemsize
+    for hidden in SIZES:
+        depths = []
+        for direction in MAPS:
+            for lie in (ALIKE, RAGGED):
+                one = plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
+                threads = one.cluster * one.team
+                own = -(-plan.chunks(hidden, itemsize, lie) // threads) * lanes
+                depths.append(min(own, hidden) - 1 + tree_depth(threads))
+        assert plan.depth(hidden, itemsize) == max(depths)
 
 
 def test_longer_rows_are_read_again():
@@ -136,36 +263,49 @@ def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
             assert one.cluster == 1 or one.ring
 
 
-def test_no_more_clusters_are_launched_than_run_at_once():
-    how = plan.choose("backward", 1 << 20, 65536, 4, ALIKE, H200)
-    assert (how.map.cluster, how.partials) == (8, 16)
-    assert plan.resident(how, 1 << 20, 15) == how._replace(blocks=15 * 8)
-    assert plan.resident(how, 1 << 20, 99) == how
-    assert plan.resident(how, 1 << 20, 0) is None
+@each_direction
+def test_no_more_clusters_lead_than_run_at_once(direction):
+    how = plan.choose(direction, MANY, 65536, 4, ALIKE, H200)
+    assert (how.map.cluster, how.lead) == (8, 16)
+    fewer = plan.resident(how, MANY, 15)
+    later = how.partials - how.lead
+    assert fewer == how._replace(lead=15, blocks=(15 + later) * 8)
+    assert plan.resident(how, MANY, 99) == how
+    assert plan.resident(how, MANY, 0) is None
 
 
+@each_direction
 @pytest.mark.parametrize(
     ("rows", "clusters", "wanted"),
     [
-        (1 << 20, 7, 28),  # four waves of all seven
+        (MANY, 7, 28),  # four waves of all seven
         (100, 7, 4),  # one wave of four: a second would take longer to begin than it saves
-        (1 << 20, 3, 12),
+        (MANY, 3, 12),
         (4, 3, 4),
-        (1 << 20, 6, 12),
-        (1 << 20, 8, 8),
+        (MANY, 6, 12),
+        (MANY, 8, 8),
     ],
 )
-def test_clusters_come_in_multiples_of_the_rows_period_in_waves_that_pay(rows, clusters, wanted):
-    how = plan.choose("backward", 1 << 20, 65535, 4, RAGGED, H200)
-    assert (how.period, how.partials) == (4, 8)
-    assert plan.resident(how, rows, clusters).partials == wanted
+def test_clusters_come_in_multiples_of_the_rows_period_in_waves_that_pay(direction, rows, clusters, wanted):
+    how = plan.choose(direction, MANY, 65535, 4, RAGGED, H200)
+    assert (how.period, how.lead) == (4, 8)
+    assert plan.resident(how, rows, clusters).lead == wanted
 
 
+def test_waves_leave_no_rest():
+    how = plan.choose("forward", MANY, 65535, 4, RAGGED, H200)
+    assert how.shared < MANY
+    waves = plan.resident(how, MANY, 6)
+    assert (waves.lead, waves.partials, waves.shared) == (12, 12, MANY)
+    one = plan.resident(how, MANY, 4)
+    assert (one.lead, one.shared) == (4, how.shared)
+
+
+@each_direction
 @pytest.mark.parametrize("period", [1, 2, 4, 8])
-def test_waves_of_clusters_leave_little_of_the_device_idle(period):
-    many = 1 << 20
-    how = plan.choose("backward", many, 65536, 4, ALIKE, H200)._replace(period=period)
-    for clusters in range(1, how.partials):
-        found = plan.resident(how, many, clusters).partials
+def test_waves_of_clusters_leave_little_of_the_device_idle(direction, period):
+    how = plan.choose(direction, MANY, 65536, 4, ALIKE, H200)._replace(period=period)
+    for clusters in range(1, how.lead):
+        found = plan.resident(how, MANY, clusters).lead
         assert found % period == 0
-        assert -(-found // clusters) * -(-many // found) < 1.01 * many / clusters
+        assert -(-found // clusters) * -(-MANY // found) < 1.01 * MANY / clusters

@@ -1,4 +1,4 @@
-"""The commit that tables are recorded with: of this checkout and no other, and whether it was edited."""
+"""The commit that tables are recorded with: the one told, else this checkout's, and whether it was edited."""
 
 import subprocess
 
@@ -12,6 +12,11 @@ TOLD = "0123456789ab"
 def git(folder, *words):
     named = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
     subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch):
+    monkeypatch.delenv(revision.TOLD, raising=False)
 
 
 @pytest.fixture
@@ -41,10 +46,18 @@ def test_an_edit_and_a_new_file_that_results_hang_on_are_told(checkout, name):
     assert revision.commit(checkout).endswith("+changes")
 
 
+def test_the_commit_that_is_told_is_before_that_of_a_checkout(checkout, monkeypatch):
+    monkeypatch.setenv(revision.TOLD, TOLD)
+    assert revision.commit(checkout) == TOLD
+    (checkout / "src" / "one.py").write_text("edited")
+    assert revision.commit(checkout) == TOLD
+    monkeypatch.setenv(revision.TOLD, "")
+    assert revision.commit(checkout).endswith("+changes")
+
+
 def test_a_copy_within_another_checkout_has_not_its_commit(checkout, monkeypatch):
     copy = checkout / "copy"
     copy.mkdir()
-    monkeypatch.delenv(revision.TOLD, raising=False)
     assert revision.commit(copy) == ""
     monkeypatch.setenv(revision.TOLD, TOLD)
     assert revision.commit(copy) == TOLD
