@@ -75,6 +75,20 @@ def test_one_element_that_was_not_written_is_found(field):
     assert np.isnan(getattr(exact.errors(np, given, results, EPS), field))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_that_its_dtype_cannot_hold_is_right_where_it_is_infinite_and_only_there(sign):
+    given = Pool(HostBoard(), 2).arrays(200, 8, "float16", "float16")
+    given.dy[:] = sign * 500
+    found = exact.errors(np, given, Results(None, None, None, np.full(8, sign * np.inf, np.float16)), EPS)
+    assert found.dbeta == 0
+    for wrong in (-sign * np.inf, np.nan, sign * 60000):
+        found = exact.errors(np, given, Results(None, None, None, np.full(8, wrong, np.float16)), EPS)
+        assert not found.dbeta < 500
+    given.dy[:] = sign * 5
+    found = exact.errors(np, given, Results(None, None, None, np.full(8, sign * np.inf, np.float16)), EPS)
+    assert np.isnan(found.dbeta)
+
+
 def test_what_was_not_computed_has_no_error():
     given = Pool(HostBoard(), 2).arrays(5, 8, "float32", "float32")
     y, _ = KERNELS["reference"].forward(given.x, given.gamma, given.beta, EPS)

@@ -10,10 +10,10 @@ MEASURING = ("src", "config", "paper")  # folders in which a new file makes othe
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit of the working tree at `root`, with "+changes" where it is edited, or new files change it.
+    """The commit of the tree at `root`, with "+changes" where it is edited, or new files change results.
 
-    That of the environment variable TOLD where it is set, as for files that were copied without their history,
-    or with an older one. "" where nothing tells.
+    That of the environment variable TOLD where it is set, as for files that were copied without their
+    history, or with an older one. "" where nothing tells.
     """
     if told := os.environ.get(TOLD):
         return told

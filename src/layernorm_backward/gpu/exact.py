@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.dtypes import largest, unit_roundoff
 from layernorm_backward.gpu.rows import Arrays
 
 BLOCK = 1 << 24  # elements that are worked on at once
@@ -18,7 +18,8 @@ class Errors(NamedTuple):
     """Errors of y and dx, the largest of a row, and of dgamma and dbeta, in u of their dtypes.
 
     Each is the 2-norm of the error over that of the terms that the result is summed from: |gamma*x_hat| +
-    |beta|; rstd*g; sum |dy*x_hat|; sum |dy|. NaN where something was not written, or is not finite.
+    |beta|; rstd*g; sum |dy*x_hat|; sum |dy|. NaN where something was not written, or is not finite
+    though its dtype has a number for it.
     """
 
     y: float
@@ -59,7 +60,7 @@ def errors(xp: Any, given: Arrays, found: Results, eps: float) -> Errors:
             worst["dx"] = _worse(worst["dx"], _off(xp, wide(found.dx[part]) - right * rstd, dy * rstd))
     u = unit_roundoff(given.x.dtype)
     sums = (
-        np.nan if vector is None else _off(xp, wide(vector) - right, terms) / unit_roundoff(vector.dtype)
+        np.nan if vector is None else _off(xp, _error(xp, vector, right), terms) / unit_roundoff(vector.dtype)
         for vector, right, terms in (
             (found.dgamma, dgamma, dgamma_terms),
             (found.dbeta, dbeta, dbeta_terms),
@@ -89,6 +90,13 @@ def wide(array: Any) -> Any:
 def _blocks(rows: int, hidden: int) -> Iterator[slice]:
     step = max(1, BLOCK // hidden)
     return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _error(xp: Any, found: Any, right: Any) -> Any:
+    """How far numbers are off: not at all where the right one is beyond their dtype, and they infinite."""
+    there = wide(found)
+    infinite = (abs(right) > largest(found.dtype)) & (there == xp.copysign(np.inf, right))
+    return xp.where(infinite, 0.0, there - right)
 
 
 def _off(xp: Any, error: Any, terms: Any) -> float:

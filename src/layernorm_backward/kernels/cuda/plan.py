@@ -81,9 +81,9 @@ def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
     return tuple(_block(*one, cluster) for cluster in (1, 2, 4, 8) for one in blocks)
 
 
-# By bytes of an element, from the shortest rows on; which is the fastest was measured on an H200. In the backward pass
-# a thread keeps gamma and two sums of each of its elements in registers. Of 64 bits the last takes rows of 65536 that
-# are ragged.
+# By bytes of an element, from the shortest rows on; those of 16 and 32 bits are the fastest of many on an
+# H200. In the backward pass a thread keeps gamma and two sums of each of its elements in registers. Of 64
+# bits the last takes rows of 65536 that are ragged.
 _OF_64_BITS = (
     *_teams(256, 2, 1, 4),
     _warp(256, 2, 2),
@@ -160,9 +160,9 @@ class Rest(NamedTuple):
     rounds: int
 
 
-# Multiprocessors differ in how fast memory serves them: of those of an H200 some read twice as fast as others, and
-# with as many rows for each, most of them wait for the slowest. Where a block has several teams, and where it has one
-# or is part of one. In the backward pass each later cluster has partial sums of its own.
+# Memory serves some multiprocessors of an H200 twice as fast as others: with as many rows for each, those are
+# done early. First where a block has several teams, then where it has one or is part of one. Nothing is left
+# in the backward pass, where each later cluster would have partial sums of its own: that was slower.
 REST = {
     "forward": (Rest(0.2, 4), Rest(0.1, 8)),
     "backward": (Rest(0.0, 16), Rest(0.0, 16)),
@@ -271,7 +271,9 @@ def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int
     period = phases(hidden, itemsize)
     lead = _lead(chosen, rows, period, device)
     step = _step(chosen, period)
-    return _shared(Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0), rows)
+    return _shared(
+        Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0), rows
+    )
 
 
 def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
