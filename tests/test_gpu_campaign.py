@@ -232,6 +232,8 @@ def test_a_campaign_is_promoted_with_the_tables_that_hold_measurements(measured,
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     assert set(provenance["tables"]) == set(command.STEMS) - {"traffic_gpu"}  # no Nsight Compute here
     assert provenance["described"]["gpu"] == "none: emulated"
+    assert (folder / "timing_gpu.png").read_bytes().startswith(b"\x89PNG")
+    assert "timing_gpu.png" in (folder / "ro-crate-metadata.json").read_text(encoding="utf-8")
     assert archive.latest("timing_gpu", "tiny", tmp_path / "archive") == folder / "timing_gpu.csv"
     assert archive.latest("traffic_gpu", "tiny", tmp_path / "archive") is None
 

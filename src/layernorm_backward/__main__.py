@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, figures, files, schemas, tables
+from layernorm_backward import experiments, schemas, tables
 from layernorm_backward.provenance import constant
 from layernorm_backward.schemas import SCHEMAS
 
@@ -71,18 +71,9 @@ def _faults(config_path: Path) -> list[str]:
 
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
     """Draw one figure from its tables; writes OUT.pdf and OUT.png."""
-    from layernorm_backward.figures import style
+    from layernorm_backward.figures import _files
 
-    if stem not in figures.FIGURES:
-        raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
-    module = importlib.import_module(figures.module_name(stem))
-    with style.context():
-        drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
-        drawing.draw_without_rendering()  # laid out once, not for each file
-        drawing.set_layout_engine("none")
-        for suffix in (".pdf", ".png"):
-            with files.whole(out.with_suffix(suffix)) as temporary:
-                drawing.savefig(temporary, metadata=style.metadata(suffix))
+    _files.write(stem, tables_dir, out)
 
 
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:

@@ -2,7 +2,7 @@
 
 results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with its own record
 results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
-results/archive/<machine>/timing_cpu.png                 the figure that the README shows
+results/archive/<machine>/timing_cpu.png, timing_gpu.png the figure that the README shows
 results/archive/<machine>/ro-crate-metadata.json         the same for machines, an RO-Crate
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
@@ -27,7 +27,7 @@ from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, record_
 from layernorm_backward.record import commit
 from layernorm_backward.recorded import read_record
 
-FIGURE = "timing_cpu"
+FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 CLAIMS = "claims"  # a table of every study, but of no experiment
 WHOLE, IN_PARTS = "paper", "full"
 STUDIES = (WHOLE, IN_PARTS)
@@ -63,9 +63,10 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
-    figure = [] if parts or campaign else [_figure(results)]
-    copies = [*files, *(tables.meta_path(path) for path in files), *figure]
-    return _place(copies, provenance, target)
+    with tempfile.TemporaryDirectory() as drawn:
+        figure = _of_gpu(files, Path(drawn)) if campaign else [] if parts else [_figure(results)]
+        copies = [*files, *(tables.meta_path(path) for path in files), *figure]
+        return _place(copies, provenance, target)
 
 
 def _figure(results: Path) -> Path:
@@ -73,6 +74,16 @@ def _figure(results: Path) -> Path:
     if not figure.exists():
         raise ValueError(f"{figure}: there is no such figure; run make paper first")
     return figure
+
+
+def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
+    """The figure of a campaign, drawn into a folder; none where nothing was timed."""
+    from layernorm_backward.figures import _files
+
+    timed = [path.parent for path in files if path.stem == FIGURE_GPU]
+    for tables_dir in timed:
+        _files.write(FIGURE_GPU, tables_dir, folder / FIGURE_GPU, [".png"])
+    return [folder / f"{FIGURE_GPU}.png" for _ in timed]
 
 
 def _tables(results: Path, parts: bool) -> list[Path]:
