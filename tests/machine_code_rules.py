@@ -32,7 +32,7 @@ HIDDEN = sorted({base * 2**power + more for base in (2, 3) for power in range(1,
 HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
 ROWS = 65536
 
-# Some maps want a few registers more than a thread may have; one that keeps rows in registers 18.
+# Some maps want a few registers more than a thread may have.
 _HALVES = ("bfloat16", "float16")
 _TWO = Map(256, 2, 1, 256, 4, 1, ring=True, lie=plan.ALIKE)
 _ONE = Map(512, 1, 1, 512, 4, 1, ring=True, lie=plan.RAGGED)
@@ -50,7 +50,6 @@ SPILLED_BYTES |= {
     for dtype in _HALVES
     for cluster in (2, 4, 8)
 }
-SPILLED_BYTES[("sm_80", "backward", "bfloat16", _TWO._replace(ring=False, lie=plan.FULL))] = 72
 SPILLED_BYTES |= {
     (
         "sm_80",
@@ -75,7 +74,7 @@ class Batch(NamedTuple):
     def maps(self) -> list[Map]:
         """Those that the device has, of the dtype of x, for rows that lie so."""
         held = plan._holding(self.kernel, 0, self.itemsize, self.lie)
-        here = (plan._on(DEVICES[self.arch], one) for one in held)
+        here = (plan._on(DEVICES[self.arch], one, self.kernel, self.itemsize) for one in held)
         return [one._replace(lie=self.lie) for one in here if one]
 
     @property

@@ -199,6 +199,7 @@ def test_an_older_device_has_neither_clusters_nor_rings():
         for hidden in SIZES:
             how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), A100)
             assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
+            assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
         assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, A100)
 
 

@@ -22,7 +22,7 @@ ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not wort
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
 
-MOST_RAGGED = 24  # elements of a ragged row for a thread in the backward pass: more do not fit in registers
+MOST_RAGGED = 24  # elements of a thread, backward, of a ragged row or without a ring: with more it spills
 
 # How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
 # not so, but x, dy and the result alike; each array otherwise.
@@ -250,7 +250,8 @@ def choose(
     Clusters are as many as the multiprocessors would hold; `resident` corrects that.
     """
     needed = chunks(hidden, itemsize, lie)
-    for one in filter(None, (_on(device, one) for one in _holding(direction, needed, itemsize, lie))):
+    holding = _holding(direction, needed, itemsize, lie)
+    for one in filter(None, (_on(device, one, direction, itemsize) for one in holding)):
         if not one.ring or _stages(one, _slot(one, needed), READ[direction], device) >= MIN_STAGES:
             return fit(direction, one._replace(lie=lie), rows, hidden, itemsize, device)
     return None
@@ -316,11 +317,14 @@ def _stages(chosen: Map, slot: int, arrays: int, device: Hardware) -> int:
     return min(STAGES, free // (arrays * slot))
 
 
-def _on(device: Hardware, one: Map) -> Map | None:
-    """The map as this device has it: without rings, where bulk copies are missing; None without clusters."""
+def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map | None:
+    """The map as this device has it: without rings, where bulk copies are missing; None where it has no
+    clusters, or a thread no registers for a row that no ring holds.
+    """
     if device.hopper:
         return one
-    return one._replace(ring=False) if one.cluster == 1 else None
+    spills = direction == "backward" and one.chunks * CHUNK // itemsize > MOST_RAGGED
+    return one._replace(ring=False) if one.cluster == 1 and not spills else None
 
 
 def _lead(chosen: Map, rows: int, period: int, device: Hardware) -> int:
