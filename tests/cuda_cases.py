@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from layernorm_backward.kernels.cuda.emulation import Order
-from layernorm_backward.kernels.cuda.plan import Map
+from layernorm_backward.kernels.cuda.maps import Map
 
 LIMIT_U = 16  # of a row's error over the row: 3.4 was seen
 FAR = 2**31  # elements: no int counts them

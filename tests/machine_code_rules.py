@@ -11,7 +11,8 @@ from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import inspection, plan
 from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
-from layernorm_backward.kernels.cuda.plan import CHUNK, Hardware, Map
+from layernorm_backward.kernels.cuda.maps import CHUNK, Map
+from layernorm_backward.kernels.cuda.plan import Hardware
 
 REGISTERS, GRANULE = 65536, 8  # of a multiprocessor; a thread is given a multiple of
 DEVICES = {

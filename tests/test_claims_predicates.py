@@ -19,7 +19,7 @@ from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
 from claim_frames import derivation, frame, saved, traffic
-from layernorm_backward.kernels.cuda.plan import MAPS
+from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import (

@@ -12,7 +12,8 @@ from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
-from layernorm_backward.kernels.cuda.plan import Hardware, Map
+from layernorm_backward.kernels.cuda.maps import Map
+from layernorm_backward.kernels.cuda.plan import Hardware
 
 pytestmark = needs_compiler
 

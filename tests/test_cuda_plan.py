@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.plan import ALIKE, APART, MAPS, RAGGED, Hardware, Map, Plan, Rest
+from layernorm_backward.kernels.cuda.maps import ALIKE, APART, MAPS, RAGGED, Map
+from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest
 from layernorm_backward.sums import tree_depth
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)

@@ -4,7 +4,8 @@ from typing import Any
 
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.plan import Direction, Hardware
+from layernorm_backward.kernels.cuda.maps import Direction
+from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
 from layernorm_backward.traffic.least import TENSORS, VECTORS, small_bytes
 

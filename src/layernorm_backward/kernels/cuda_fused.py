@@ -1,7 +1,7 @@
 """CUDA C++ kernels that read x and dy once: the whole backward pass in one sweep over memory, then a small
 sum.
 
-A team of threads holds a row on the chip (`cuda/plan.py` chooses the team), takes its sums, writes dx, and
+A team of threads holds a row on the chip (`cuda/maps.py` says which), takes its sums, writes dx, and
 keeps its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum,
 and `add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
 Saved are the statistics, not x_hat. An array that is not C-contiguous is copied first, or its result last.
@@ -16,6 +16,7 @@ from layernorm_backward.kernels import Kernel, checks
 from layernorm_backward.kernels.cuda import device, plan
 from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
+from layernorm_backward.kernels.cuda.maps import Direction, Map
 from layernorm_backward.kernels.cuda.plan import Plan
 from layernorm_backward.sums import threads_depth
 
@@ -46,7 +47,7 @@ def forward(
     out: Any = None,
     *,
     machine: Machine | None = None,
-    chosen: plan.Map | None = None,
+    chosen: Map | None = None,
 ) -> tuple[Any, Saved]:
     """y (..., D) in x's dtype; x, gamma and beta on the device."""
     machine = machine or device.current()
@@ -79,7 +80,7 @@ def backward(
     out: checks.Outputs | None = None,
     *,
     machine: Machine | None = None,
-    chosen: plan.Map | None = None,
+    chosen: Map | None = None,
     recentre: bool = True,
 ) -> tuple[Any, Any, Any]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's.
@@ -110,7 +111,7 @@ def backward(
 
 
 def _gradients(
-    machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: plan.Map | None, recentre: bool
+    machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: Map | None, recentre: bool
 ) -> Any:
     """Writes dx; returns the partial sums (parts, 2, D) of dgamma and dbeta."""
     dy, x, mean, _, gamma = inputs
@@ -138,13 +139,13 @@ def _gradients(
 
 def _plan(
     machine: Machine,
-    direction: plan.Direction,
+    direction: Direction,
     types: tuple[str, str],
     rows: int,
     hidden: int,
     dtype: np.dtype,
     placed: tuple[Any, ...],
-    chosen: plan.Map | None,
+    chosen: Map | None,
 ) -> Plan | None:
     """The plan of a pass over rows of arrays of one dtype; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))

@@ -1,144 +1,27 @@
-"""Which threads work on which rows: the one table behind every launch of `cuda_fused`, and what follows from
-it.
+"""Which threads work on which rows: a map of `maps.py`, and what depends on the device and on N.
 
-A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so many chunks, how a team of
-threads shares a row; `choose` adds what depends on the device and on N. See `map.cuh` and `ring.cuh`.
+`choose` makes the plan of a launch, and `resident` corrects it where the device runs fewer clusters at once.
 """
 
 from collections.abc import Iterator
 from itertools import product
 from math import lcm
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS, RAGGED, Direction, Map
 from layernorm_backward.sums import tree_depth
 
-CHUNK = 16  # bytes
 GATE = 8  # bytes
 STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay:
 MIN_STAGES = 3  # one row is summed, the one before is written, the others come
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
-
 MOST_RAGGED = 24  # elements of a thread, backward, of a ragged row or without a ring: with more it spills
 
-# How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
-# not so, but x, dy and the result alike; each array otherwise.
-FULL, ALIKE, RAGGED, APART = range(-1, 3)
-
-
-class Map(NamedTuple):
-    """How teams share rows; as `struct Map` in map.cuh, whose template arguments these are, in this order."""
-
-    threads: int
-    blocks: int
-    cluster: int
-    team: int
-    chunks: int
-    rows: int
-    ring: bool
-    lie: int = ALIKE
-
-    @property
-    def most(self) -> int:
-        """Chunks that a row may have."""
-        return self.cluster * self.team * self.chunks
-
-    @property
-    def teams(self) -> int:
-        """Teams of a block."""
-        return self.threads // self.team
-
-    @property
-    def text(self) -> str:
-        """The C++ type."""
-        return f"Map<{', '.join(str(int(value)) for value in self)}>"
-
-
-def _teams(threads: int, blocks: int, chunks: int, rows: int) -> tuple[Map, ...]:
-    """Of 1 to 32 lanes of a warp; the shortest rows have a lane for each chunk."""
-    short = [(team, 1) for team in (1, 2, 4) if team < chunks]
-    laid = *short, *((team, chunks) for team in (1, 2, 4, 8, 16, 32) if chunks == 1 or team * chunks >= 4)
-    return tuple(Map(threads, blocks, 1, team, many, rows, ring=False) for team, many in laid)
-
-
-def _warp(threads: int, blocks: int, chunks: int) -> Map:
-    return Map(threads, blocks, 1, 32, chunks, rows=1, ring=False)
-
-
-def _registers(threads: int, blocks: int, chunks: int) -> Map:
-    return Map(threads, blocks, 1, team=threads, chunks=chunks, rows=1, ring=False)
-
-
-def _block(threads: int, blocks: int, chunks: int, cluster: int = 1) -> Map:
-    return Map(threads, blocks, cluster, team=threads, chunks=chunks, rows=1, ring=True)
-
-
-def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
-    """Blocks alone, then clusters of two to eight of them."""
-    return tuple(_block(*one, cluster) for cluster in (1, 2, 4, 8) for one in blocks)
-
-
-# By bytes of an element, from the shortest rows on; those of 16 and 32 bits are the fastest of many on an
-# H200. In the backward pass a thread keeps gamma and two sums of each of its elements in registers. Of 64
-# bits the last takes rows of 65536 that are ragged.
-_OF_64_BITS = (
-    *_teams(256, 2, 1, 4),
-    _warp(256, 2, 2),
-    _warp(256, 2, 4),
-    *(_block(*how) for how in ((128, 4, 2), (256, 2, 2), (256, 2, 4))),
-    *(_block(512, 1, 4, cluster) for cluster in (1, 2, 4, 8, 16)),
-    _block(512, 1, 5, 16),
-)
-_RINGS = (
-    *(_block(64, 8, chunks) for chunks in (3, 4)),
-    *(_block(128, 4, chunks) for chunks in (3, 4)),
-    *(_block(256, 2, chunks) for chunks in (3, 4)),
-    *_clusters((512, 1, 3), (512, 1, 4)),
-    _block(512, 1, 3, 16),
-)
-MAPS = {
-    "backward": {
-        2: (
-            *_teams(512, 1, 1, 2),
-            _warp(512, 1, 2),
-            *(_block(64, 8, chunks) for chunks in (2, 3)),
-            *(_block(128, 4, chunks) for chunks in (2, 3)),
-            *(_block(256, 2, chunks) for chunks in (2, 3)),
-            *_clusters((256, 2, 4), (512, 1, 3)),
-        ),
-        4: (
-            *_teams(256, 2, 1, 4),
-            _warp(256, 2, 2)._replace(rows=2),
-            _warp(256, 2, 4),
-            _block(64, 8, 3),
-            _registers(128, 6, 2),
-            _block(128, 4, 3),
-            _registers(256, 3, 2),
-            _block(256, 2, 3),
-            _registers(256, 2, 4),
-            *_clusters((512, 1, 3), (512, 1, 4)),
-            _block(512, 1, 3, 16),
-        ),
-        8: _OF_64_BITS,
-    },
-    "forward": {
-        2: (
-            *_teams(128, 4, 2, 4),
-            *(_block(32, 8, chunks) for chunks in (3, 4)),
-            *(_block(64, 4, chunks) for chunks in (3, 4)),
-            *(_block(128, 2, chunks) for chunks in (3, 4)),
-            *(_block(256, 2, chunks) for chunks in (3, 4)),
-            *_clusters((512, 1, 3), (512, 1, 4)),
-        ),
-        4: (*_teams(512, 1, 4, 2), *_RINGS),
-        8: _OF_64_BITS,
-    },
-}
 READ = {"forward": 1, "backward": 2}  # arrays
-Direction = Literal["forward", "backward"]
 
 
 class Hardware(NamedTuple):
