@@ -35,12 +35,13 @@ BACKWARD_LANES = Case(LANES, 21, 61, lie=RAGGED, passes="backward")
 FORWARD_LANES = BACKWARD_LANES._replace(passes="forward")
 FORWARD_PAIR = Case(PAIR, 30, 1024, "bfloat16", passes="forward")
 BACKWARD_PAIR = FORWARD_PAIR._replace(passes="backward")
+RAGGED_PAIR = Case(PAIR, 31, 501, lie=RAGGED, passes="backward")
 REST_FORWARD_LANES = Case(LANES, 85, 61, lie=RAGGED, passes="forward", rest=(0.5, 1))
 REST_BACKWARD_LANES = REST_FORWARD_LANES._replace(passes="backward")
 REST_FORWARD_RING = Case(RING, 41, 256, passes="forward", rest=(0.5, 3))
 REST_BACKWARD_RING = Case(RING, 41, 501, "bfloat16", lie=RAGGED, passes="backward", rest=(0.8, 2))
 REST_FORWARD_PAIR = FORWARD_PAIR._replace(rest=(0.5, 3))
-REST_BACKWARD_PAIR = Case(PAIR, 31, 501, lie=RAGGED, passes="backward", rest=(0.6, 2))
+REST_BACKWARD_PAIR = RAGGED_PAIR._replace(rest=(0.6, 2))
 REST_BACKWARD_FOUR = Case(FOUR, 31, 256, passes="backward", rest=(0.5, 3))
 SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
 BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
@@ -161,7 +162,7 @@ _CLUSTER = (
         "row.cuh",
         "slice = (all + M::cluster - 1) / M::cluster",
         "slice = all / M::cluster",
-        Case(FOUR, 9, 333, "float16", passes="forward"),
+        Case(FOUR, 9, 344, "float16", passes="forward"),
         "wrong: y",
     ),
     Fault(
@@ -237,9 +238,9 @@ _RING = (
         "a stage is filled again before the barrier",
         "backward.cuh",
         """        meeting.template meet<3>();
-        ring.refill(i, stride, rows, before.x != nullptr);
+        ring.refill(i, stride, rows, before.x.begin != nullptr);
 """,
-        """        ring.refill(i, stride, rows, before.x != nullptr);
+        """        ring.refill(i, stride, rows, before.x.begin != nullptr);
         meeting.template meet<3>();
 """,
         BACKWARD_RING,
@@ -287,7 +288,7 @@ _ENDS = (
     Fault(
         "a copy begins before the array",
         "ring.cuh",
-        "return M::ragged && row + first - before < array.begin;",
+        "return M::ragged && row + first - before < begin;",
         "return false;",
         RAGGED_RING,
         "AddressSanitizer: use-after-poison",
@@ -296,7 +297,7 @@ _ENDS = (
     Fault(
         "a copy goes on behind the array",
         "ring.cuh",
-        "return M::ragged && row + last + beyond > array.end;",
+        "return M::ragged && row + last + beyond > end;",
         "return false;",
         RAGGED_RING,
         OVERFLOW,
@@ -311,61 +312,102 @@ _ENDS = (
         "wrong: dx is NaN elsewhere",
     ),
     Fault(
-        "a load goes on behind the array",
+        "an edge is read behind the array",
         "row.cuh",
-        "from + LANES<T> <= end",
-        "from < end",
+        "if (edge[k] < last) use",
+        "if (edge[k] <= last) use",
         BACKWARD_LANES,
         OVERFLOW,
         "address",
     ),
     Fault(
-        "gamma is read behind its end",
+        "an edge of the next row is taken for the row's",
         "row.cuh",
-        "span.holds(e) ? widen(from[e]) : sum_t<T>(0)",
-        "widen(from[e])",
-        Case(LANES, 21, 61, passes="backward"),
-        OVERFLOW,
-        "address",
+        "if (edge[k] < last) use",
+        "if (edge[k] <= last) use",
+        FORWARD_LANES._replace(nan_row=7),
+        "wrong: y is NaN elsewhere",
     ),
     Fault(
-        "gamma's last chunk is read whole",
+        "gamma is read behind its end",
         "row.cuh",
-        "if (span.whole() && aligned(from)) {",
-        "if (aligned(from)) {",
-        Case(LANES, 21, 61, passes="backward"),
+        "if (M::full || at < limit) use",
+        "if (M::full || at <= limit) use",
+        BACKWARD_LANES,
         OVERFLOW,
         "address",
     ),
     Fault(
         "gamma is read by 16 bytes wherever a chunk lies",
         "row.cuh",
-        "if (span.whole() && aligned(from)) {",
-        "if (span.whole()) {",
+        "if (!aligned(from)) {",
+        "if (false) {",
         BACKWARD_LANES,
         "EmulationError.*a 16-byte load is not at a multiple of 16",
     ),
     Fault(
-        "what stands beside a row is counted",
+        "the first edge behind a row's chunks is read before them",
         "row.cuh",
-        "if (!span.holds(e)) to[e] = fill;",
-        "if (!span.holds(e)) to[e] = 0;",
+        "edge[k] = i < heads ? i",
+        "edge[k] = i <= heads ? i",
         BACKWARD_LANES,
         "wrong: dx",
     ),
     Fault(
-        "what stands beside a row is multiplied by 0",
+        "a thread leaves out its second edge",
         "row.cuh",
-        "if (!span.holds(e)) to[e] = fill;",
-        "if (!span.holds(e)) to[e] = to[e] * 0 + fill;",
-        FORWARD_LANES._replace(nan_row=7),
-        "wrong: y is NaN elsewhere",
+        "+ k * M::team;",
+        "+ k * M::team * hidden;",
+        Case(LANES, 21, 61, "bfloat16", lie=RAGGED, passes="backward"),
+        "wrong: dx",
     ),
     Fault(
-        "the last store of a row goes over the next",
+        "the sums of two teams' edges go to one place",
+        "backward.cuh",
+        "(M::chunks * LANES<T> + Share<T, M>::edges)",
+        "(M::chunks * LANES<T>)",
+        Case(LANES, 21, 67, lie=RAGGED, passes="backward"),
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "each block of a cluster takes what is before the first chunk",
         "row.cuh",
-        "if (!M::ragged || span.whole()) {\n        store_quad",
-        "if (span.high > span.low) {\n        store_quad",
+        "const int heads = rank == 0 ? head : 0;",
+        "const int heads = head;",
+        RAGGED_PAIR,
+        RACE,
+        "thread",
+    ),
+    Fault(
+        "no block of a cluster takes what is behind the last chunk",
+        "row.cuh",
+        "rank == M::cluster - 1 || limit > hidden ? hidden : limit",
+        "limit > hidden ? hidden : limit",
+        RAGGED_PAIR,
+        "wrong: dx",
+    ),
+    Fault(
+        "a row that ends before its first chunk would begin goes on",
+        "row.cuh",
+        "rank == M::cluster - 1 || limit > hidden ? hidden : limit",
+        "rank == M::cluster - 1 ? hidden : limit",
+        Case(FOUR, 30, 3, "bfloat16", lie=RAGGED, passes="backward"),
+        "wrong: dx",
+    ),
+    Fault(
+        "16-byte pieces are taken to begin where rows do",
+        "ring.cuh",
+        "(first - share.limit) & (LANES<T> - 1)",
+        "0",
+        RAGGED_RING,
+        "EmulationError.*the source of a bulk copy is not at a multiple of 16",
+    ),
+    Fault(
+        "the result of an edge goes one column too far",
+        "forward.cuh",
+        "y[at] = narrowed<T>(result[0]);",
+        "y[at + 1] = narrowed<T>(result[0]);",
         FORWARD_LANES,
         RACE,
         "thread",
@@ -373,16 +415,16 @@ _ENDS = (
     Fault(
         "chunks lie as those of row 0",
         "forward.cuh",
-        "phase_of(y + skipped + static_cast<int64>(mine.team) * hidden)",
-        "phase_of(y)",
+        "head_of(y + skipped + static_cast<int64>(mine.team) * hidden)",
+        "head_of(y)",
         FORWARD_LANES,
         "EmulationError.*a 16-byte load is not at a multiple of 16",
     ),
     Fault(
         "arrays apart are read as if they lay alike",
         "ring.cuh",
-        "if (!M::apart || aligned(from)) return",
-        "return",
+        "return !M::apart || aligned(from) ? *",
+        "return true ? *",
         Case(RING, 3, 129, "float64", "float64", lie=APART, passes="backward"),
         "runtime error: .*misaligned address",
         "address",
@@ -416,7 +458,7 @@ _ROWS = (
     ),
     Fault(
         "rows are counted by 32 bits",
-        "row.cuh",
+        "ring.cuh",
         "return begin + i * hidden;",
         "return begin + static_cast<int>(i) * hidden;",
         FAR_ROWS,
@@ -435,8 +477,8 @@ _ROWS = (
     Fault(
         "the sums of dbeta overwrite those of dgamma before these are read",
         "backward.cuh",
-        "            to[column] = total;\n        }\n        block_barrier();\n",
-        "            to[column] = total;\n        }\n",
+        "                to[column] = total;\n            }\n            block_barrier();\n",
+        "                to[column] = total;\n            }\n",
         BACKWARD_LANES,
         RACE,
         "thread",
@@ -536,8 +578,8 @@ _PORTION = (
     Fault(
         "chunks of later clusters lie as those of the first rows",
         "backward.cuh",
-        "phase_of(dx + skipped + static_cast<int64>(mine.team) * hidden)",
-        "phase_of(dx + static_cast<int64>(mine.team) * hidden)",
+        "head_of(dx + skipped + static_cast<int64>(mine.team) * hidden)",
+        "head_of(dx + static_cast<int64>(mine.team) * hidden)",
         REST_BACKWARD_LANES,
         "EmulationError.*a 16-byte load is not at a multiple of 16",
     ),
@@ -560,8 +602,8 @@ _PORTION = (
     Fault(
         "later clusters read the first rows",
         "backward.cuh",
-        "xs(x + skipped, ",
-        "xs(x, ",
+        "    x += skipped;\n",
+        "",
         REST_BACKWARD_FOUR,
         "wrong: dx",
     ),
@@ -603,7 +645,7 @@ _FORMULAS = (
         "the product g is contracted",
         "backward.cuh",
         "g + row.shift)",
-        "multiply_add(gamma[c][e], dys[e], row.shift))",
+        "multiply_add(gamma[e], dys[e], row.shift))",
         Case(LANES, 21, 1, passes="backward"),
         "wrong: dx",
     ),

@@ -34,32 +34,13 @@ HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, 
 ROWS = 65536
 
 # Some maps want a few registers more than a thread may have.
-_HALVES = ("bfloat16", "float16")
-_TWO = Map(256, 2, 1, 256, 4, 1, ring=True, lie=plan.ALIKE)
-_ONE = Map(512, 1, 1, 512, 4, 1, ring=True, lie=plan.RAGGED)
-_SMALL = Map(64, 8, 1, 64, 3, 1, ring=False, lie=plan.APART)
+_APART = Map(512, 1, 1, 512, 3, 1, ring=True, lie=plan.APART)
 SPILLED_BYTES = {
-    ("sm_90", "backward", dtype, _TWO._replace(cluster=cluster)): spilled
-    for dtype in _HALVES
-    for cluster, spilled in ((1, 16), (2, 24), (4, 24), (8, 24))
-}
-SPILLED_BYTES |= {
-    ("sm_90", "backward", "bfloat16", _TWO._replace(cluster=cluster, lie=plan.FULL)): 8 for cluster in (2, 4)
-}
-SPILLED_BYTES |= {
-    ("sm_90", "forward", dtype, _ONE._replace(cluster=cluster)): 40
-    for dtype in _HALVES
+    ("sm_90", "backward", dtype, _APART._replace(cluster=cluster)): 8
+    for dtype in ("bfloat16", "float16")
     for cluster in (2, 4, 8)
 }
-SPILLED_BYTES |= {
-    (
-        "sm_80",
-        "backward",
-        "bfloat16",
-        _SMALL._replace(threads=threads, blocks=512 // threads, team=threads),
-    ): 8
-    for threads in (64, 128, 256, 512)
-}
+SPILLED_BYTES["sm_80", "forward", "bfloat16", Map(128, 4, 1, 8, 2, 4, ring=False, lie=plan.APART)] = 16
 
 
 class Batch(NamedTuple):
@@ -76,7 +57,7 @@ class Batch(NamedTuple):
         """Those that the device has, of the dtype of x, for rows that lie so."""
         held = plan._holding(self.kernel, 0, self.itemsize, self.lie)
         here = (plan._on(DEVICES[self.arch], one, self.kernel, self.itemsize) for one in held)
-        return [one._replace(lie=self.lie) for one in here if one]
+        return [one for one in here if one]
 
     @property
     def itemsize(self) -> int:

@@ -38,7 +38,8 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         for rows in (1, 1000, MANY):
             how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
-            assert how.map.most >= plan.chunks(hidden, itemsize, lie)
+            assert how.map.most >= plan.chunks(hidden, itemsize)
+            assert how.map.lie in (lie, plan.FULL)
             assert how.dynamic_bytes <= MOST_DYNAMIC
             assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= H200.shared_bytes
             assert how.map.ring == (how.stages >= plan.MIN_STAGES)
@@ -164,6 +165,23 @@ def test_fewer_groups_than_pay_are_not_made(direction, monkeypatch):
 
 
 @each_size
+@each_direction
+@pytest.mark.parametrize("lie", [RAGGED, APART])
+def test_a_team_has_threads_for_all_edges_of_a_ragged_row(itemsize, direction, lie):
+    lanes = plan.CHUNK // itemsize
+    for hidden in SIZES:
+        one = plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
+        held = plan.edges(one, itemsize)
+        for before in range(lanes):
+            head = min((lanes - before) % lanes, hidden)
+            chunks, tail = divmod(hidden - head, lanes)
+            assert chunks <= plan.chunks(hidden, itemsize) <= one.most
+            assert head + tail <= held * one.team
+        assert 1 <= held <= plan.MOST_EDGES
+        assert plan.edges(one._replace(lie=ALIKE), itemsize) == 0
+
+
+@each_size
 @pytest.mark.parametrize("lie", [RAGGED, APART])
 def test_a_thread_has_no_more_of_a_ragged_row_than_fits_in_its_registers(itemsize, lie):
     for hidden in SIZES:
@@ -185,7 +203,7 @@ def test_the_depth_of_a_rows_sum_is_that_of_the_maps_chosen(itemsize):
             for lie in (ALIKE, RAGGED):
                 one = plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
                 threads = one.cluster * one.team
-                own = -(-plan.chunks(hidden, itemsize, lie) // threads) * lanes
+                own = -(-plan.chunks(hidden, itemsize) // threads) * lanes + plan.edges(one, itemsize)
                 depths.append(min(own, hidden) - 1 + tree_depth(threads))
         assert plan.depth(hidden, itemsize) == max(depths)
 
@@ -289,7 +307,7 @@ def test_no_more_clusters_lead_than_run_at_once(direction):
     ],
 )
 def test_clusters_come_in_multiples_of_the_rows_period_in_waves_that_pay(direction, rows, clusters, wanted):
-    how = plan.choose(direction, MANY, 65535, 4, RAGGED, H200)
+    how = plan.choose(direction, MANY, 98303, 4, RAGGED, H200)
     assert (how.period, how.lead) == (4, 8)
     assert plan.resident(how, rows, clusters).lead == wanted
 

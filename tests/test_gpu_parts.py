@@ -232,9 +232,9 @@ def test_a_sanitizer_sees_each_ring_filled_again(study):
         size = dtype_of(dtype).itemsize
         for direction in ("forward", "backward"):
             how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), H200)
-            assert rows >= (how.stages + 2) * how.partials * how.map.teams
+            assert not how.map.ring or rows >= (how.stages + 2) * how.partials * how.map.teams
             maps.add(how.map)
-    assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True}
+    assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True, False}
     assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
     assert len({one.lie for one in maps}) > 1
 

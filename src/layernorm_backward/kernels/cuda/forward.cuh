@@ -5,47 +5,78 @@
 #include "sample.cuh"
 #include "team.cuh"
 
-// gamma and beta over a thread's chunks.
-template <class T, class M>
+// gamma and beta of N columns.
+template <class A, int N>
 struct Affine {
-    using A = sum_t<T>;
-    A gamma[M::chunks][LANES<T>], beta[M::chunks][LANES<T>];
+    A gamma[N], beta[N];
 
-    template <class G>
-    DEVICE Affine(const Share<T, M>& share, const G* gamma_, const G* beta_) {
+    DEVICE void normalize(const A (&xs)[N], A centre, A rstd, A offset, A (&y)[N]) const {
 #pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            load_vector<T>(gamma_, share.span(c), gamma[c]);
-            load_vector<T>(beta_, share.span(c), beta[c]);
+        for (int e = 0; e < N; ++e) {
+            y[e] = multiply_add(gamma[e], multiply_add(xs[e] - centre, rstd, offset), beta[e]);
         }
-    }
-    // Writes chunk c of a row's y.
-    DEVICE void normalize(int c, const Span<T>& span, const A (&zs)[LANES<T>], A rstd, A offset, T* y) const {
-        A results[LANES<T>];
-#pragma unroll
-        for (int e = 0; e < LANES<T>; ++e) {
-            results[e] = multiply_add(gamma[c][e], multiply_add(zs[e], rstd, offset), beta[c][e]);
-        }
-        store_chunk<M, T>(y, span, results);
     }
 };
 
-// z of a chunk, 0 where an element is not the row's.
-template <class M, class T>
-DEVICE void centred(Quad x, const Span<T>& span, sum_t<T> centre, sum_t<T> (&zs)[LANES<T>]) {
-    numbers<M, T>(x, span, centre, zs);
-#pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) zs[e] -= centre;
-}
+// Of all columns of a thread. Rows are Held or Local.
+template <class T, class M>
+struct Kept {
+    using A = sum_t<T>;
+    Affine<A, LANES<T>> chunks[M::chunks];
+    Affine<A, 1> edges[Share<T, M>::room];
 
-// Adds z and z*z of a chunk to their sums.
+    template <class G>
+    DEVICE Kept(const Share<T, M>& share, const G* gamma, const G* beta) {
+        share.each_chunk([&](int c, int at) {
+            load_vector<T>(gamma + at, chunks[c].gamma);
+            load_vector<T>(beta + at, chunks[c].beta);
+        });
+        share.each_edge([&](int k, int at) {
+            edges[k].gamma[0] = widen(gamma[at]);
+            edges[k].beta[0] = widen(beta[at]);
+        });
+    }
+    template <class Row>
+    DEVICE void normalize(const Share<T, M>& share, const Row& x, A centre, A rstd, A offset, T* y) const {
+        share.each_chunk([&](int c, int at) {
+            A xs[LANES<T>], results[LANES<T>];
+            unpack<T>(x.chunk(c, at), xs);
+            chunks[c].normalize(xs, centre, rstd, offset, results);
+            store_quad(y + at, pack<T>(results));
+        });
+        share.each_edge([&](int k, int at) {
+            const A xs[1] = {widen(x.edge(k, at))};
+            A result[1];
+            edges[k].normalize(xs, centre, rstd, offset, result);
+            y[at] = narrowed<T>(result[0]);
+        });
+    }
+};
+
+// Adds z = x - centre and z*z to their sums.
 template <class A, int N>
-DEVICE void add_powers(const A (&zs)[N], A* sums) {
+DEVICE void add_powers(const A (&xs)[N], A centre, A* sums) {
 #pragma unroll
     for (int e = 0; e < N; ++e) {
-        sums[0] += zs[e];
-        sums[1] = multiply_add(zs[e], zs[e], sums[1]);
+        const A z = xs[e] - centre;
+        sums[0] += z;
+        sums[1] = multiply_add(z, z, sums[1]);
     }
+}
+
+// The sums of what a thread has of a row.
+template <class T, class M, class Row>
+DEVICE void sum_powers(const Share<T, M>& share, const Row& x, sum_t<T> centre, sum_t<T>* sums) {
+    sums[0] = sums[1] = 0;
+    share.each_chunk([&](int c, int at) {
+        sum_t<T> xs[LANES<T>];
+        unpack<T>(x.chunk(c, at), xs);
+        add_powers(xs, centre, sums);
+    });
+    share.each_edge([&](int k, int at) {
+        const sum_t<T> xs[1] = {widen(x.edge(k, at))};
+        add_powers(xs, centre, sums);
+    });
 }
 
 // One thread of a team writes what there is one of for each row.
@@ -56,38 +87,29 @@ DEVICE bool writes_statistics() {
 
 // One round of rows in registers; WHOLE where every team has M::rows of them.
 template <bool WHOLE, class T, class M>
-DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Affine<T, M>& affine,
-                            const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const Array<T>& x, sum_t<T> eps,
+DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Kept<T, M>& kept,
+                            const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const T* x, sum_t<T> eps,
                             T* y, sum_t<T>* mean, sum_t<T>* rstd) {
     using A = sum_t<T>;
     const A part = A(1) / share.hidden;
     const auto has = [&](int r) { return WHOLE || round.has(r); };
     share.compute_anew();
-    Quad xs[M::rows][M::chunks];
+    Held<T, M> xs[M::rows];
     T elements[M::rows];
     A centres[M::rows], sums[2 * M::rows];
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
-        const T* row = x.begin + (round.at + r * round.step);
+        const T* row = x + (round.at + r * round.step);
         elements[r] = has(r) ? sample.element(row) : T();
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (!span.empty() && has(r)) xs[r][c] = load_chunk<M>(x, row, span);
-        }
+        if (!has(r)) continue;
+        share.each_chunk([&](int c, int at) { xs[r].load_chunk(c, row + at); });
+        share.each_edge([&](int k, int at) { xs[r].edges[k] = row[at]; });
     }
     const auto add_rows = [&] {
 #pragma unroll
         for (int r = 0; r < M::rows; ++r) {
             sums[2 * r] = sums[2 * r + 1] = 0;
-#pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (span.empty() || !has(r)) continue;
-                A zs[LANES<T>];
-                centred<M, T>(xs[r][c], span, centres[r], zs);
-                add_powers(zs, sums + 2 * r);
-            }
+            if (has(r)) sum_powers(share, xs[r], centres[r], sums + 2 * r);
         }
         meeting.add(sums);
     };
@@ -113,69 +135,53 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Af
             mean[round.row + r * round.teams] = centres[r] + row.delta;
             rstd[round.row + r * round.teams] = scale;
         }
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (span.empty() || !has(r)) continue;
-            A zs[LANES<T>];  // computed anew, for want of registers to keep them
-            centred<M, T>(xs[r][c], span, centres[r], zs);
-            affine.normalize(c, span, zs, scale, -row.delta * scale, y + (round.at + r * round.step));
+        if (has(r)) {  // z is computed anew, for want of registers to keep it
+            kept.normalize(share, xs[r], centres[r], scale, -row.delta * scale, y + (round.at + r * round.step));
         }
     }
 }
 
 // Rows in registers: a team loads M::rows rows, then works on them.
 template <class T, class M, class G>
-DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps,
+DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps,
                                 T* y, sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
-    const Affine<T, M> affine(share, gamma, beta);
+    const Kept<T, M> kept(share, gamma, beta);
     const Sample<T, M> sample(share.hidden);
     Rounds<M> round(mine, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
-        normalize_round<true>(round, share, affine, sample, meeting, x, eps, y, mean, rstd);
+        normalize_round<true>(round, share, kept, sample, meeting, x, eps, y, mean, rstd);
     }
     for (; round.any(); round.advance()) {
-        normalize_round<false>(round, share, affine, sample, meeting, x, eps, y, mean, rstd);
+        normalize_round<false>(round, share, kept, sample, meeting, x, eps, y, mean, rstd);
     }
 }
 
 // Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
 // of a row, it works on the row before.
 template <class T, class M, class G>
-DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, const Array<T>& x, sum_t<T> eps, T* y,
+DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps, T* y,
                            sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine, int stages, int slot) {
     using A = sum_t<T>;
     static_assert(M::rows == 1 && M::teams == 1, "a ring brings one row to a block");
     MEETING(A, M, meeting);
     MEETING(A, M, second);
     const int64 stride = mine.teams, begin = mine.team, rows = mine.rows;
-    const Slices<T, M> slices(x, share, begin);
+    const Slices<T, M> slices(x, rows, share, begin);
     Ring<T, M, 1> ring(&slices, stages, slot);
     if (thread_index() == 0) {
         for (int s = 0; s < stages && begin + s * stride < rows; ++s) ring.fill(s, begin + s * stride);
     }
     const Sample<T, M> sample(share.hidden);
-    const Affine<T, M> affine(share, gamma, beta);
+    const Kept<T, M> kept(share, gamma, beta);
     const A part = A(1) / share.hidden;
-    const auto add_row = [&](const T* xs, A centre, A* sums) {
-        sums[0] = sums[1] = 0;
-#pragma unroll
-        for (int c = 0; c < M::chunks; ++c) {
-            const Span<T> span = share.span(c);
-            if (span.empty()) continue;
-            A zs[LANES<T>];
-            centred<M, T>(local_chunk<M>(xs, span), span, centre, zs);
-            add_powers(zs, sums);
-        }
-    };
     const int64 step = stride * share.hidden;
-    const T* source = x.begin + begin * share.hidden;
+    const T* source = x + begin * share.hidden;
     T* result = y + begin * share.hidden - step;  // of the row before
     T next[1];
     if (begin < rows) next[0] = sample.element(source);
     A centre = 0;
-    const T* before = nullptr;  // the row before, and centre is its
+    Local<T, M> before = {nullptr};  // the row before, and centre is its
     for (int64 i = begin; begin < rows; i += stride) {
         const bool more = i < rows;
         share.compute_anew();
@@ -183,16 +189,16 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
         if (more) {
             sample.mean(next, its_centre);
             ring.wait();
-            add_row(ring.local(0), its_centre[0], sums);
+            sum_powers(share, ring.local(0), its_centre[0], sums);
             meeting.give(sums);
         }
-        if (before) meeting.take(sums);
+        if (before.begin) meeting.take(sums);
         source += step;
         if (i + stride < rows) next[0] = sample.element(source);
-        if (before) {
+        if (before.begin) {
             if (Statistics<A>(sums, part).far()) {
                 centre += Statistics<A>(sums, part).delta;
-                add_row(before, centre, sums);
+                sum_powers(share, before, centre, sums);
                 second.add(sums);
             }
             const Statistics<A> row(sums, part);
@@ -202,18 +208,11 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
                 rstd[i - stride] = scale;
             }
             share.compute_anew();
-#pragma unroll
-            for (int c = 0; c < M::chunks; ++c) {
-                const Span<T> span = share.span(c);
-                if (span.empty()) continue;
-                A zs[LANES<T>];
-                centred<M, T>(local_chunk<M>(before, span), span, centre, zs);
-                affine.normalize(c, span, zs, scale, -row.delta * scale, result);
-            }
+            kept.normalize(share, before, centre, scale, -row.delta * scale, result);
         }
         if (!more) break;
         meeting.template meet<2>();
-        ring.refill(i, stride, rows, before != nullptr);
+        ring.refill(i, stride, rows, before.begin != nullptr);
         before = ring.local(0);
         centre = its_centre[0];
         result += step;
@@ -228,15 +227,15 @@ KERNEL(M) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y,
                   int64 rows, int hidden, int stages, int slot, int lead, int together, int64 shared, int64 group) {
     const Portion<M> mine(rows, {lead, together, shared, group});
     const int64 skipped = mine.first * hidden;
-    const Share<T, M> share(hidden, phase_of(y + skipped + static_cast<int64>(mine.team) * hidden));
-    const Array<T> xs(x + skipped, mine.rows, hidden);
+    const Share<T, M> share(hidden, head_of(y + skipped + static_cast<int64>(mine.team) * hidden));
+    x += skipped;
     y += skipped;
     mean += mine.first;
     rstd += mine.first;
     if constexpr (M::ring) {
-        normalize_ring(share, gamma, beta, xs, eps, y, mean, rstd, mine, stages, slot);
+        normalize_ring(share, gamma, beta, x, eps, y, mean, rstd, mine, stages, slot);
     } else {
-        normalize_registers(share, gamma, beta, xs, eps, y, mean, rstd, mine);
+        normalize_registers(share, gamma, beta, x, eps, y, mean, rstd, mine);
     }
     if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
 }

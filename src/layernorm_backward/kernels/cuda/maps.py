@@ -67,15 +67,12 @@ def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
 
 
 # By bytes of an element, from the shortest rows on; those of 16 and 32 bits are the fastest of many on an
-# H200. In the backward pass a thread keeps gamma and two sums of each of its elements in registers. Of 64
-# bits the last takes rows of 65536 that are ragged.
-_OF_64_BITS = (
-    *_teams(256, 2, 1, 4),
+# H200. In the backward pass a thread keeps gamma and two sums of each of its elements in registers.
+_LONG_OF_64_BITS = (
     _warp(256, 2, 2),
     _warp(256, 2, 4),
     *(_block(*how) for how in ((128, 4, 2), (256, 2, 2), (256, 2, 4))),
     *(_block(512, 1, 4, cluster) for cluster in (1, 2, 4, 8, 16)),
-    _block(512, 1, 5, 16),
 )
 _RINGS = (
     *(_block(64, 8, chunks) for chunks in (3, 4)),
@@ -107,7 +104,7 @@ MAPS = {
             *_clusters((512, 1, 3), (512, 1, 4)),
             _block(512, 1, 3, 16),
         ),
-        8: _OF_64_BITS,
+        8: (*_teams(256, 2, 1, 3), *_LONG_OF_64_BITS),
     },
     "forward": {
         2: (
@@ -119,6 +116,6 @@ MAPS = {
             *_clusters((512, 1, 3), (512, 1, 4)),
         ),
         4: (*_teams(512, 1, 4, 2), *_RINGS),
-        8: _OF_64_BITS,
+        8: (*_teams(256, 2, 1, 4), *_LONG_OF_64_BITS),
     },
 }

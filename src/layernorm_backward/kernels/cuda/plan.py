@@ -19,6 +19,7 @@ MIN_STAGES = 3  # one row is summed, the one before is written, the others come
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
+MOST_EDGES = 2  # of a thread: fewer threads than that would have the edges of a ragged row are no team for it
 MOST_RAGGED = 24  # elements of a thread, backward, of a ragged row or without a ring: with more it spills
 
 READ = {"forward": 1, "backward": 2}  # arrays
@@ -90,10 +91,14 @@ def lie(hidden: int, itemsize: int, *addresses: int) -> int:
     return ALIKE if places == {0} and hidden * itemsize % CHUNK == 0 else RAGGED
 
 
-def chunks(hidden: int, itemsize: int, lie: int) -> int:
-    """Chunks that a row may touch."""
-    lanes = CHUNK // itemsize
-    return -(-(hidden + (lanes - 1 if lie > ALIKE else 0)) // lanes)
+def chunks(hidden: int, itemsize: int) -> int:
+    """The most chunks that a row has, wherever it begins."""
+    return hidden // (CHUNK // itemsize)
+
+
+def edges(one: Map, itemsize: int) -> int:
+    """The most elements beside its chunks that a thread has of a row; as `Share` in row.cuh."""
+    return -(-2 * (CHUNK // itemsize - 1) // one.team) if one.lie > ALIKE else 0
 
 
 def phases(hidden: int, itemsize: int) -> int:
@@ -107,21 +112,22 @@ def depth(hidden: int, itemsize: int) -> int | None:
     then those of the team's threads in pairs. For a device with rings; None where no map takes rows as long.
     """
     found = []
+    needed = chunks(hidden, itemsize)
     for direction, lie in product(MAPS, (ALIKE, RAGGED)):
-        needed = chunks(hidden, itemsize, lie)
         one = next(_holding(direction, needed, itemsize, lie), None)
         if one is None:
             return None
         threads = one.team * one.cluster
-        found.append(min(-(-needed // threads) * (CHUNK // itemsize), hidden) - 1 + tree_depth(threads))
+        own = -(-needed // threads) * (CHUNK // itemsize) + edges(one, itemsize)
+        found.append(min(own, hidden) - 1 + tree_depth(threads))
     return max(found)
 
 
 def _holding(direction: Direction, needed: int, itemsize: int, lie: int) -> Iterator[Map]:
     """The maps for rows of so many chunks, the best first."""
-    for one in MAPS[direction][itemsize]:
-        elements = one.chunks * CHUNK // itemsize
-        if one.most >= needed and (lie <= ALIKE or direction == "forward" or elements <= MOST_RAGGED):
+    for one in (one._replace(lie=lie) for one in MAPS[direction][itemsize]):
+        spills = direction == "backward" and lie > ALIKE and one.chunks * CHUNK // itemsize > MOST_RAGGED
+        if one.most >= needed and edges(one, itemsize) <= MOST_EDGES and not spills:
             yield one
 
 
@@ -132,18 +138,18 @@ def choose(
 
     Clusters are as many as the multiprocessors would hold; `resident` corrects that.
     """
-    needed = chunks(hidden, itemsize, lie)
+    needed = chunks(hidden, itemsize)
     holding = _holding(direction, needed, itemsize, lie)
     for one in filter(None, (_on(device, one, direction, itemsize) for one in holding)):
         if not one.ring or _stages(one, _slot(one, needed), READ[direction], device) >= MIN_STAGES:
-            return fit(direction, one._replace(lie=lie), rows, hidden, itemsize, device)
+            return fit(direction, one, rows, hidden, itemsize, device)
     return None
 
 
 def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int, device: Hardware) -> Plan:
     """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory."""
     arrays = READ[direction]
-    needed = chunks(hidden, itemsize, chosen.lie)
+    needed = chunks(hidden, itemsize)
     if needed > chosen.most:
         raise ValueError(f"{chosen} holds {chosen.most} chunks of a row, D = {hidden} has {needed}")
     if chosen.lie == ALIKE and needed == chosen.most:

@@ -2,37 +2,45 @@
 #pragma once
 #include "row.cuh"
 
-// A thread's chunk of a row in shared memory, column 0 of which would be at `local`; elements that are not the
-// row's are anything. Where the row lies otherwise modulo 16 bytes than the chunks do, they are read one by one.
-template <class M, class T>
-DEVICE Quad local_chunk(const T* local, const Span<T>& span) {
-    const T* from = local + span.column;
-    if (!M::apart || aligned(from)) return *reinterpret_cast<const Quad*>(from);
-    Quad quad = {0, 0, 0, 0};
-#pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) insert(quad, e, from[e]);
-    return quad;
-}
+// A row in shared memory, column 0 of which would be at `begin`. Where it lies otherwise modulo 16 bytes than its chunks
+// do, they are read one by one.
+template <class T, class M>
+struct Local {
+    const T* begin;
 
-// A block's slices of the rows of one array. Copies are of whole 16-byte pieces inside the array; what they leave
-// out of the array's first and last row is written by the thread that asks for them.
+    DEVICE Quad chunk(int, int column) const {
+        const T* from = begin + column;
+        return !M::apart || aligned(from) ? *reinterpret_cast<const Quad*>(from) : gathered(from);
+    }
+    DEVICE T edge(int, int column) const { return begin[column]; }
+};
+
+// A block's slices of the rows of an array (rows, hidden). Copies are of whole 16-byte pieces inside the array; what
+// they leave out of the array's first and last row is written by the thread that asks for them.
 template <class T, class M>
 struct Slices {
-    Array<T> array;
-    int first, last, before, beyond;  // columns; elements that whole pieces take before and after these
+    const T *begin, *end;
+    int hidden, first, last, before, beyond;  // columns; elements that whole pieces take before and after these
 
-    DEVICE Slices(const Array<T>& array_, const Share<T, M>& share, int64 any_row)
-        : array(array_), first(share.first()), last(share.last()), before(0), beyond(0) {
+    DEVICE Slices(const T* array, int64 rows, const Share<T, M>& share, int64 any_row)
+        : begin(array),
+          end(array + rows * share.hidden),
+          hidden(share.hidden),
+          first(share.first),
+          last(share.last),
+          before(0),
+          beyond(0) {
         if constexpr (M::ragged) {
-            before = phase_of(array.row(any_row) + first);
-            beyond = (LANES<T> - phase_of(array.row(any_row) + last)) % LANES<T>;
+            before = M::apart ? phase_of(row(any_row) + first) : (first - share.limit) & (LANES<T> - 1);
+            beyond = M::apart ? head_of(row(any_row) + last) : (share.limit - last) & (LANES<T> - 1);
         }
     }
+    DEVICE const T* row(int64 i) const { return begin + i * hidden; }
     DEVICE const T* local(const unsigned char* slot) const {
         return reinterpret_cast<const T*>(slot) + before - first;
     }
-    DEVICE bool misses_head(const T* row) const { return M::ragged && row + first - before < array.begin; }
-    DEVICE bool misses_tail(const T* row) const { return M::ragged && row + last + beyond > array.end; }
+    DEVICE bool misses_head(const T* row) const { return M::ragged && row + first - before < begin; }
+    DEVICE bool misses_tail(const T* row) const { return M::ragged && row + last + beyond > end; }
 
     DEVICE int low(const T* row) const { return first - before + (misses_head(row) ? LANES<T> : 0); }
     DEVICE int high(const T* row) const { return last + beyond - (misses_tail(row) ? LANES<T> : 0); }
@@ -42,7 +50,9 @@ struct Slices {
     }
     DEVICE void complete(const T* row, T* local) const {
         if (!misses_head(row) && !misses_tail(row)) return;
+#pragma unroll 1
         for (int c = first; c < low(row) && c < last; ++c) local[c] = row[c];
+#pragma unroll 1
         for (int c = high(row) > first ? high(row) : first; c < last; ++c) local[c] = row[c];
     }
 };
@@ -66,14 +76,14 @@ struct Ring {
         unsigned bytes = 0;
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a) {
-            const T* row = slices[a].array.row(i);
+            const T* row = slices[a].row(i);
             bytes += slices[a].bytes(row);
             slices[a].complete(row, const_cast<T*>(local(a, s)));
         }
         expect_bytes(gate(s), bytes);
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a) {
-            const T* row = slices[a].array.row(i);
+            const T* row = slices[a].row(i);
             const int low = slices[a].low(row);
             if (slices[a].bytes(row)) {
                 copy_bulk(const_cast<T*>(local(a, s) + low), row + low, slices[a].bytes(row), gate(s));
@@ -86,7 +96,7 @@ struct Ring {
         if (used && thread_index() == 0 && ahead < rows) fill(stage ? stage - 1 : stages - 1, ahead);
     }
     DEVICE void wait() { wait_gate(gate(stage), parity); }
-    DEVICE const T* local(int array) const { return local(array, stage); }
+    DEVICE Local<T, M> local(int array) const { return {local(array, stage)}; }
     DEVICE void advance() {
         if (++stage == stages) {
             stage = 0;

@@ -1,73 +1,76 @@
-// The chunks of a row that belong to a thread, and their elements in memory.
+// Which elements of a row belong to a thread, and how they come from memory and go there.
 //
-// Chunks lie where 16-byte stores of the result may go, so the first of a row may begin before it and the last
-// may end after it: `phase` counts the elements before. All rows of a team have the same phase.
+// The chunks of a row are its pieces of 16 bytes that lie where 16-byte stores of the result may go. Before the first
+// and behind the last of them are fewer elements than a chunk has: its edges, which threads take one by one. All rows
+// of a team have the same head, the elements before the first chunk.
 #pragma once
 #include "map.cuh"
 #include "numbers.cuh"
 
-// Elements from the multiple of 16 bytes before `at` to `at`.
+// Elements from the multiple of 16 bytes before `at` to `at`, and from `at` to the next one.
 template <class T>
 DEVICE int phase_of(const T* at) {
     return static_cast<int>(reinterpret_cast<unsigned long long>(at) % 16 / sizeof(T));
 }
-
-// One chunk: the column of its first element, and which of its elements belong to the row: low <= e < high.
 template <class T>
-struct Span {
-    int column, low, high;
-
-    DEVICE bool empty() const { return high <= low; }
-    DEVICE bool whole() const { return low == 0 && high == LANES<T>; }
-    DEVICE bool holds(int e) const { return low <= e && e < high; }
-};
-
-// What a thread holds of the rows of its team.
-template <class T, class M>
-struct Share {
-    static constexpr int step = M::team * LANES<T>;  // columns from one chunk of a thread to its next
-    int hidden, phase, begin, end;                   // chunks begin <= i < end belong to this block
-    int column;                                      // of the thread's first chunk
-
-    DEVICE Share(int hidden_, int phase_) : hidden(hidden_), phase(M::ragged ? phase_ : 0) {
-        const int all = (phase + hidden + LANES<T> - 1) / LANES<T>;
-        const int slice = (all + M::cluster - 1) / M::cluster;
-        const int rank = M::cluster > 1 ? cluster_rank() : 0;
-        begin = rank * slice;
-        end = begin + slice < all ? begin + slice : all;
-        column = (begin + thread_index() % M::team) * LANES<T> - phase;
-    }
-    DEVICE void compute_anew() { column = anew(column); }
-    DEVICE Span<T> span(int c) const {
-        const int at = column + c * step;
-        if (!M::full && at >= end * LANES<T> - phase) return {at, 0, 0};
-        if (!M::ragged) return {at, 0, LANES<T>};
-        const int left = hidden - at;
-        return {at, at < 0 ? -at : 0, left < LANES<T> ? left : LANES<T>};
-    }
-    // The columns of this block: first <= column < last.
-    DEVICE int first() const { return begin * LANES<T> > phase ? begin * LANES<T> - phase : 0; }
-    DEVICE int last() const {
-        const int last = end * LANES<T> - phase;
-        return last < hidden ? last : hidden;
-    }
-};
-
-// An array (rows, hidden), in global memory.
-template <class T>
-struct Array {
-    const T *begin, *end;
-    int hidden;
-
-    DEVICE Array(const T* at, int64 rows, int hidden_) : begin(at), end(at + rows * hidden_), hidden(hidden_) {}
-    DEVICE const T* row(int64 i) const { return begin + i * hidden; }
-    DEVICE bool has(const T* from) const { return from >= begin && from + LANES<T> <= end; }
-};
-
+DEVICE int head_of(const T* at) {
+    return (LANES<T> - phase_of(at)) % LANES<T>;
+}
 template <class T>
 DEVICE bool aligned(const T* at) {
     return reinterpret_cast<unsigned long long>(at) % 16 == 0;
 }
+
+// What a thread has of the rows of its team.
+template <class T, class M>
+struct Share {
+    static constexpr int step = M::team * LANES<T>;  // columns from one chunk of a thread to its next
+    static constexpr int edges = M::ragged ? (2 * (LANES<T> - 1) + M::team - 1) / M::team : 0;  // of a thread, at most
+    static constexpr int room = edges ? edges : 1;
+    int hidden, first, last;  // columns first <= i < last belong to this block
+    int column, limit;        // of the thread's first chunk; chunks begin before the limit
+    int edge[room];           // columns; not before `last` where the thread has fewer edges
+
+    // `before` elements come before the first chunk, if the row is as long.
+    DEVICE Share(int hidden_, int before) : hidden(hidden_) {
+        const int head = M::ragged ? before : 0;
+        const int all = (hidden - head) / LANES<T>;
+        const int slice = (all + M::cluster - 1) / M::cluster;
+        const int rank = M::cluster > 1 ? cluster_rank() : 0;
+        const int begin = rank * slice < all ? rank * slice : all;
+        const int end = begin + slice < all ? begin + slice : all;
+        const int thread = thread_index() % M::team;
+        column = head + (begin + thread) * LANES<T>;
+        limit = head + end * LANES<T>;
+        first = rank == 0 ? 0 : head + begin * LANES<T>;
+        last = rank == M::cluster - 1 || limit > hidden ? hidden : limit;
+        const int heads = rank == 0 ? head : 0;
+#pragma unroll
+        for (int k = 0; k < edges; ++k) {
+            const int i = M::team - 1 - thread + k * M::team;  // the last threads begin: they may have fewer chunks
+            edge[k] = i < heads ? i : limit + i - heads;
+        }
+    }
+    DEVICE void compute_anew() { column = anew(column); }
+
+    // What is to be done with each chunk of the thread, by its number and first column.
+    template <class F>
+    DEVICE void each_chunk(const F& use) const {
+#pragma unroll
+        for (int c = 0; c < M::chunks; ++c) {
+            const int at = column + c * step;
+            if (M::full || at < limit) use(c, at);
+        }
+    }
+    // The same of its edges.
+    template <class F>
+    DEVICE void each_edge(const F& use) const {
+#pragma unroll
+        for (int k = 0; k < edges; ++k) {
+            if (edge[k] < last) use(k, edge[k]);
+        }
+    }
+};
 
 // Puts one element into 16 bytes.
 template <class T>
@@ -81,44 +84,26 @@ DEVICE void insert(Quad& quad, int e, T element) {
         words[e / 2] |= static_cast<unsigned>(element.bits) << (e % 2 * 16);
     }
 }
-
-// A chunk of a row from global memory; elements that are not the row's are anything.
-template <class M, class T>
-DEVICE Quad load_chunk(const Array<T>& array, const T* row, const Span<T>& span) {
-    const T* from = row + span.column;
-    if (!M::ragged || ((!M::apart || aligned(from)) && array.has(from))) return load_quad(from);
+template <class T>
+DEVICE Quad gathered(const T* from) {
     Quad quad = {0, 0, 0, 0};
 #pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) {
-        if (span.holds(e)) insert(quad, e, from[e]);
-    }
+    for (int e = 0; e < LANES<T>; ++e) insert(quad, e, from[e]);
     return quad;
 }
 
-// The numbers of a chunk, `fill` where an element is not the row's.
-template <class M, class T>
-DEVICE void numbers(Quad quad, const Span<T>& span, sum_t<T> fill, sum_t<T> (&to)[LANES<T>]) {
-    unpack<T>(quad, to);
-    if (!M::ragged || span.whole()) return;
-#pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) {
-        if (!span.holds(e)) to[e] = fill;
-    }
-}
+// What a thread has of a row, in registers.
+template <class T, class M>
+struct Held {
+    Quad chunks[M::chunks];
+    T edges[Share<T, M>::room];
 
-// Rounds a chunk's numbers and writes those that are the row's.
-template <class M, class T>
-DEVICE void store_chunk(T* row, const Span<T>& span, const sum_t<T> (&from)[LANES<T>]) {
-    T* to = row + span.column;
-    if (!M::ragged || span.whole()) {
-        store_quad(to, pack<T>(from));
-        return;
+    DEVICE void load_chunk(int c, const T* from) {
+        chunks[c] = !M::apart || aligned(from) ? load_quad(from) : gathered(from);
     }
-#pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) {
-        if (span.holds(e)) to[e] = narrowed<T>(from[e]);
-    }
-}
+    DEVICE Quad chunk(int c, int) const { return chunks[c]; }
+    DEVICE T edge(int k, int) const { return edges[k]; }
+};
 
 // The rows of a team in registers: M::rows of them at a time, one for each `teams` rows of its portion.
 template <class M>
@@ -150,21 +135,38 @@ struct Rounds {
     }
 };
 
-// The elements of a vector (hidden,) that stand over a chunk, 0 where it has none.
+// The elements of a vector (hidden,) that stand over a chunk.
 template <class T, class G>
-DEVICE void load_vector(const G* vector, const Span<T>& span, sum_t<T> (&to)[LANES<T>]) {
+DEVICE void load_vector(const G* from, sum_t<T> (&to)[LANES<T>]) {
     static_assert(LANES<G> <= LANES<T>, "gamma and beta are no narrower than x");
-    const G* from = vector + span.column;
-    if (span.whole() && aligned(from)) {
+    if (!aligned(from)) {
 #pragma unroll
-        for (int q = 0; q < LANES<T> / LANES<G>; ++q) {
-            sum_t<G> some[LANES<G>];
-            unpack<G>(load_quad(from + q * LANES<G>), some);
-#pragma unroll
-            for (int e = 0; e < LANES<G>; ++e) to[q * LANES<G> + e] = some[e];
-        }
+        for (int e = 0; e < LANES<T>; ++e) to[e] = widen(from[e]);
         return;
     }
 #pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) to[e] = span.holds(e) ? widen(from[e]) : sum_t<T>(0);
+    for (int q = 0; q < LANES<T> / LANES<G>; ++q) {
+        sum_t<G> some[LANES<G>];
+        unpack<G>(load_quad(from + q * LANES<G>), some);
+#pragma unroll
+        for (int e = 0; e < LANES<G>; ++e) to[q * LANES<G> + e] = some[e];
+    }
+}
+
+// The sums over a chunk, to the vector (hidden,) they belong to.
+template <class T, class M>
+DEVICE void store_vector(const sum_t<T> (&from)[LANES<T>], sum_t<T>* to) {
+    constexpr int lanes = LANES<sum_t<T>>;
+    if constexpr (M::ragged) {
+#pragma unroll
+        for (int e = 0; e < LANES<T>; ++e) to[e] = from[e];
+    } else {
+#pragma unroll
+        for (int q = 0; q < LANES<T> / lanes; ++q) {
+            sum_t<T> part[lanes];
+#pragma unroll
+            for (int e = 0; e < lanes; ++e) part[e] = from[q * lanes + e];
+            *reinterpret_cast<Quad*>(to + q * lanes) = pack<sum_t<T>>(part);
+        }
+    }
 }
