@@ -96,6 +96,20 @@ def test_partial_sums_that_go_one_by_one_are_told():
     assert broken(batch, codes | {longest: one_by_one}).keys() == {"arrays_go_by_16_bytes"}
 
 
+@pytest.mark.parametrize("kernel", plan.MAPS)
+@pytest.mark.parametrize(("x", "gamma"), PAIRS)
+def test_rows_that_begin_anywhere_take_few_instructions_more(kernel, x, gamma):
+    """A mask for each element of a row had made them twice as many, and up to five times in the loop."""
+    alike, ragged = (
+        {one._replace(lie=plan.ALIKE): code.opcodes.total() for one, code in compiled(batch).items()}
+        for batch in (Batch("sm_90", kernel, x, gamma, lie) for lie in (plan.ALIKE, plan.RAGGED))
+    )
+    assert ragged
+    for one, count in ragged.items():
+        assert count <= 1.5 * alike[one], one
+    assert sum(ragged.values()) <= 1.3 * sum(alike[one] for one in ragged)
+
+
 def test_a_known_spill_that_is_gone_is_told():
     arch, kernel, x, one = next(iter(SPILLED_BYTES))
     batch = Batch(arch, kernel, x, x, one.lie)
