@@ -48,6 +48,27 @@ DEVICE Quad pack(const sum_t<T> (&from)[LANES<T>]) {
     return {words[0], words[1], words[2], words[3]};
 }
 
+// Puts one element into 16 bytes.
+template <class T>
+DEVICE void insert(Quad& quad, int e, T element) {
+    unsigned* words = &quad.x;
+    if constexpr (sizeof(T) == 8) {
+        to_bits(element, words[2 * e], words[2 * e + 1]);
+    } else if constexpr (sizeof(T) == 4) {
+        words[e] = to_bits(element);
+    } else {
+        words[e / 2] |= static_cast<unsigned>(element.bits) << (e % 2 * 16);
+    }
+}
+// The chunk that begins anywhere.
+template <class T>
+DEVICE Quad gathered(const T* from) {
+    Quad quad = {0, 0, 0, 0};
+#pragma unroll
+    for (int e = 0; e < LANES<T>; ++e) insert(quad, e, from[e]);
+    return quad;
+}
+
 template <class T>
 DEVICE T narrowed(sum_t<T> value) {
     T result;

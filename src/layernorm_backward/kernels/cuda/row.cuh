@@ -72,26 +72,6 @@ struct Share {
     }
 };
 
-// Puts one element into 16 bytes.
-template <class T>
-DEVICE void insert(Quad& quad, int e, T element) {
-    unsigned* words = &quad.x;
-    if constexpr (sizeof(T) == 8) {
-        to_bits(element, words[2 * e], words[2 * e + 1]);
-    } else if constexpr (sizeof(T) == 4) {
-        words[e] = to_bits(element);
-    } else {
-        words[e / 2] |= static_cast<unsigned>(element.bits) << (e % 2 * 16);
-    }
-}
-template <class T>
-DEVICE Quad gathered(const T* from) {
-    Quad quad = {0, 0, 0, 0};
-#pragma unroll
-    for (int e = 0; e < LANES<T>; ++e) insert(quad, e, from[e]);
-    return quad;
-}
-
 // What a thread has of a row, in registers.
 template <class T, class M>
 struct Held {
