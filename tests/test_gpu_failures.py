@@ -7,7 +7,7 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu
-from layernorm_backward.gpu import exact, reasons
+from layernorm_backward.gpu import exact, paired, reasons
 from layernorm_backward.gpu.ledger import Ledger
 from layernorm_backward.gpu.reasons import Lost, Passing
 
@@ -49,7 +49,7 @@ def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, mo
 
 
 def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: timing_gpu.exact.Errors(99.0, 99.0, 0.0, 0.0))
+    monkeypatch.setattr(paired.exact, "errors", lambda *_: paired.exact.Errors(99.0, 99.0, 0.0, 0.0))
     run(study, tmp_path / "out", ["timing_gpu"])
     ours = table(tmp_path / "out", "timing_gpu").query("kernel == 'cuda_fused'")
     assert set(ours["reason"]) == {
@@ -64,10 +64,10 @@ def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
     ("dgamma", "dbeta", "told"), [(0.7, float("nan"), "nan u"), (101.0, 0.0, "101 u"), (0.0, 1e9, "1e+09 u")]
 )
 def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
-    off = timing_gpu.exact.Errors(0.5, 0.5, dgamma, dbeta)
-    monkeypatch.setattr(timing_gpu.exact, "errors", lambda *_: off)
+    off = paired.exact.Errors(0.5, 0.5, dgamma, dbeta)
+    monkeypatch.setattr(paired.exact, "errors", lambda *_: off)
     board, how = HostBoard(), CONFIG["timing_gpu"]
-    cell = timing_gpu.Cell("backward", "float32", "float32", 9, 40)
+    cell = paired.Shape("backward", "float32", "float32", 9, 40)
     (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
     assert row["reason"] == f"wrong: error of dgamma or dbeta is {told}, over 100 u"
     forward = cell._replace(direction="forward")
@@ -99,7 +99,7 @@ class Refusing(HostBoard):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_a_graph_that_does_not_do_the_work_of_its_pass_is_not_timed(direction):
     board, how = Empty(), CONFIG["timing_gpu"]
-    cell = timing_gpu.Cell(direction, "float32", "float32", 9, 40)
+    cell = paired.Shape(direction, "float32", "float32", 9, 40)
     (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
     what = {"forward": "y", "backward": "dx"}[direction]
     assert row["reason"] == f"wrong: error of {what} is nan u, over 8 u"
@@ -115,7 +115,7 @@ def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatc
         return one
 
     monkeypatch.setattr(timing_gpu.contenders, "prepare", prepare)
-    cell = timing_gpu.Cell(direction, "float32", "float32", 9, 40)
+    cell = paired.Shape(direction, "float32", "float32", 9, 40)
     (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
     assert row["method"].startswith("not captured: RuntimeError: operation not permitted")
     assert row["reason"] == "" and row["error_u_max"] < 8 and row["median_s"] > 0
@@ -273,7 +273,7 @@ def test_a_device_that_is_lost_without_an_error_is_noticed_after_the_cell(study,
     ("experiment", "cell"),
     [
         (checks_gpu, checks_gpu.Cell("results", "float32", "float32", 9, 40)),
-        (timing_gpu, timing_gpu.Cell("backward", "float32", "float32", 9, 40)),
+        (timing_gpu, paired.Shape("backward", "float32", "float32", 9, 40)),
         (backward_error_gpu, backward_error_gpu.Cell("float32", 10.0, "shifted", 40)),
     ],
 )

@@ -16,6 +16,7 @@ from layernorm_backward.gpu import (
     contenders,
     exact,
     modelled,
+    paired,
     roofs,
     timer,
     variants,
@@ -246,7 +247,7 @@ def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypa
     monkeypatch.setattr(
         timing_gpu.contenders, "replayed", lambda one, way: (Timed(one.passes[way].call, next(waits)), "")
     )
-    board, cell = HostBoard(l2_bytes), timing_gpu.Cell("backward", "float32", "float32", 9, 40)
+    board, cell = HostBoard(l2_bytes), paired.Shape("backward", "float32", "float32", 9, 40)
     how = {"repeats": 7, "at_least": 7, "budget_s": 1.0, "error_limit_u": {"float32": 8}, "eps": 1e-5}
     how["sums_limit_u"] = {"float32": 100}
     names = ["cuda_fused", "cuda_uncentred"]
@@ -262,7 +263,7 @@ def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypa
 @needs_compiler
 @pytest.mark.parametrize(("factor", "residency"), [(4, "memory"), (3.9, "cold")])
 def test_arrays_lie_in_memory_from_four_times_the_cache_on(factor, residency):
-    cell = timing_gpu.Cell("backward", "float32", "float32", 9, 40)
+    cell = paired.Shape("backward", "float32", "float32", 9, 40)
     board = HostBoard(l2_bytes=3 * 9 * 40 * 4 / factor)
     how = {"repeats": 1, "at_least": 1, "budget_s": 0.0, "eps": 1e-5, "seed": 1}
     limits = {"error_limit_u": {"float32": 8}, "sums_limit_u": {"float32": 100}}

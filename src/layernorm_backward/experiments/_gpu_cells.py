@@ -6,38 +6,28 @@ kernels of all of them.
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+from layernorm_backward.gpu.paired import Shape
 
 DIRECTIONS = ("forward", "backward")
 KEYS = {"kernels", "directions", "hidden", "dtypes", "gamma_dtypes"}  # and one of rows, array_bytes
-Direction = Literal["forward", "backward"]
 
 
-class Cell(NamedTuple):
-    """What is timed on one set of arrays."""
-
-    direction: str
-    dtype: str
-    gamma_dtype: str
-    rows: int
-    hidden: int
-
-
-def cells(sets: Mapping[str, Mapping[str, Any]], known: list[str]) -> dict[Cell, list[str]]:
+def cells(sets: Mapping[str, Mapping[str, Any]], known: list[str]) -> dict[Shape, list[str]]:
     """The kernels of every cell. A set has `rows`, or `array_bytes`, which one array takes at most.
 
     ValueError names the set and the key that is wrong.
     """
-    found: dict[Cell, list[str]] = {}
+    found: dict[Shape, list[str]] = {}
     for name, one in sets.items():
         _check(name, one, known)
         wanted = product(one["directions"], one["dtypes"], one["gamma_dtypes"], one["hidden"])
         for direction, dtype, beside, hidden in wanted:
             gamma = "float32" if beside == "float32" and dtype_of(dtype).itemsize == 2 else dtype
             for rows in _rows(one, dtype, hidden):
-                here = found.setdefault(Cell(direction, dtype, gamma, rows, hidden), [])
+                here = found.setdefault(Shape(direction, dtype, gamma, rows, hidden), [])
                 here += [kernel for kernel in one["kernels"] if kernel not in here]
     return found
 

@@ -17,7 +17,7 @@ from layernorm_backward.kernels.cuda import device, plan
 from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.maps import Direction, Map
-from layernorm_backward.kernels.cuda.plan import Plan
+from layernorm_backward.kernels.cuda.plan import Plan, Rest
 from layernorm_backward.sums import threads_depth
 
 WIDE_THREADS, WIDE_COLUMNS = 512, 4  # of a block of the kernels in wide.cuh; columns of a thread
@@ -48,8 +48,12 @@ def forward(
     *,
     machine: Machine | None = None,
     chosen: Map | None = None,
+    rest: Rest | None = None,
 ) -> tuple[Any, Saved]:
-    """y (..., D) in x's dtype; x, gamma and beta on the device."""
+    """y (..., D) in x's dtype; x, gamma and beta on the device.
+
+    A map `chosen`, with what it leaves to later clusters, takes the place of the table's.
+    """
     machine = machine or device.current()
     arrays = machine.arrays
     eps = checks.forward(x, gamma, beta, eps, {}, arrays)
@@ -61,7 +65,7 @@ def forward(
         given, vectors = arrays.to_plain(x), [arrays.to_plain(vector) for vector in (gamma, beta)]
         result = y if arrays.plain(y) else arrays.empty(y.shape, y.dtype)
         types = (cpp(x.dtype), cpp(gamma.dtype))
-        how = _plan(machine, "forward", types, rows, hidden, x.dtype, (given, result), chosen)
+        how = _plan(machine, "forward", types, rows, hidden, x.dtype, (given, result), chosen, rest)
         numbers = (given, *vectors, wide.type(eps), result, mean, rstd, *sizes(rows, hidden))
         if how:
             _over_rows(machine, _program("forward", types, how), how, numbers)
@@ -81,9 +85,10 @@ def backward(
     *,
     machine: Machine | None = None,
     chosen: Map | None = None,
+    rest: Rest | None = None,
     recentre: bool = True,
 ) -> tuple[Any, Any, Any]:
-    """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's.
+    """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; `chosen` and `rest` as in `forward`.
 
     `recentre=False` leaves rows centred about the saved mean, to find what re-centring costs.
     """
@@ -99,7 +104,7 @@ def backward(
     if rows:
         result = dx if arrays.plain(dx) else arrays.empty(dx.shape, dx.dtype)
         partials = _gradients(
-            machine, rows, [arrays.to_plain(one) for one in inputs], result, chosen, recentre
+            machine, rows, [arrays.to_plain(one) for one in inputs], result, (chosen, rest), recentre
         )
         if result is not dx:
             dx[...] = result
@@ -111,13 +116,18 @@ def backward(
 
 
 def _gradients(
-    machine: Machine, rows: int, inputs: list[Any], dx: Any, chosen: Map | None, recentre: bool
+    machine: Machine,
+    rows: int,
+    inputs: list[Any],
+    dx: Any,
+    way: tuple[Map | None, Rest | None],
+    recentre: bool,
 ) -> Any:
     """Writes dx; returns the partial sums (parts, 2, D) of dgamma and dbeta."""
     dy, x, mean, _, gamma = inputs
     hidden = x.shape[-1]
     types = (cpp(x.dtype), cpp(gamma.dtype))
-    how = _plan(machine, "backward", types, rows, hidden, x.dtype, (dx, x, dy), chosen)
+    how = _plan(machine, "backward", types, rows, hidden, x.dtype, (dx, x, dy), *way)
     size = sizes(rows, hidden)
     if how:
         partials = machine.arrays.empty((how.partials, 2, hidden), mean.dtype)
@@ -146,12 +156,13 @@ def _plan(
     dtype: np.dtype,
     placed: tuple[Any, ...],
     chosen: Map | None,
+    rest: Rest | None,
 ) -> Plan | None:
     """The plan of a pass over rows of arrays of one dtype; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
     if chosen:
         one = chosen._replace(lie=lie)
-        how = plan.fit(direction, one, rows, hidden, dtype.itemsize, machine.hardware)
+        how = plan.fit(direction, one, rows, hidden, dtype.itemsize, machine.hardware, rest)
     else:
         how = plan.choose(direction, rows, hidden, dtype.itemsize, lie, machine.hardware)
     if how is None or how.map.cluster == 1:

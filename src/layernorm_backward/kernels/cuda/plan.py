@@ -56,7 +56,8 @@ FEWEST = 1 / 8  # groups for each cluster that leads, for a rest to pay
 
 class Plan(NamedTuple):
     """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
-    0), the number of rows after which they begin alike modulo 16 bytes; and as `struct Sharing` in map.cuh.
+    0), the number of rows after which they begin alike modulo 16 bytes; as `struct Sharing` in map.cuh, and
+    what that was made from.
     """
 
     direction: Direction
@@ -69,6 +70,7 @@ class Plan(NamedTuple):
     together: int
     shared: int
     group: int
+    rest: Rest
 
     @property
     def partials(self) -> int:
@@ -146,8 +148,19 @@ def choose(
     return None
 
 
-def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int, device: Hardware) -> Plan:
-    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory."""
+def fit(
+    direction: Direction,
+    chosen: Map,
+    rows: int,
+    hidden: int,
+    itemsize: int,
+    device: Hardware,
+    rest: Rest | None = None,
+) -> Plan:
+    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory.
+
+    `rest` takes the place of what REST has for the map.
+    """
     arrays = READ[direction]
     needed = chunks(hidden, itemsize)
     if needed > chosen.most:
@@ -161,9 +174,9 @@ def fit(direction: Direction, chosen: Map, rows: int, hidden: int, itemsize: int
     period = phases(hidden, itemsize)
     lead = _lead(chosen, rows, period, device)
     step = _step(chosen, period)
-    return _shared(
-        Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0), rows
-    )
+    rest = rest or REST[direction][chosen.teams == 1]
+    all_lead = Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0, rest)
+    return _shared(all_lead, rows)
 
 
 def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
@@ -186,12 +199,11 @@ def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
 
 def _shared(how: Plan, rows: int) -> Plan:
     """A plan in which all clusters lead, with a rest where there are rows enough."""
-    rest, together = REST[how.direction][how.map.teams == 1], how.together
-    group = rest.rounds * how.map.teams * how.map.rows * together
-    groups = int(rest.share * rows) // group
+    group = how.rest.rounds * how.map.teams * how.map.rows * how.together
+    groups = int(how.rest.share * rows) // group
     if groups < FEWEST * how.lead:
         return how
-    blocks = how.blocks + groups * together * how.map.cluster
+    blocks = how.blocks + groups * how.together * how.map.cluster
     return how._replace(blocks=blocks, shared=rows - groups * group, group=group)
 
 

@@ -1,0 +1,159 @@
+"""Passes of one cell, checked and then timed in turn with the streams that they are held against."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.gpu import contenders, exact, reasons, roofs, timer
+from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.contenders import Contender
+from layernorm_backward.gpu.rows import Arrays
+from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.traffic.least import TENSORS
+
+WARM = "its calls are timed by the host's clock, several behind each other: only the first finds an empty L2"
+Rows = list[dict[str, Any]]
+
+
+class Shape(NamedTuple):
+    """What a pass is timed on: its direction, dtypes and shape."""
+
+    direction: str
+    dtype: str
+    gamma_dtype: str
+    rows: int
+    hidden: int
+
+    @property
+    def bytes(self) -> int:
+        """Of the arrays (rows, hidden) that the pass reads and writes."""
+        return TENSORS[self.direction] * self.rows * self.hidden * dtype_of(self.dtype).itemsize
+
+
+class Limits(NamedTuple):
+    """The most that results may be off in u of their dtype: y and dx by x's dtype, sums by gamma's."""
+
+    error_u: Mapping[str, float]
+    sums_u: Mapping[str, float]
+
+
+class Ready(NamedTuple):
+    """A contender, what is timed of it, by which method ("" for the pass as it is), and its errors."""
+
+    contender: Contender
+    timed: Timed
+    method: str
+    errors: dict[str, float]
+
+
+class Found(NamedTuple):
+    """What was ready, why the others were not, what all have in common, and the samples."""
+
+    ready: dict[str, Ready]
+    reasons: dict[str, str]
+    common: dict[str, Any]
+    samples: pd.DataFrame
+
+    def times(self, name: str, shape: Shape, ours: str, against: str) -> dict[str, Any]:
+        """Of one contender, with its ratios to the roof and, in the columns `against`, to `ours`."""
+        found = timer.summary(self.samples, name)._asdict()
+        found["useful_gb_per_s"] = shape.bytes / found["median_s"] / 1e9
+        found |= timer.ratio(self.samples, self.common["roof_operation"], name).columns("roof_fraction")
+        if ours in self.ready:
+            found |= timer.ratio(self.samples, name, ours).columns(against)
+        return found
+
+
+def compared(
+    board: Board,
+    given: Arrays,
+    shape: Shape,
+    names: Iterable[str],
+    prepare: Callable[[str], Contender],
+    *,
+    eps: float,
+    limits: Limits,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    seed: int,
+) -> Found:
+    """Prepare, check and time passes on the same arrays.
+
+    Where the arrays take less than `timer.BEYOND` times the L2 cache, that is filled with other data before
+    each sample. `prepare` may refuse in any way.
+    """
+    memory = shape.bytes >= timer.BEYOND * board.l2_bytes
+    ready: dict[str, Ready] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        found = _checked(board, name, prepare, shape, given, eps, limits)
+        if isinstance(found, Ready) and found.timed.wait and not memory:
+            found = WARM
+        if isinstance(found, str):
+            refused[name] = found
+        else:
+            ready[name] = found
+    calls = {name: one.timed for name, one in ready.items()}
+    arrays = (board.xp.empty(given.x.shape, given.x.dtype), given.x, given.dy)
+    streams = roofs.of(shape.direction)
+    calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    samples = timer.compare(board, calls, cold=not memory, **how)
+    common = {"residency": "memory" if memory else "cold"} | _roof(samples, streams, shape)
+    return Found(ready, refused, common, samples)
+
+
+def _checked(
+    board: Board,
+    name: str,
+    prepare: Callable[[str], Contender],
+    shape: Shape,
+    given: Arrays,
+    eps: float,
+    limits: Limits,
+) -> Ready | str:
+    """A contender, where what is to be timed of it was right on these arrays; else why it is not timed."""
+    try:
+        found = prepare(name)
+        if shape.direction not in found.passes:
+            return f"it has no {shape.direction} pass: {found.note}"
+        timed, method = contenders.replayed(found, shape.direction)
+        off = exact.errors(board.xp, given, found.results(), eps)
+    except Exception as error:  # the others are timed all the same
+        return reasons.of(board, name, error)
+    wrong = _wrong(off, shape, limits)
+    if wrong:
+        return wrong
+    errors = {"error_u_max": off.y}
+    if shape.direction == "backward":
+        errors = {"error_u_max": off.dx, "sums_error_u": _of_sums(off)}
+    return Ready(found, timed, method or ("host clock" if timed.wait else "launched"), errors)
+
+
+def _wrong(off: exact.Errors, shape: Shape, limits: Limits) -> str:
+    """What is over its limit in the direction of a shape; "" where nothing is."""
+    error_u, sums_u = limits.error_u[shape.dtype], limits.sums_u[shape.gamma_dtype]
+    judged = {"y": (off.y, error_u)}
+    if shape.direction == "backward":
+        judged = {"dx": (off.dx, error_u), "dgamma or dbeta": (_of_sums(off), sums_u)}
+    told = [
+        f"{name} is {error:.3g} u, over {limit:g} u"
+        for name, (error, limit) in judged.items()
+        if not error <= limit
+    ]
+    return f"wrong: error of {told[0]}" if told else ""
+
+
+def _of_sums(off: exact.Errors) -> float:
+    """The larger error of dgamma and dbeta; NaN where one of them is."""
+    return float(np.maximum(off.dgamma, off.dbeta))
+
+
+def _roof(samples: pd.DataFrame, streams: list[str], shape: Shape) -> dict[str, Any]:
+    medians = {name: timer.summary(samples, name).median_s for name in streams}
+    fastest = min(medians, key=medians.__getitem__)
+    return {"roof_operation": fastest, "roof_gb_per_s": shape.bytes / medians[fastest] / 1e9}
