@@ -84,6 +84,26 @@ CONFIG = {
         "array_bytes": 4000,
         "seed": 1,
     },
+    "maps_gpu": {
+        "directions": ["backward", "forward"],
+        "dtypes": ["float32"],
+        "hidden": [40, 61],
+        "array_bytes": 4000,
+        "threads": [64],
+        "resident": [128],
+        "chunks": [1, 2],
+        "rows_at_once": [1],
+        "clusters": [1, 2],
+        "rests": {"backward": [[0, 1]], "forward": [[1, 1]]},
+        "filled": 0.6,
+        "repeats": 7,
+        "at_least": 7,
+        "budget_s": 1.0,
+        "error_limit_u": {"float32": 8},
+        "sums_limit_u": {"float32": 100},
+        "eps": 1e-5,
+        "seed": 1,
+    },
 }
 
 

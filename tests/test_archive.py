@@ -76,9 +76,10 @@ def test_the_sums_are_verified_as_the_archives_readme_says():
 def test_a_table_that_is_taken_says_where_it_comes_from(kept, tmp_path):
     out = tmp_path / "tables" / "model.csv"
     out.parent.mkdir()
-    archive.take(kept / "old" / "model.csv", out)
+    archive.take(kept / "old" / "model.csv", out, "f00")
     assert out.read_text() == "kernel\n"
-    assert tables.read_meta(out) == {"config": {}, "sha256": "model", "archived": "old"}
+    told = {"archived": "old", "code_here": "f00"}
+    assert tables.read_meta(out) == {"config": {}, "sha256": "model"} | told
     assert "archived" not in tables.read_meta(kept / "old" / "model.csv")
 
 
@@ -109,7 +110,7 @@ def test_a_record_that_is_not_the_promoted_one_is_refused(kept, tmp_path, spoil)
     with pytest.raises(ValueError, match=message):
         archive.tables("eps", "paper", kept)
     with pytest.raises(ValueError, match=message):
-        archive.take(kept / "old" / "eps.csv", tmp_path / "tables" / "eps.csv")
+        archive.take(kept / "old" / "eps.csv", tmp_path / "tables" / "eps.csv", "f00")
     assert archive.latest("model", "paper", kept) == kept / "old" / "model.csv"
 
 

@@ -27,6 +27,14 @@ def test_a_spoilt_config_does_not_stop_the_plan(folder, content):
     assert len(study.experiment_hash("paper", "eps")) == 16
 
 
+def test_the_code_behind_a_recorded_table_hangs_on_its_kernels():
+    found = {
+        names: study.recorded_hash("eps", names) for names in (("compact",), ("recentred",), ("no-such",))
+    }
+    assert found["no-such",] == ""
+    assert len(set(found.values())) == 3
+
+
 def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
     texts = {
         "done": "eps.csv: 12 rows\n",

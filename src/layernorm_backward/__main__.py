@@ -102,10 +102,11 @@ def comparison(tables_dir: Path, table: Path) -> None:
 
 def take(archived: Path, table: Path) -> None:
     """Copy an archived table into a run, with the record of where it comes from."""
-    from layernorm_backward import archive
+    from layernorm_backward import archive, study
 
     tables.read(archived)
-    archive.take(archived, table)
+    kernels = tables.read_meta(archived)["config"].get("kernels", ())
+    archive.take(archived, table, study.recorded_hash(archived.stem, kernels))
 
 
 def numbers(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:

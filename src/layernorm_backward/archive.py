@@ -76,13 +76,14 @@ def latest(stem: str, study: str, archive: Path = ARCHIVE) -> Path | None:
     return next(iter(tables(stem, study, archive)), None)
 
 
-def take(source: Path, out: Path) -> None:
-    """Copy an archived table to `out`; its record says from then on which folder it comes from.
+def take(source: Path, out: Path, code_here: str) -> None:
+    """Copy an archived table to `out`; its record says from then on which folder it comes from, and the hash
+    of the code that would measure it here.
 
     Raises ValueError where the record is not the one that was promoted.
     """
     verify(source)
-    record = jsonfile.load(_meta(source)) | {"archived": source.parent.name}
+    record = jsonfile.load(_meta(source)) | {"archived": source.parent.name, "code_here": code_here}
     with whole(out) as temporary:
         shutil.copyfile(source, temporary)
     with whole(_meta(out)) as temporary:

@@ -248,6 +248,13 @@ SCHEMAS: dict[str, Schema] = {
         "saved_extra_bytes:float error_u_max:float sums_error_u:float version note reason",
         repeats=None,
     ),
+    "maps_gpu": _schema(
+        "direction dtype gamma_dtype rows:int hidden:int way",
+        "threads:int blocks:int cluster:int team:int chunks:int rows_at_once:int ring:bool rest_share:float "
+        f"rest_rounds:int residency {_TIMES} useful_gb_per_s:float roof_operation roof_gb_per_s:float "
+        f"{_interval('roof_fraction')} {_interval('table_ratio')} error_u_max:float reason",
+        repeats=None,
+    ),
     "backward_error_gpu": _schema(
         "kernel dtype kappa:float upstream hidden:int quantity",
         "kappa_g:float error_u_median:float error_u_max:float bound_u:float reason",

@@ -3,7 +3,7 @@
 Read by the workflow at each start, so nothing here imports an experiment, a figure or a kernel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,6 +40,7 @@ TIMED = frozenset(
         "timing_gpu",
         "backward_error_gpu",
         "traffic_gpu",
+        "maps_gpu",
     }
 )
 
@@ -123,6 +124,14 @@ def drawn_from(figure: str) -> tuple[str, ...]:
 def experiment_hash(study: str, stem: str) -> str:
     """Hash of the code behind a table: its experiment, and of the kernels only those its config names."""
     return code_hash(experiments.module_name(stem), _kernels(config_path(study, stem)))
+
+
+def recorded_hash(stem: str, kernels: Iterable[str]) -> str:
+    """Hash of the code here behind a table that was measured with these kernels; "" where one is not here."""
+    try:
+        return code_hash(experiments.module_name(stem), kernels)
+    except ValueError:
+        return ""
 
 
 def figure_hash(figure: str) -> str:

@@ -15,6 +15,8 @@ for stem in STEMS:
             meta=ensure(meta(stem), non_empty=True),
         log:
             f"{RESULTS}/logs/{stem}.log",
+        params:
+            code=study.experiment_hash(STUDY, stem),
         shell:
             "python -m layernorm_backward take {input.archived} {output.table} 2>&1 | tee {log}"
 

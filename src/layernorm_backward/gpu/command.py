@@ -25,7 +25,7 @@ from layernorm_backward.kernels import device_missing
 from layernorm_backward.provenance import code_hash
 from layernorm_backward.revision import commit
 
-STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
+STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu", "maps_gpu")
 CONFIG = Path("config/paper")
 
 
@@ -97,7 +97,12 @@ def _compile(board: Board, wanted: Mapping[str, tuple[Any, dict[str, Any]]]) -> 
         for name in names
         if hasattr(cell, "hidden")
     ]
-    programs = warm.needed(needed, board.machine.hardware)
+    hardware = board.machine.hardware
+    programs = warm.needed(needed, hardware)
+    for experiment, values in wanted.values():
+        if hasattr(experiment, "programs"):
+            programs += experiment.programs(hardware, **values)
+    programs = list(dict.fromkeys(programs))
     board.compile(programs)
     print(f"{len(programs)} programs compiled in {monotonic() - started:.0f} s", flush=True)
 

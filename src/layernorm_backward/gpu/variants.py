@@ -1,5 +1,6 @@
 """Kernels of ours as they are timed on a GPU: those of the registry, and variants of them."""
 
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.kernels.cuda.machine import Machine
 
+Passes = tuple[Callable[..., Any], Callable[..., Any]]  # forward and backward
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cuda_uncentred": ("cuda_fused", {"recentre": False}),
 }  # name: a kernel, and how its backward pass differs
@@ -27,7 +29,7 @@ def takes_machine(name: str) -> bool:
     return "machine" in signature(kernel_of(name).forward).parameters
 
 
-def passes(name: str, machine: Machine) -> tuple[Any, Any]:
+def passes(name: str, machine: Machine) -> Passes:
     """forward and backward of a kernel or variant, on a machine where it can be told."""
     kernel = kernel_of(name)
     _, differing = VARIANTS.get(name, (name, {}))

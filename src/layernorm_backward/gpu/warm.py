@@ -11,6 +11,7 @@ import numpy as np
 
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.gpu import variants
+from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.kernels.checks import HOST
 from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
@@ -49,12 +50,16 @@ def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> li
             continue
         if dtype in variants.kernel_of(name).unsupported:
             continue
-        x = np.empty((ROWS, hidden), dtype_of(dtype))
-        gamma = np.empty(hidden, dtype_of(gamma_dtype))
-        forward, backward = variants.passes(name, recorder)
-        _, saved = forward(x, gamma, gamma, EPS)
-        backward(x, saved)
+        run(variants.passes(name, recorder), dtype, gamma_dtype, hidden)
     return list(recorder.programs)
+
+
+def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int) -> None:
+    """Both passes on a few rows that hold anything."""
+    forward, backward = passes
+    x, gamma = np.empty((ROWS, hidden), dtype_of(dtype)), np.empty(hidden, dtype_of(gamma_dtype))
+    _, saved = forward(x, gamma, gamma, EPS)
+    backward(x, saved)
 
 
 def compile_all(programs: Sequence[Program], arch: str) -> None:

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import experiments, figures, mixed, tables
+from layernorm_backward import figures, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
-from layernorm_backward.provenance import code_hash
 from layernorm_backward.recorded import read_record
 
 
@@ -69,7 +68,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "figure": drawn.__getitem__,
         "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),
         "meta": Names("table", meta),
-        "came_from": lambda stem: _came_from(stem, Names("table", meta)[stem]),
+        "came_from": lambda stem: _came_from(Names("table", meta)[stem]),
         "machine": Names("machine property", latest.get("machine", {})),
         "date": latest.get("date", "")[:10],
         "commit": latest.get("commit", ""),
@@ -79,22 +78,14 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
     }
 
 
-def _came_from(stem: str, record: dict[str, Any]) -> str:
+def _came_from(record: dict[str, Any]) -> str:
     """Where a table that may be archived was measured, in a phrase; and whether the code is another now."""
     if "archived" not in record:
         return "measured in this run"
     device = mixed.processor(record["machine"])
     where = f"archive `{record['archived']}`, measured on {record['date'][:10]} on {device}"
-    changed = "" if _code_here(stem, record) == record["code_hash"] else "; the code has changed since"
+    changed = "; the code has changed since" if record["code_hash"] != record["code_here"] else ""
     return f"taken from the {where}, code hash `{record['code_hash']}`{changed}"
-
-
-def _code_here(stem: str, record: dict[str, Any]) -> str | None:
-    """The hash of the code that would measure a table as recorded; None where it names a kernel not here."""
-    try:
-        return code_hash(experiments.module_name(stem), record["config"].get("kernels", ()))
-    except ValueError:
-        return None
 
 
 def constant(text: str) -> Number:

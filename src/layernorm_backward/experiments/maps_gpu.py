@@ -1,0 +1,173 @@
+"""The time of `cuda_fused` by other ways to lay threads over rows, beside that of its own table.
+
+A way is a map of `kernels/cuda/maps.py`, and what the clusters that run at once leave to later ones. Those of
+a cell run interleaved on the same inputs, each checked against float64 before; the row `table` is the way
+that `cuda_fused` takes on this device. table_ratio is time(way) / time(table), roof_fraction time(fastest
+stream) / time(way), both as in `timing_gpu`. threads are those of a block.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.gpu import campaign, contenders, paired, warm
+from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.contenders import Contender
+from layernorm_backward.gpu.paired import Limits, Rows, Shape
+from layernorm_backward.gpu.rows import Arrays, Pool
+from layernorm_backward.gpu.variants import Passes
+from layernorm_backward.gpu.ways import Space, Way, ways
+from layernorm_backward.kernels import cuda_fused
+from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.machine import Machine, Program
+from layernorm_backward.kernels.cuda.maps import Direction
+from layernorm_backward.kernels.cuda.plan import Hardware
+
+STEM = "maps_gpu"
+REQUIRES = ("cupy", "a CUDA device")
+TABLE = "table"
+
+
+def run(
+    *,
+    directions: list[Direction],
+    dtypes: list[DtypeName],
+    hidden: list[int],
+    array_bytes: int,
+    threads: list[int],
+    resident: list[int],
+    chunks: list[int],
+    rows_at_once: list[int],
+    clusters: list[int],
+    rests: dict[Direction, list[tuple[float, int]]],
+    filled: float,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_limit_u: dict[str, float],
+    sums_limit_u: dict[str, float],
+    eps: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row a way and cell."""
+    return campaign.live(sys.modules[__name__], locals())
+
+
+def cells(
+    *,
+    directions: Sequence[Direction],
+    dtypes: Sequence[str],
+    hidden: Sequence[int],
+    array_bytes: int,
+    **config: Any,
+) -> dict[Shape, list[str]]:
+    """The ways of every cell, the table's own first."""
+    found, space = {}, _space(config)
+    for direction, columns, dtype in product(directions, hidden, dtypes):
+        rows = max(1, array_bytes // (columns * dtype_of(dtype).itemsize))
+        shape = Shape(direction, dtype, dtype, rows, columns)
+        found[shape] = [TABLE, *_ways(shape, space)]
+    return found
+
+
+def programs(hardware: Hardware, **config: Any) -> list[Program]:
+    """What the ways of all cells run on a device."""
+    recorder, space = warm.Recorder(hardware), _space(config)
+    for shape in cells(**config):
+        for way in (None, *_ways(shape, space).values()):
+            with suppress(ValueError):  # it does not fit the device, as its row will say
+                warm.run(
+                    _passes(recorder, shape.direction, way), shape.dtype, shape.gamma_dtype, shape.hidden
+                )
+    return list(recorder.programs)
+
+
+def measure(
+    board: Board,
+    pool: Pool,
+    cell: Shape,
+    names: Iterable[str],
+    *,
+    repeats: int,
+    at_least: int,
+    budget_s: float,
+    error_limit_u: Mapping[str, float],
+    sums_limit_u: Mapping[str, float],
+    eps: float,
+    seed: int,
+    **config: Any,
+) -> tuple[Rows, Rows]:
+    """The rows of one cell, and its samples."""
+    given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    tried: dict[str, Way | None] = {TABLE: None, **_ways(cell, _space(config))}
+
+    def prepare(name: str) -> Contender:
+        return contenders.of_passes(
+            board, _passes(board.machine, cell.direction, tried[name]), given, eps, ""
+        )
+
+    found = paired.compared(
+        board,
+        given,
+        cell,
+        names,
+        prepare,
+        eps=eps,
+        limits=Limits(error_limit_u, sums_limit_u),
+        repeats=repeats,
+        at_least=at_least,
+        budget_s=budget_s,
+        seed=seed,
+    )
+    tried[TABLE] = _chosen(board.machine, cell, given)
+    rows = []
+    for name in names:
+        way = tried[name]
+        row = _keys(cell, name) | (way.columns if way else {}) | {"reason": found.reasons.get(name, "")}
+        if name in found.ready:
+            row |= found.common | found.times(name, cell, TABLE, "table_ratio")
+            row |= {"error_u_max": found.ready[name].errors["error_u_max"]}
+        rows.append(row)
+    return rows, [cell._asdict() | sample for sample in found.samples.to_dict("records")]
+
+
+def unmeasured(cell: Shape, names: Iterable[str], reason: str) -> Rows:
+    """The rows of a cell that could not be measured at all."""
+    return [_keys(cell, name) | {"reason": reason} for name in names]
+
+
+def _keys(cell: Shape, name: str) -> dict[str, Any]:
+    return cell._asdict() | {"way": name}
+
+
+def _space(config: Mapping[str, Any]) -> Space:
+    return Space(**{name: config[name] for name in Space._fields})
+
+
+def _ways(shape: Shape, space: Space) -> dict[str, Way]:
+    found = ways(shape.direction, shape.hidden, dtype_of(shape.dtype).itemsize, space)
+    return {way.text: way for way in found}
+
+
+def _passes(machine: Machine, direction: Direction, way: Way | None) -> Passes:
+    """Both passes; that of `direction` goes a way, or with None as the table says."""
+    told = {"chosen": way.map, "rest": way.rest} if way else {}
+    passes = {"forward": cuda_fused.forward, "backward": cuda_fused.backward}
+    forward, backward = (
+        partial(one, machine=machine, **(told if name == direction else {})) for name, one in passes.items()
+    )
+    return forward, backward
+
+
+def _chosen(machine: Machine, cell: Shape, given: Arrays) -> Way | None:
+    """The table's way; None where it has none for rows as long."""
+    size = given.x.dtype.itemsize
+    lie = plan.lie(cell.hidden, size, machine.address(given.x), machine.address(given.dy))
+    how = plan.choose(cell.direction, cell.rows, cell.hidden, size, lie, machine.hardware)
+    return Way(how.map, how.rest) if how else None

@@ -1,0 +1,90 @@
+"""Ways to lay threads over rows of one length that are worth a try, beside that of `kernels/cuda/maps.py`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.maps import CHUNK, Direction, Map
+from layernorm_backward.kernels.cuda.plan import Rest
+
+REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one
+ASIDE = 24  # registers of a thread that hold no element of a row or a vector
+KEPT = {"forward": 2, "backward": 3}  # numbers of a column in registers: gamma, and beta or two sums
+LANES = (1, 2, 4, 8, 16, 32)  # of a warp, that share a row
+
+
+class Way(NamedTuple):
+    """A map, and what the clusters that run at once leave to later ones."""
+
+    map: Map
+    rest: Rest
+
+    @property
+    def text(self) -> str:
+        """Its name in a table."""
+        one, rest = self
+        laid = f"{one.threads}x{one.blocks} cluster {one.cluster} team {one.team} chunks {one.chunks}"
+        return f"{laid} {'ring' if one.ring else f'rows {one.rows}'} rest {rest.share:g}/{rest.rounds}"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What it is, one by one."""
+        one, rest = self
+        return {
+            "threads": one.threads,
+            "blocks": one.blocks,
+            "cluster": one.cluster,
+            "team": one.team,
+            "chunks": one.chunks,
+            "rows_at_once": one.rows,
+            "ring": one.ring,
+            "rest_share": rest.share,
+            "rest_rounds": rest.rounds,
+        }
+
+
+class Space(NamedTuple):
+    """Values to be combined: threads of a block, and of a multiprocessor; chunks of a thread; rows that a
+    team loads at once; blocks of a cluster; share and rounds of the rests, for each direction; and the least
+    share of a team's chunks that a row is to fill.
+    """
+
+    threads: Sequence[int]
+    resident: Sequence[int]
+    chunks: Sequence[int]
+    rows_at_once: Sequence[int]
+    clusters: Sequence[int]
+    rests: Mapping[str, Sequence[tuple[float, int]]]
+    filled: float
+
+
+def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list[Way]:
+    """Those whose teams a row fills well enough, and whose threads have registers enough."""
+    needed = plan.chunks(hidden, itemsize)
+    found = dict.fromkeys(
+        one
+        for one in _maps(space, needed)
+        if space.filled * one.most <= needed <= one.most and _fits(one, direction, itemsize)
+    )
+    return [Way(one, Rest(*rest)) for one in found for rest in space.rests[direction]]
+
+
+def _maps(space: Space, needed: int) -> Iterator[Map]:
+    alone = max(space.threads) * max(space.chunks)  # chunks that a block holds
+    clusters = [one for one in space.clusters if (one > 1) == (needed > alone)]
+    for threads, resident, chunks in product(space.threads, space.resident, space.chunks):
+        blocks = resident // threads
+        if not blocks:
+            continue
+        for team, rows in product({*LANES, threads}, space.rows_at_once):
+            yield Map(threads, blocks, 1, team, chunks, rows, ring=False)
+        for cluster in clusters:
+            yield Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
+
+
+def _fits(one: Map, direction: Direction, itemsize: int) -> bool:
+    """Whether a thread has registers for what it keeps, about."""
+    kept = KEPT[direction] * one.chunks * (CHUNK // itemsize) * max(itemsize // WORD, 1)
+    held = 0 if one.ring else plan.READ[direction] * one.rows * one.chunks * (CHUNK // WORD)
+    return kept + held + ASIDE <= REGISTERS // (one.threads * one.blocks)
