@@ -273,6 +273,22 @@ def test_a_map_that_cannot_hold_the_rows_is_refused():
         plan.fit("backward", crowded, 10, 65536, 8, H200)
 
 
+def test_a_map_that_needs_what_the_device_lacks_is_refused():
+    ring = Map(threads=64, blocks=1, cluster=1, team=64, chunks=4, rows=1, ring=True)
+    with pytest.raises(ValueError, match="needs clusters and bulk copies, which this device does not have"):
+        plan.fit("backward", ring, 10, 1024, 4, A100)
+    assert plan.fit("backward", ring._replace(ring=False), 10, 1024, 4, A100).stages == 0
+
+
+@each_direction
+def test_rows_in_order_have_a_cluster_for_each_round(direction):
+    chosen = Map(threads=128, blocks=4, cluster=1, team=32, chunks=2, rows=2, ring=False)
+    how = plan.fit(direction, chosen, 1003, 256, 4, H200, Rest(1.0, 1))
+    assert (how.group, how.shared, how.partials - how.lead) == (8, 1003 % 8, 1003 // 8)
+    waves = plan.resident(how._replace(map=chosen._replace(cluster=2)), 1003, 1)
+    assert waves.rest == how.rest
+
+
 def test_teams_divide_blocks_and_sums_meet_in_powers_of_two():
     for maps in (maps for sizes in MAPS.values() for maps in sizes.values()):
         assert [one.most for one in maps] == sorted(one.most for one in maps)

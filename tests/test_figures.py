@@ -70,6 +70,7 @@ KEYS: dict[str, list] = {
     "rule": ["allclose", "one_line", "someone_elses"],
     "std": [1e-3, 1.0],
     "name": ["g"],
+    "way": ["table", "128x4 rows 2", "64x8 ring"],
 }
 OWN = {
     ("mutation", "data"): ["normal uniform normal", "mixed random shifted"],
@@ -107,6 +108,7 @@ OWN = {
     ("timing_gpu", "hidden"): [64, 1024, 1025],
     ("timing_gpu", "method"): ["graph"],
     ("backward_error_gpu", "upstream"): ["shifted"],
+    ("maps_gpu", "dtype"): ["float32", "bfloat16"],
 }
 for stem in ("timing_gpu", "backward_error_gpu", "traffic_gpu"):
     OWN[stem, "kernel"] = ON_A_GPU

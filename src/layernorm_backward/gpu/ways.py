@@ -12,6 +12,7 @@ REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one
 ASIDE = 24  # registers of a thread that hold no element of a row or a vector
 KEPT = {"forward": 2, "backward": 3}  # numbers of a column in registers: gamma, and beta or two sums
 LANES = (1, 2, 4, 8, 16, 32)  # of a warp, that share a row
+SHARED_BLOCK = 128  # threads of the smallest block that several rows share
 
 
 class Way(NamedTuple):
@@ -71,16 +72,16 @@ def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list
 
 
 def _maps(space: Space, needed: int) -> Iterator[Map]:
-    alone = max(space.threads) * max(space.chunks)  # chunks that a block holds
-    clusters = [one for one in space.clusters if (one > 1) == (needed > alone)]
     for threads, resident, chunks in product(space.threads, space.resident, space.chunks):
         blocks = resident // threads
         if not blocks:
             continue
-        for team, rows in product({*LANES, threads}, space.rows_at_once):
+        teams = {*LANES, threads} if threads >= SHARED_BLOCK else {threads}
+        for team, rows in product(teams, space.rows_at_once):
             yield Map(threads, blocks, 1, team, chunks, rows, ring=False)
-        for cluster in clusters:
-            yield Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
+        for cluster in space.clusters:
+            if cluster == 1 or needed > threads * max(space.chunks):  # more than a block holds
+                yield Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
 
 
 def _fits(one: Map, direction: Direction, itemsize: int) -> bool:

@@ -157,7 +157,8 @@ def fit(
     device: Hardware,
     rest: Rest | None = None,
 ) -> Plan:
-    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory.
+    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory, or
+    where the device has no clusters and bulk copies.
 
     `rest` takes the place of what REST has for the map.
     """
@@ -165,6 +166,8 @@ def fit(
     needed = chunks(hidden, itemsize)
     if needed > chosen.most:
         raise ValueError(f"{chosen} holds {chosen.most} chunks of a row, D = {hidden} has {needed}")
+    if (chosen.ring or chosen.cluster > 1) and not device.hopper:
+        raise ValueError(f"{chosen} needs clusters and bulk copies, which this device does not have")
     if chosen.lie == ALIKE and needed == chosen.most:
         chosen = chosen._replace(lie=FULL)
     slot = _slot(chosen, needed) if chosen.ring else 0

@@ -1,0 +1,125 @@
+"""Ways to lay threads over rows that are tried on a GPU, and the table of their times."""
+
+import numpy as np
+import pytest
+import yaml
+
+from emulated import needs_compiler
+from gpu_study import CONFIG
+from host_board import HostBoard
+from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.experiments import maps_gpu
+from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.gpu.ways import Space, ways
+from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.emulation import SMALL
+from layernorm_backward.kernels.cuda.machine import Program
+from layernorm_backward.kernels.cuda.maps import MAPS
+from layernorm_backward.kernels.cuda.plan import Hardware, Rest
+from workspace import ROOT
+
+H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
+SPACE = Space(
+    [64, 256], [512], [1, 2, 4], [1, 2], [1, 2, 4], {name: [(0.2, 4), (1, 1)] for name in MAPS}, 0.7
+)
+STUDIES = ("smoke", "paper", "full")
+
+
+def config(study):
+    return yaml.safe_load((ROOT / f"config/{study}/maps_gpu.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("direction", list(MAPS))
+@pytest.mark.parametrize("itemsize", [2, 4, 8])
+@pytest.mark.parametrize("hidden", [61, 64, 1000, 1024, 1025, 8192])
+def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hidden):
+    found = ways(direction, hidden, itemsize, SPACE)
+    assert len(set(found)) == len({way.text for way in found}) == len(found) > 0
+    needed = plan.chunks(hidden, itemsize)
+    for chosen, rest in found:
+        assert 0.7 * chosen.most <= needed <= chosen.most
+        assert chosen.threads * chosen.blocks <= 512
+        assert chosen.team in (1, 2, 4, 8, 16, 32, chosen.threads)
+        assert not chosen.ring or (chosen.rows, chosen.teams) == (1, 1)
+        assert chosen.cluster == 1 or (chosen.ring and needed > chosen.threads * 4)
+        assert rest in (Rest(0.2, 4), Rest(1, 1))
+
+
+def test_more_is_tried_where_a_thread_has_registers_enough_only():
+    fewer = SPACE._replace(resident=[1024])
+    for direction in MAPS:
+        assert {one.map.chunks for one in ways(direction, 8192, 2, fewer)} <= {1, 2}
+    assert {one.map.chunks for one in ways("forward", 8192, 2, SPACE)} == {4}
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
+    """Else it could not be told from the table of times which of its maps to take."""
+    values = config(study)
+    for shape in maps_gpu.cells(**values):
+        size = dtype_of(shape.dtype).itemsize
+        lie = plan.lie(shape.hidden, size, 0)
+        chosen = plan.choose(shape.direction, shape.rows, shape.hidden, size, lie, H200).map
+        tried = {way.map for way in maps_gpu._ways(shape, maps_gpu._space(values)).values()}
+        assert chosen._replace(lie=plan.ALIKE) in tried, (shape, chosen)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_programs_of_all_ways_are_known_before(study):
+    values = config(study)
+    found = maps_gpu.programs(H200, **values)
+    assert len(set(found)) == len(found)
+    assert {one.kernel for one in found} >= {"forward", "backward", "add_partials"}
+    laid = {one.template[2] for one in found if one.kernel == "backward"}
+    shapes = [shape for shape in maps_gpu.cells(**values) if shape.direction == "backward"]
+    space = maps_gpu._space(values)
+    teams = {way.map.team for shape in shapes for way in maps_gpu._ways(shape, space).values()}
+    assert {int(text.split(", ")[3]) for text in laid} >= teams
+
+
+def test_without_clusters_and_bulk_copies_rings_have_no_program():
+    old = H200._replace(hopper=False)
+    found = maps_gpu.programs(old, **config("paper"))
+    assert found and not any(is_ring(one) for one in found)
+
+
+def is_ring(program: Program) -> bool:
+    return any(text.startswith("Map<") and text.split(", ")[6] == "1" for text in program.template)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """The rows of each cell on a board without a device."""
+    board, values = HostBoard(), CONFIG["maps_gpu"]
+    pool = Pool(board, 1)
+    return {
+        cell: maps_gpu.measure(board, pool, cell, names, **values)[0]
+        for cell, names in maps_gpu.cells(**values).items()
+    }
+
+
+@needs_compiler
+def test_every_way_is_timed_beside_the_tables(measured):
+    for cell, rows in measured.items():
+        assert {row["reason"] for row in rows} == {""}
+        table, *others = rows
+        assert len(others) > 1
+        assert (table["way"], table["table_ratio"]) == (maps_gpu.TABLE, 1)
+        for row in others:
+            ratio = row["roof_fraction"] / table["roof_fraction"]
+            assert np.isfinite(ratio) and row["table_ratio"] > 0
+            assert row["error_u_max"] <= CONFIG["maps_gpu"]["error_limit_u"]["float32"]
+        chosen = plan.choose(cell.direction, cell.rows, cell.hidden, 4, plan.lie(cell.hidden, 4, 0), SMALL)
+        assert (table["threads"], table["team"]) == (chosen.map.threads, chosen.map.team)
+        assert table["rest_share"] == chosen.rest.share
+
+
+@needs_compiler
+def test_a_way_that_the_device_refuses_has_its_reason():
+    board, values = HostBoard(), CONFIG["maps_gpu"] | {"hidden": [1000], "dtypes": ["float32"]}
+    board.machine.hardware = board.machine.hardware._replace(hopper=False)
+    (cell, names), *_ = maps_gpu.cells(**values).items()
+    rows, _ = maps_gpu.measure(board, Pool(board, 1), cell, names, **values)
+    refused = {row["way"]: row["reason"] for row in rows if row["reason"]}
+    assert refused.keys() == {name for name in names if "ring" in name} != set()
+    assert all("which this device does not have" in reason for reason in refused.values())
