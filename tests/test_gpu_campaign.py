@@ -52,6 +52,18 @@ def tried(monkeypatch):
     return watch
 
 
+def test_ways_to_lay_threads_over_rows_are_tried_on_demand(study, measured, tmp_path):
+    compiled = []
+    board = HostBoard()
+    board.compile = compiled.extend
+    assert not (measured / "tables" / "maps_gpu.csv").exists()
+    assert run(study, tmp_path / "maps", ["maps_gpu"], board=board) == 0
+    found = table(tmp_path / "maps", "maps_gpu")
+    assert set(found["reason"]) == {""} and set(found["hidden"]) == {40, 61}
+    assert {one.kernel for one in compiled} == {"forward", "backward", "add_partials"}
+    assert len(set(compiled)) == len(compiled) > 4
+
+
 def test_a_campaign_writes_every_table_with_its_record(measured):
     for stem in command.STEMS:
         assert len(table(measured, stem))

@@ -64,6 +64,12 @@ def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
         assert chosen._replace(lie=plan.ALIKE) in tried, (shape, chosen)
 
 
+def test_a_direction_without_rests_is_told():
+    values = config("smoke") | {"rests": {"backward": [[0, 16]]}}
+    with pytest.raises(ValueError, match="rests: nothing for forward; needed: backward, forward"):
+        maps_gpu.cells(**values)
+
+
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_programs_of_all_ways_are_known_before(study):
     values = config(study)

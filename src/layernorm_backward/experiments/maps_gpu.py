@@ -67,8 +67,10 @@ def cells(
     array_bytes: int,
     **config: Any,
 ) -> dict[Shape, list[str]]:
-    """The ways of every cell, the table's own first."""
+    """The ways of every cell, the table's own first. ValueError where a direction has no rests."""
     found, space = {}, _space(config)
+    if lacking := set(directions) - set(space.rests):
+        raise ValueError(f"rests: nothing for {', '.join(sorted(lacking))}; needed: {', '.join(directions)}")
     for direction, columns, dtype in product(directions, hidden, dtypes):
         rows = max(1, array_bytes // (columns * dtype_of(dtype).itemsize))
         shape = Shape(direction, dtype, dtype, rows, columns)

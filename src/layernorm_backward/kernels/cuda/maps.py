@@ -67,7 +67,8 @@ def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
 
 
 # By bytes of an element, from the shortest rows on; those of 16 and 32 bits are the fastest of many on an
-# H200 (the experiment `maps_gpu` times others beside them). In the backward pass a thread keeps gamma and two sums of each of its elements in registers.
+# H200 (the experiment `maps_gpu` times others beside them). In the backward pass a thread keeps gamma and two
+# sums of each of its elements in registers.
 _LONG_OF_64_BITS = (
     _warp(256, 2, 2),
     _warp(256, 2, 4),
