@@ -172,7 +172,7 @@ def launch_far(case: Case, machine: Machine, kernel: str, arrays: tuple[Any, ...
     how = plan.fit("backward", case.chosen, 2, case.hidden, itemsize, machine.hardware)
     types = (CPP_TYPES[case.dtype], CPP_TYPES[case.gamma_dtype], case.chosen.text)
     size = (np.int64(case.rows), np.int32(case.hidden), np.int32(how.stages), np.int32(how.slot))
-    size += (np.int32(case.rows), np.int32(1), np.int64(case.rows), np.int64(0))
+    size += (np.int32(case.rows), np.int32(0), np.int64(case.rows), np.int64(0))
     launch = Launch(case.rows, case.chosen.threads, dynamic_bytes=how.dynamic_bytes)
     machine.launch(Program(kernel, kernel, types), launch, (*arrays, *size))
 

@@ -40,7 +40,6 @@ SPILLED_BYTES = {
     for dtype in ("bfloat16", "float16")
     for cluster in (2, 4, 8)
 }
-SPILLED_BYTES["sm_80", "forward", "bfloat16", Map(128, 4, 1, 8, 2, 4, ring=False, lie=plan.APART)] = 16
 
 
 class Batch(NamedTuple):

@@ -204,7 +204,7 @@ def test_the_depth_of_a_rows_sum_is_that_of_the_maps_chosen(itemsize):
                 one = plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
                 threads = one.cluster * one.team
                 own = -(-plan.chunks(hidden, itemsize) // threads) * lanes + plan.edges(one, itemsize)
-                depths.append(min(own, hidden) - 1 + tree_depth(threads))
+                depths.append(min(own - 1 + tree_depth(threads), hidden - 1))
         assert plan.depth(hidden, itemsize) == max(depths)
 
 

@@ -180,7 +180,8 @@ def _launch(how: Plan) -> Launch:
 
 def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[Any, ...]) -> None:
     ring = np.int32(how.stages), np.int32(how.slot)
-    sharing = np.int32(how.lead), np.int32(how.together), np.int64(how.shared), np.int64(how.group)
+    bits = how.together.bit_length() - 1  # it is a power of two
+    sharing = np.int32(how.lead), np.int32(bits), np.int64(how.shared), np.int64(how.group)
     machine.launch(program, _launch(how), (*arguments, *ring, *sharing))
 
 

@@ -226,9 +226,9 @@ DEVICE void differentiate_ring(Share<T, M> share, Kept<T, M>& kept, const G* gam
 // CENTRED the saved mean is taken for the mean, as most implementations do.
 template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
-                   sum_t<T>* partials, int64 rows, int hidden, int stages, int slot, int lead, int together,
-                   int64 shared, int64 group) {
-    const Portion<M> mine(rows, {lead, together, shared, group});
+                   sum_t<T>* partials, int64 rows, int hidden, int stages, int slot, int lead,
+                   int together_bits, int64 shared, int64 group) {
+    const Portion<M> mine(rows, {lead, together_bits, shared, group});
     const int64 skipped = mine.first * hidden;
     const Share<T, M> share(hidden, head_of(dx + skipped + static_cast<int64>(mine.team) * hidden));
     Kept<T, M> kept;

@@ -224,8 +224,9 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
 // of phases that rows have.
 template <class T, class G, class M>
 KERNEL(M) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
-                  int64 rows, int hidden, int stages, int slot, int lead, int together, int64 shared, int64 group) {
-    const Portion<M> mine(rows, {lead, together, shared, group});
+                  int64 rows, int hidden, int stages, int slot, int lead, int together_bits, int64 shared,
+                  int64 group) {
+    const Portion<M> mine(rows, {lead, together_bits, shared, group});
     const int64 skipped = mine.first * hidden;
     const Share<T, M> share(hidden, head_of(y + skipped + static_cast<int64>(mine.team) * hidden));
     x += skipped;

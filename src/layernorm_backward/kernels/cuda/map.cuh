@@ -20,9 +20,9 @@ struct Map {
 };
 
 // Who works on which rows. `lead` clusters, as many as run at once, take turns at the first `shared` rows. Those after
-// them have `group` rows in one piece for each `together` clusters, which take turns at these.
+// them have `group` rows in one piece for each 2^together_bits clusters, which take turns at these.
 struct Sharing {
-    int lead, together;
+    int lead, together_bits;
     int64 shared, group;
 };
 
@@ -35,10 +35,11 @@ struct Portion {
     DEVICE Portion(int64 all, const Sharing& how) : first(0), rows(how.shared), team(block_index() / M::cluster) {
         teams = how.lead;
         if (team >= how.lead) {
-            teams = how.together;
-            first = how.shared + (team - how.lead) / teams * how.group;
+            const int later = team - how.lead;
+            teams = 1 << how.together_bits;
+            first = how.shared + (later >> how.together_bits) * how.group;
             rows = first + how.group < all ? how.group : all - first;
-            team = (team - how.lead) % teams;
+            team = later & (teams - 1);
         }
         teams *= M::teams;
         team *= M::teams;

@@ -121,7 +121,7 @@ def depth(hidden: int, itemsize: int) -> int | None:
             return None
         threads = one.team * one.cluster
         own = -(-needed // threads) * (CHUNK // itemsize) + edges(one, itemsize)
-        found.append(min(own, hidden) - 1 + tree_depth(threads))
+        found.append(min(own - 1 + tree_depth(threads), hidden - 1))  # more would add nothing but zeros
     return max(found)
 
 

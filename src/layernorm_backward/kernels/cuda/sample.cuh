@@ -11,9 +11,8 @@ struct Sample {
     int column;
 
     DEVICE explicit Sample(int hidden) {
-        int count = 1;
-        while (2 * count <= lanes && 2 * count <= hidden) count *= 2;
-        column = thread_index() % count;
+        const int count = hidden < lanes ? power_of_two(hidden) : lanes;
+        column = thread_index() & (count - 1);
     }
     // A lane's element, as it is stored: a load that nothing waits for yet.
     DEVICE T element(const T* row) const { return row[column]; }

@@ -42,6 +42,9 @@ DEVICE int anew(int a) {
     return a;
 }
 
+// The largest power of two that is at most a > 0.
+DEVICE int power_of_two(int a) { return 1 << (31 - __clz(a)); }
+
 // Arithmetic. A rounded product is never contracted into a multiply-add.
 DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }

@@ -52,6 +52,7 @@ DEVICE A shuffle_xor(A value, int mask) {
     return value;
 }
 
+DEVICE int power_of_two(int a) { return 1 << (31 - __builtin_clz(a)); }
 DEVICE bool any_of_warp(bool one) {
     int any = one;
     for (int mask = 1; mask < 32; mask *= 2) any |= shuffle_xor(any, mask);
