@@ -107,12 +107,12 @@ def measure(
 ) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    results = contenders.results_for(board, given)  # of all ways in turn: they are many
     tried: dict[str, Way | None] = {TABLE: None, **_ways(cell, _space(config))}
 
     def prepare(name: str) -> Contender:
-        return contenders.of_passes(
-            board, _passes(board.machine, cell.direction, tried[name]), given, eps, ""
-        )
+        passes = _passes(board.machine, cell.direction, tried[name])
+        return contenders.of_passes(board, passes, given, eps, "", results)
 
     found = paired.compared(
         board,

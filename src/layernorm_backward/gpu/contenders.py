@@ -53,24 +53,31 @@ def prepare(board: Board, name: str, given: Arrays, eps: float, directions: Dire
     kernel = variants.kernel_of(name)
     if given.x.dtype.name in kernel.unsupported:
         raise ValueError(kernel.unsupported[given.x.dtype.name])
-    return of_passes(board, variants.passes(name, board.machine), given, eps, version(name))
+    passes = variants.passes(name, board.machine)
+    return of_passes(board, passes, given, eps, version(name), results_for(board, given))
 
 
-def of_passes(board: Board, passes: Passes, given: Arrays, eps: float, version: str) -> Contender:
-    """The two passes of a kernel of ours, which have run once."""
+def results_for(board: Board, given: Arrays) -> Results:
+    """New arrays for y, dx, dgamma and dbeta."""
+    like = (given.x, given.x, given.gamma, given.gamma)
+    return Results(*(board.xp.empty(one.shape, one.dtype) for one in like))
+
+
+def of_passes(
+    board: Board, passes: Passes, given: Arrays, eps: float, version: str, results: Results
+) -> Contender:
+    """The two passes of a kernel of ours, which have run once; what `results` held is gone."""
     run_forward, run_backward = passes
-    empty = board.xp.empty
-    y, dx = (_poisoned(empty(given.x.shape, given.x.dtype)) for _ in range(2))
-    dgamma, dbeta = (_poisoned(empty(given.gamma.shape, given.gamma.dtype)) for _ in range(2))
+    y, *gradients = (_poisoned(result) for result in results)
     _, saved = run_forward(given.x, given.gamma, given.beta, eps, out=y)
     timed = {
         "forward": Timed(lambda: _none(run_forward(given.x, given.gamma, given.beta, eps, out=y))),
-        "backward": Timed(lambda: _none(run_backward(given.dy, saved, out=(dx, dgamma, dbeta)))),
+        "backward": Timed(lambda: _none(run_backward(given.dy, saved, out=tuple(gradients)))),
     }
     timed["backward"].call()
     return Contender(
         timed,
-        lambda: Results(y, dx, dgamma, dbeta),
+        lambda: results,
         board.captured,
         version,
         "",
