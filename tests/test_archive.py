@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward import archive, study, tables
+from layernorm_backward.__main__ import main
 from workspace import ROOT
 
 
@@ -81,6 +82,16 @@ def test_a_table_that_is_taken_says_where_it_comes_from(kept, tmp_path):
     told = {"archived": "old", "code_here": "f00"}
     assert tables.read_meta(out) == {"config": {}, "sha256": "model"} | told
     assert "archived" not in tables.read_meta(kept / "old" / "model.csv")
+
+
+def test_the_command_tells_which_code_would_measure_the_table_here(tmp_path):
+    source = ROOT / "results/archive/nvidia-h200/timing_gpu.csv"
+    out = tmp_path / "tables" / source.name
+    assert main(["take", str(source), str(out)]) == 0
+    record = tables.read_meta(out)
+    kernels = record["config"]["kernels"]
+    assert record["archived"] == "nvidia-h200" and kernels
+    assert record["code_here"] == study.recorded_hash("timing_gpu", kernels) != study.recorded_hash("eps", [])
 
 
 def sealed(folder: Path, stem: str) -> Path:
