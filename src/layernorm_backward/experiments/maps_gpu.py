@@ -19,7 +19,7 @@ from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.gpu import campaign, contenders, paired, warm
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
-from layernorm_backward.gpu.paired import Limits, Rows, Shape
+from layernorm_backward.gpu.paired import Rows, Settings, Shape
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.gpu.ways import Space, Way, ways
@@ -90,43 +90,18 @@ def programs(hardware: Hardware, **config: Any) -> list[Program]:
     return list(recorder.programs)
 
 
-def measure(
-    board: Board,
-    pool: Pool,
-    cell: Shape,
-    names: Iterable[str],
-    *,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_limit_u: Mapping[str, float],
-    sums_limit_u: Mapping[str, float],
-    eps: float,
-    seed: int,
-    **config: Any,
-) -> tuple[Rows, Rows]:
+def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **config: Any) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
+    settings = Settings.of(config)
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
     results = contenders.results_for(board, given)  # of all ways in turn: they are many
     tried: dict[str, Way | None] = {TABLE: None, **_ways(cell, _space(config))}
 
     def prepare(name: str) -> Contender:
         passes = _passes(board.machine, cell.direction, tried[name])
-        return contenders.of_passes(board, passes, given, eps, "", results)
+        return contenders.of_passes(board, passes, given, settings.eps, "", results)
 
-    found = paired.compared(
-        board,
-        given,
-        cell,
-        names,
-        prepare,
-        eps=eps,
-        limits=Limits(error_limit_u, sums_limit_u),
-        repeats=repeats,
-        at_least=at_least,
-        budget_s=budget_s,
-        seed=seed,
-    )
+    found = paired.compared(board, given, cell, names, prepare, settings)
     tried[TABLE] = _chosen(board.machine, cell, given)
     rows = []
     for name in names:

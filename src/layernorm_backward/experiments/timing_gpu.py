@@ -22,7 +22,7 @@ from layernorm_backward.experiments import _gpu_cells
 from layernorm_backward.gpu import campaign, contenders, paired
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
-from layernorm_backward.gpu.paired import Limits, Rows, Shape
+from layernorm_backward.gpu.paired import Rows, Settings, Shape
 from layernorm_backward.gpu.rows import Pool
 
 STEM = "timing_gpu"
@@ -60,41 +60,17 @@ def cells(
     return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
 
 
-def measure(
-    board: Board,
-    pool: Pool,
-    cell: Shape,
-    names: Iterable[str],
-    *,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_limit_u: Mapping[str, float],
-    sums_limit_u: Mapping[str, float],
-    eps: float,
-    seed: int,
-    **_: Any,
-) -> tuple[Rows, Rows]:
+def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **config: Any) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
+    settings = Settings.of(config)
     absent = {name: reason for name in names if (reason := contenders.missing(name))}
+    present = [name for name in names if name not in absent]
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
 
     def prepare(name: str) -> Contender:
-        return contenders.prepare(board, name, given, eps, [cell.direction])
+        return contenders.prepare(board, name, given, settings.eps, [cell.direction])
 
-    found = paired.compared(
-        board,
-        given,
-        cell,
-        [name for name in names if name not in absent],
-        prepare,
-        eps=eps,
-        limits=Limits(error_limit_u, sums_limit_u),
-        repeats=repeats,
-        at_least=at_least,
-        budget_s=budget_s,
-        seed=seed,
-    )
+    found = paired.compared(board, given, cell, present, prepare, settings)
     rows = _refused(cell, absent | found.reasons)
     for name, one in found.ready.items():
         told = found.common | one.errors | {"method": one.method, "kernel": name}

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from layernorm_backward.figures import _panels
 
 OURS = ("cuda_fused", "cuda_uncentred", "cuda_separate", "cupy_compact")
 DTYPES = ("float32", "bfloat16")  # those that all contenders are measured in
+Panel = tuple[Axes, pd.DataFrame]
 COLD = "Working sets under four times the L2 cache, which is filled with other data before each pass."
 
 
@@ -19,6 +22,24 @@ def dtypes(rows: pd.DataFrame) -> list[str]:
 def directions(rows: pd.DataFrame) -> list[str]:
     """The passes that occur, the backward pass first."""
     return [name for name in ("backward", "forward") if name in set(rows["direction"])]
+
+
+def panels(rows: pd.DataFrame, label: str, aside: float, each: float) -> tuple[Figure, list[Panel]]:
+    """A panel for each direction and dtype of `dtypes(rows)`, over D, with the rows it is to show.
+
+    Directions stand below each other, `each` inches high, dtypes side by side; `aside` inches are left over.
+    """
+    wide, found = dtypes(rows), directions(rows)
+    figure, axes = _panels.grid(len(found), len(wide), aside + each * len(found), sharex=True, sharey=True)
+    parts = []
+    for (row, column), panel in np.ndenumerate(axes):
+        parts.append((panel, rows[(rows["direction"] == found[row]) & (rows["dtype"] == wide[column])]))
+        _panels.subject(panel, f"{found[row]}, {wide[column]}")
+        if row == len(found) - 1:
+            panel.set_xlabel("hidden size $D$")
+        if column == 0:
+            panel.set_ylabel(label)
+    return figure, parts
 
 
 def timed(timing_gpu: pd.DataFrame) -> tuple[pd.DataFrame, str]:

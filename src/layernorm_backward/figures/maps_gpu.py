@@ -1,6 +1,5 @@
 """The fraction of the roof that each way to lay threads over rows reaches on a GPU, and that of the table."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -33,20 +32,13 @@ def draw(maps_gpu: pd.DataFrame) -> Figure:
     rows = _panels.measured(maps_gpu, "roof_fraction")
     if rows.empty:
         return _panels.empty(maps_gpu, "Ways to lay threads over rows on a GPU")
-    dtypes, directions = _gpu.dtypes(rows), _gpu.directions(rows)
+    dtypes = _gpu.dtypes(rows)
     rows = rows[rows["dtype"].isin(dtypes)]
-    figure, axes = _panels.grid(
-        len(directions), len(dtypes), 1.0 + 1.75 * len(directions), sharex=True, sharey=True
-    )
-    for (row, column), panel in np.ndenumerate(axes):
-        _panel(panel, rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtypes[column])])
-        _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
-        if row == len(directions) - 1:
-            panel.set_xlabel("hidden size $D$")
-        if column == 0:
-            panel.set_ylabel("fraction of the roof")
-    axes[0, 0].xaxis.set_major_locator(FixedLocator([4**power for power in range(1, 10)]))
-    axes[0, 0].set_ylim(0, 1.05 * max(1.0, rows["roof_fraction"].max()))
+    figure, parts = _gpu.panels(rows, "fraction of the roof", 1.0, 1.75)
+    for panel, part in parts:
+        _panel(panel, part)
+    parts[0][0].xaxis.set_major_locator(FixedLocator([4**power for power in range(1, 10)]))
+    parts[0][0].set_ylim(0, 1.05 * max(1.0, rows["roof_fraction"].max()))
     looks = {"of the table": style.look("cuda_fused").point, "the fastest": _FASTEST, "others": _OTHER}
     handles = [Line2D([], [], label=label, **look) for label, look in looks.items()]
     figure.legend(

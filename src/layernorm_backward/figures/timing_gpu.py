@@ -1,6 +1,5 @@
 """The useful bytes a second of the CUDA kernels and of peers on a GPU, under their roof, against D."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,20 +21,13 @@ def draw(timing_gpu: pd.DataFrame) -> Figure:
     rows, cold = _gpu.timed(timing_gpu)
     if rows.empty:
         return _panels.empty(timing_gpu, "Bandwidth of the kernels on a GPU")
-    dtypes, directions = _gpu.dtypes(rows), _gpu.directions(rows)
+    dtypes = _gpu.dtypes(rows)
     rows = _gpu.one_shape(rows[rows["dtype"].isin(dtypes)])
-    height = 1.0 + 1.75 * len(directions)
-    figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
-    for (row, column), panel in np.ndenumerate(axes):
-        part = rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtypes[column])]
+    figure, parts = _gpu.panels(rows, "useful GB / s", 1.0, 1.75)
+    for panel, part in parts:
         _panel(panel, part)
-        _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
-        if row == len(directions) - 1:
-            panel.set_xlabel("hidden size $D$")
-        if column == 0:
-            panel.set_ylabel("useful GB / s")
-    axes[0, 0].xaxis.set_major_locator(FixedLocator([4**power for power in range(1, 10)]))
-    axes[0, 0].set_ylim(0, 1.05 * max(rows["roof_gb_per_s"].max(), rows["useful_gb_per_s"].max()))
+    parts[0][0].xaxis.set_major_locator(FixedLocator([4**power for power in range(1, 10)]))
+    parts[0][0].set_ylim(0, 1.05 * max(rows["roof_gb_per_s"].max(), rows["useful_gb_per_s"].max()))
     _panels.legend(figure, rows["kernel"], _panels.guide("roof", "-"))
     wanted = timing_gpu[timing_gpu["dtype"].isin(dtypes)]
     _panels.note(figure, _panels.absent(wanted, rows), _launched(rows), cold)

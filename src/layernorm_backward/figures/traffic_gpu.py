@@ -1,6 +1,5 @@
 """The bytes between a GPU and its memory, counted and by the model, over the fewest that will do, by D."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,19 +27,12 @@ def draw(traffic_gpu: pd.DataFrame) -> Figure:
     rows = pd.concat([counted, modelled])
     if rows.empty:
         return _panels.empty(traffic_gpu, "Bytes moved on a GPU")
-    dtypes, directions = _gpu.dtypes(rows), _gpu.directions(rows)
+    dtypes = _gpu.dtypes(rows)
     rows = rows[rows["dtype"].isin(dtypes)]
-    height = 0.9 + 1.2 * len(directions)
-    figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)
-    for (row, column), panel in np.ndenumerate(axes):
-        part = rows[(rows["direction"] == directions[row]) & (rows["dtype"] == dtypes[column])]
+    figure, parts = _gpu.panels(rows, "bytes / fewest", 0.9, 1.2)
+    for panel, part in parts:
         _panel(panel, part, sorted(set(rows["hidden"])), style.ordered(rows["kernel"]))
-        _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
-        if row == len(directions) - 1:
-            panel.set_xlabel("hidden size $D$")
-        if column == 0:
-            panel.set_ylabel("bytes / fewest")
-    _ticks(axes[0, 0], rows["ratio"])
+    _ticks(parts[0][0], rows["ratio"])
     bar = Line2D([], [], color=style.GREY, label="model", **_BAR)
     more = [bar] if len(modelled) else []
     _panels.legend(figure, rows["kernel"], *more, line=False)

@@ -33,11 +33,23 @@ class Shape(NamedTuple):
         return TENSORS[self.direction] * self.rows * self.hidden * dtype_of(self.dtype).itemsize
 
 
-class Limits(NamedTuple):
-    """The most that results may be off in u of their dtype: y and dx by x's dtype, sums by gamma's."""
+class Settings(NamedTuple):
+    """How passes are checked and timed. The limits are the most that results may be off, in u of their dtype:
+    y and dx by x's dtype, sums by gamma's; the others are as in `timer.compare`.
+    """
 
-    error_u: Mapping[str, float]
-    sums_u: Mapping[str, float]
+    error_limit_u: Mapping[str, float]
+    sums_limit_u: Mapping[str, float]
+    eps: float
+    repeats: int
+    at_least: int
+    budget_s: float
+    seed: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Settings":
+        """Those among the arguments of an experiment."""
+        return cls(**{name: config[name] for name in cls._fields})
 
 
 class Ready(NamedTuple):
@@ -73,13 +85,7 @@ def compared(
     shape: Shape,
     names: Iterable[str],
     prepare: Callable[[str], Contender],
-    *,
-    eps: float,
-    limits: Limits,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    seed: int,
+    settings: Settings,
 ) -> Found:
     """Prepare, check and time passes on the same arrays.
 
@@ -90,7 +96,7 @@ def compared(
     ready: dict[str, Ready] = {}
     refused: dict[str, str] = {}
     for name in names:
-        found = _checked(board, name, prepare, shape, given, eps, limits)
+        found = _checked(board, name, prepare, shape, given, settings)
         if isinstance(found, Ready) and found.timed.wait and not memory:
             found = WARM
         if isinstance(found, str):
@@ -101,7 +107,7 @@ def compared(
     arrays = (board.xp.empty(given.x.shape, given.x.dtype), given.x, given.dy)
     streams = roofs.of(shape.direction)
     calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    how = {name: getattr(settings, name) for name in ("repeats", "at_least", "budget_s", "seed")}
     samples = timer.compare(board, calls, cold=not memory, **how)
     common = {"residency": "memory" if memory else "cold"} | _roof(samples, streams, shape)
     return Found(ready, refused, common, samples)
@@ -113,8 +119,7 @@ def _checked(
     prepare: Callable[[str], Contender],
     shape: Shape,
     given: Arrays,
-    eps: float,
-    limits: Limits,
+    settings: Settings,
 ) -> Ready | str:
     """A contender, where what is to be timed of it was right on these arrays; else why it is not timed."""
     try:
@@ -122,10 +127,10 @@ def _checked(
         if shape.direction not in found.passes:
             return f"it has no {shape.direction} pass: {found.note}"
         timed, method = contenders.replayed(found, shape.direction)
-        off = exact.errors(board.xp, given, found.results(), eps)
+        off = exact.errors(board.xp, given, found.results(), settings.eps)
     except Exception as error:  # the others are timed all the same
         return reasons.of(board, name, error)
-    wrong = _wrong(off, shape, limits)
+    wrong = _wrong(off, shape, settings)
     if wrong:
         return wrong
     errors = {"error_u_max": off.y}
@@ -134,9 +139,9 @@ def _checked(
     return Ready(found, timed, method or ("host clock" if timed.wait else "launched"), errors)
 
 
-def _wrong(off: exact.Errors, shape: Shape, limits: Limits) -> str:
+def _wrong(off: exact.Errors, shape: Shape, settings: Settings) -> str:
     """What is over its limit in the direction of a shape; "" where nothing is."""
-    error_u, sums_u = limits.error_u[shape.dtype], limits.sums_u[shape.gamma_dtype]
+    error_u, sums_u = settings.error_limit_u[shape.dtype], settings.sums_limit_u[shape.gamma_dtype]
     judged = {"y": (off.y, error_u)}
     if shape.direction == "backward":
         judged = {"dx": (off.dx, error_u), "dgamma or dbeta": (_of_sums(off), sums_u)}
