@@ -9,13 +9,15 @@ from gpu_study import CONFIG
 from host_board import HostBoard
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import maps_gpu
+from layernorm_backward.figures.maps_gpu import draw
 from layernorm_backward.gpu.rows import Pool
-from layernorm_backward.gpu.ways import Space, ways
+from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.emulation import SMALL
+from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import Program
-from layernorm_backward.kernels.cuda.maps import MAPS
+from layernorm_backward.kernels.cuda.maps import MAPS, Map
 from layernorm_backward.kernels.cuda.plan import Hardware, Rest
+from layernorm_backward.tabulate import table
 from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
@@ -108,16 +110,16 @@ def measured():
 def test_every_way_is_timed_beside_the_tables(measured):
     for cell, rows in measured.items():
         assert {row["reason"] for row in rows} == {""}
-        table, *others = rows
+        own, *others = rows
         assert len(others) > 1
-        assert (table["way"], table["table_ratio"]) == (maps_gpu.TABLE, 1)
+        assert (own["way"], own["table_ratio"]) == (maps_gpu.TABLE, 1)
         for row in others:
-            ratio = row["roof_fraction"] / table["roof_fraction"]
+            ratio = row["roof_fraction"] / own["roof_fraction"]
             assert np.isfinite(ratio) and row["table_ratio"] > 0
             assert row["error_u_max"] <= CONFIG["maps_gpu"]["error_limit_u"]["float32"]
         chosen = plan.choose(cell.direction, cell.rows, cell.hidden, 4, plan.lie(cell.hidden, 4, 0), SMALL)
-        assert (table["threads"], table["team"]) == (chosen.map.threads, chosen.map.team)
-        assert table["rest_share"] == chosen.rest.share
+        assert (own["threads"], own["team"]) == (chosen.map.threads, chosen.map.team)
+        assert own["rest_share"] == chosen.rest.share
 
 
 @needs_compiler
@@ -129,3 +131,47 @@ def test_a_way_that_the_device_refuses_has_its_reason():
     refused = {row["way"]: row["reason"] for row in rows if row["reason"]}
     assert refused.keys() == {name for name in names if "ring" in name} != set()
     assert all("which this device does not have" in reason for reason in refused.values())
+
+
+class Counting(Emulation):
+    """Remembers the kernels and blocks that it was to launch, and launches none."""
+
+    def launch(self, program, how, arguments):
+        self.ran = [*getattr(self, "ran", []), (program.kernel, program.template[2], how.blocks)]
+
+
+@pytest.mark.parametrize("direction", list(MAPS))
+def test_a_pass_goes_the_way_it_is_told_with_its_rest_and_the_other_pass_does_not(direction):
+    chosen = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
+    x, gamma = np.ones((400, 61), np.float32), np.ones(61, np.float32)
+    found = {}
+    for rest in (Rest(0.0, 1), Rest(1.0, 1)):
+        machine = Counting()
+        forward, backward = maps_gpu._passes(machine, direction, Way(chosen, rest))
+        _, saved = forward(x, gamma, gamma, 1e-5)
+        backward(x, saved)
+        found[rest] = {kernel: (text, blocks) for kernel, text, blocks in machine.ran}
+        how = plan.fit(direction, chosen._replace(lie=plan.RAGGED), 400, 61, 4, SMALL, rest)
+        assert found[rest][direction] == (how.map.text, how.blocks)
+    none, all_rows = found.values()
+    assert none[direction][1] < all_rows[direction][1]
+    (other,) = {*MAPS} - {direction}
+    assert none[other] == all_rows[other] != none[direction]
+
+
+def test_the_figure_names_the_ways_that_are_clearly_faster_than_the_tables():
+    cell = {"direction": "forward", "dtype": "float32", "gamma_dtype": "float32", "rows": 9, "hidden": 64}
+    times = {"table": 1.0, "slow": 1.5, "quick": 0.8, "quicker": 0.7}
+    rows = [
+        cell
+        | {"way": way, "roof_fraction": 0.5 / ratio, "table_ratio": ratio, "table_ratio_high": ratio + 0.01}
+        for way, ratio in times.items()
+    ]
+    figure = draw(table(rows, "maps_gpu"))
+    note = figure.get_supxlabel()
+    assert note == "Faster than the table's way (time over its time): forward float32 D = 64: quicker (0.70)."
+    (panel,) = figure.axes
+    fastest = [line for line in panel.lines if line.get_marker() == "D"]
+    assert [line.get_ydata().tolist() for line in fastest] == [[0.5 / 0.7]]
+    rows[-1]["table_ratio_high"] = 0.99
+    assert draw(table(rows, "maps_gpu")).get_supxlabel() == ""
