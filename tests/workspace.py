@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 _LEFT_OUT = {".git", ".venv", ".snakemake", ".ruff_cache", ".pytest_cache", ".hypothesis", "results"}
 
+FROM_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -32,7 +34,9 @@ class Workspace:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(self.root / "src")}
+        """Without what the `make` that runs the tests was told: its ARGS are not for a `make` here."""
+        own = {name: value for name, value in os.environ.items() if name not in FROM_MAKE}
+        return own | {"PYTHONPATH": str(self.root / "src")}
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the tree; standard output and error come back together."""
