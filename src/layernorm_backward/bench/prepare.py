@@ -146,7 +146,7 @@ def _few(arrays: Buffers) -> int:
 
 def first_rows(arrays: Buffers, rows: int) -> Buffers:
     """The same arrays, of their first rows only."""
-    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays))
+    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays[:-1]))
 
 
 def _require_y_is_free(kernel: Kernel, saved: Any, arrays: Buffers) -> None:
