@@ -1,18 +1,16 @@
 """The table of times: which rows there are, what stands beside them, and that wrong kernels are not timed."""
 
 import dataclasses
-import time
 
 import numpy as np
 import pytest
 
-from layernorm_backward import inputs, machine, stopwatch
-from layernorm_backward.difference import Ratio, differs
+from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing import prepared, sizing
+from layernorm_backward.timing import sizing
 
 PUBLISHED = {
     "kernels": ["compact", "overcached", "numba_fused"],
@@ -193,49 +191,11 @@ def test_gamma_is_float32_beside_16_bits_only():
     assert beside == {("float32", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")}
 
 
-def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
-    pool = prepared.Pool(1 << 16, 1)
-    for dtype in ("float64", "float32", "float16", "bfloat16"):
-        x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
-        assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
-        assert len(np.unique(x[0], axis=0)) == 64
-
-
 def test_forward_then_backward_writes_both_results_and_counts_five_accesses():
     found, _ = timing_cpu.run(**ARGUMENTS | only("compact", directions=["both"], threads=[1]))
     row = found.iloc[0]
     assert row["roof_operation"].startswith("copy_triad") and row["bytes"] == 4 * 6 * 32 * 8
     assert row["useful_gb_per_s"] == pytest.approx(5 * 6 * 32 * 8 / row["median_s"] / 1e9)
-
-
-def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1():
-    assert differs(Ratio(1.1, 1.05, 1.2), 0.02)
-    assert not differs(Ratio(1.1, 0.99, 1.2), 0.02)
-    assert not differs(Ratio(1.1, 1.05, 1.2), 0.11)
-    assert not differs(Ratio(1.1, float("nan"), float("nan")), 0.0)
-
-
-def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
-    arrays = prepared.buffers((5, 1, 16), "float64", seed=3)
-    ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
-    assert refused == {} and ready["compact"].error_u_max < 10
-    arrays.out[-1] *= 2  # the last row is among those looked at
-    assert prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
-
-
-def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
-    compact, compiled = KERNELS["compact"], []
-
-    def forward(*arguments, **options):
-        if not compiled:
-            time.sleep(1.0)
-            compiled.append(True)
-        return compact.forward(*arguments, **options)
-
-    kernel = dataclasses.replace(compact, forward=forward)
-    arrays = prepared.buffers((2, 1, 8), "float64", seed=3)
-    ready, _ = prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
-    assert ready["compact"].first_s < 0.9
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
+from layernorm_backward import difference
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._arguments import (
@@ -83,7 +84,7 @@ def run(
             rows += found[0]
             samples.append(found[1])
     memory.close()
-    return table(rows, "peers_cpu"), together(samples)
+    return difference.judged(table(rows, "peers_cpu"), "ours_ratio"), together(samples)
 
 
 def _whole_pages(size: int) -> int:

@@ -54,7 +54,7 @@ def run(
         found, timed = _measured(cell, arrays, error_rows, error_limit_u, how)
         rows += [about | {"then": then} | found[then] for then in THEN]
         samples += timed
-    return table(rows, "stores"), together(samples)
+    return difference.judged(table(rows, "stores"), "ratio"), together(samples)
 
 
 def _measured(
@@ -103,8 +103,7 @@ def _columns(samples: pd.DataFrame, then: str, stream: bool, seed: int) -> dict[
     chosen = _name(_chosen(stream), then)
     found = stopwatch.ratio(samples, ordinary, non_temporal, seed)
     noise = difference.noise(stopwatch.ratio(samples, chosen + AGAIN, chosen, seed))
-    differs = {"noise": noise, "differs": difference.differs(found, noise)}
-    return times(samples, chosen) | found.columns("ratio") | differs
+    return times(samples, chosen) | found.columns("ratio") | {"noise": noise}
 
 
 def _chosen(stream: bool) -> str:
