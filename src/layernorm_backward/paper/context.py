@@ -19,11 +19,12 @@ class UnknownName(ValueError):
 
 
 class Number(str):
-    """A printed number: its Markdown text, and `.tex` (for use inside math), `.value`, `.table`."""
+    """A printed number: its Markdown text, `.tex` (for use inside math), `.value`, `.table`, `.cells`."""
 
-    __slots__ = ("table", "value")
+    __slots__ = ("cells", "table", "value")
     value: Any
     table: str
+    cells: int
 
     @property
     def tex(self) -> str:
@@ -58,6 +59,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": claims,
+        "judged": Names("claim", {row["claim"]: claim_rows.judged(row) for row in claims}),
         "claim_rows": partial(claim_rows.claim_rows, claims),
         "goal_rows": partial(goals.goal_rows, claims),
         "attempts": partial(attempts.rows, folder / "attempts.csv"),
@@ -102,12 +104,15 @@ def constant(text: str) -> Number:
 
 def _numbers(path: Path) -> dict[str, Number]:
     records = json.loads(path.read_text(encoding="utf-8"))
-    return {name: _number(it["text"], it["value"], it["table"]) for name, it in records.items()}
+    return {
+        name: _number(it["text"], it["value"], it["table"], it.get("cells", 0))
+        for name, it in records.items()
+    }
 
 
-def _number(text: str, value: Any, table: str) -> Number:
+def _number(text: str, value: Any, table: str, cells: int = 0) -> Number:
     number = Number(text)
-    number.value, number.table = value, table
+    number.value, number.table, number.cells = value, table, cells
     return number
 
 
