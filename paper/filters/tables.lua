@@ -47,7 +47,7 @@ end
 local function ruled(tbl)
   local text = pandoc.write(pandoc.Pandoc({ tbl }), "latex")
   local head, body, rest = text:match("^(.*\\endlastfoot\n)(.-)(\\end{longtable}.*)$")
-  body = body:gsub(" \\\\\n(.)", " \\\\\n\\specialrule{0.1pt}{1.5pt}{1.5pt}\n%1")
+  body = body:gsub(" \\\\\n(.)", " \\\\\n\\specialrule{0.1pt}{0.8pt}{0.8pt}\n%1")
   return pandoc.RawBlock("latex", head .. body .. rest)
 end
 

@@ -16,7 +16,7 @@ CAPTION = (
     "re-centring; `triton_tutorial`: the kernel of Triton's tutorial; kernels with one point were timed at "
     "that $D$ only. A point that is missing has its reason in the table."
 )
-_BESIDE = 0.1  # powers of two between kernels at a D that is none
+_BESIDE = 0.04  # powers of two between kernels at a D that is none
 
 
 def draw(timing_gpu: pd.DataFrame) -> Figure:
