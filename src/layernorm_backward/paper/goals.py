@@ -19,7 +19,8 @@ _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:
 def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str, str]]:
     """One row a subject, in the order of the claims of a scope: floor and goal, what became of them, values.
 
-    The cells that are short of a floor are listed, those that are short of a goal counted; where none is, the cells are counted once.
+    The cells that are short of a floor are listed, those that are short of a goal counted; where none is,
+    the cells are counted all the same.
     """
     rows: dict[str, dict[str, str]] = {}
     for claim in claims:
