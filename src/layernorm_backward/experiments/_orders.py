@@ -1,7 +1,7 @@
 """The ways to dgamma and dbeta that `summation` compares: its own orders of summation, and whole kernels."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from layernorm_backward.sums import (
     tree_depth,
     tree_sum,
 )
+
+Quantity = Literal["dbeta", "dgamma"]
 
 
 class Order(NamedTuple):
@@ -46,7 +48,10 @@ ORDERS: dict[str, Order] = {
 }
 _KERNEL_ORDER = {"numba_fused": "chunked"}  # NumPy's sum over axis 0 of two or more columns is a running sum
 _STORES_X_HAT = ("compact", "overcached")  # in x's dtype
-_TERM_ROUNDINGS = {"dbeta": 0, "dgamma": 5}  # 3 of rstd, 1 each of x_hat and of the product
+_TERM_ROUNDINGS: dict[Quantity, int] = {
+    "dbeta": 0,
+    "dgamma": 5,
+}  # 3 of rstd, 1 each of x_hat and of the product
 
 
 class Way(NamedTuple):

@@ -27,7 +27,7 @@ from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Rising, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._rounds import complete, joined, shares
 from layernorm_backward.kernels import numba_plan
@@ -48,7 +48,7 @@ def run(
     sweeps: Listed[Sweep],
     loop_rounds: Count,
     turns: Count,
-    bands_ns: Several[Positive],
+    bands_ns: Rising[Positive],
     rounds: Count,
     rest_s: Seconds,
     repeats: Count,
@@ -63,8 +63,6 @@ def run(
     loop_rounds: how often a loop goes over its vectors in one call; turns: those of a relay. bands_ns: the
     latencies between two bands. rest_s: seconds of nothing before a cell is timed.
     """
-    if sorted(bands_ns) != bands_ns:
-        raise ValueError(f"bands_ns is {bands_ns}; allowed: latencies each above the one before")
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     pool = _cells.pool(sizes, seed)
     refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads, turns))}

@@ -12,10 +12,10 @@ in one row. bits_equal: whether all results are those of the default bit by bit,
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
+    ByDtype,
     Count,
     Kappa,
     Listed,
@@ -35,7 +35,7 @@ def run(
     *,
     variants: Several[Variant],
     sweeps: Listed[Sweep],
-    kappas: dict[DtypeName, Kappa],
+    kappas: ByDtype[Kappa],
     repeats: Count,
     at_least: AtLeast,
     budget_s: Seconds,

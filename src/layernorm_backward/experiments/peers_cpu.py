@@ -20,10 +20,11 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
+    ByDtype,
     Count,
     Named,
     Names,
@@ -55,8 +56,8 @@ def run(
     at_least: AtLeast,
     budget_s: Seconds,
     error_elements: Count,
-    error_limit_u: dict[DtypeName, Positive],
-    sums_limit_u: dict[DtypeName, Positive],
+    error_limit_u: ByDtype[Positive],
+    sums_limit_u: ByDtype[Positive],
     answers_within_s: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -23,6 +23,7 @@ import pandas as pd
 from pydantic import Field
 from scipy import stats
 from tqdm import tqdm
+from typing_extensions import TypedDict
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
@@ -31,6 +32,7 @@ from layernorm_backward.experiments._arguments import (
     Count,
     Names,
     Positive,
+    Rising,
     Seconds,
     Seed,
     Several,
@@ -45,9 +47,18 @@ from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare
 from layernorm_backward.timing.timed import labelled, thread_counts, together, too_many
 
 LEAST = 0.02  # quantile of times that stands for the least of them
-LOOPS = ("update", "multiply_add")
 ARRAYS = 3  # of x's size that are allocated: x, dy, and the result
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
+
+
+class LoopRounds(TypedDict):
+    """How often each loop goes over its numbers in one call."""
+
+    update: Count
+    multiply_add: Count
+
+
+LOOPS = tuple(LoopRounds.__annotations__)
 
 
 class Cell(NamedTuple):
@@ -67,8 +78,8 @@ def run(
     hidden: Several[Count],
     working_set: WorkingSet,
     threads: Threads,
-    loop_rounds: dict[Literal["update", "multiply_add"], Count],
-    bands: Several[_Slowdown],
+    loop_rounds: LoopRounds,
+    bands: Rising[_Slowdown],
     rounds: Count,
     repeats: Count,
     at_least: AtLeast,
@@ -79,12 +90,8 @@ def run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
-    loop_rounds: how often a loop goes over its numbers in one call. bands: the slowdowns between two bands.
+    bands: the slowdowns between two bands.
     """
-    if sorted(set(bands)) != bands:
-        raise ValueError(f"bands is {bands}; allowed: slowdowns each above the one before")
-    if set(loop_rounds) != set(LOOPS):
-        raise ValueError(f"loop_rounds names {sorted(loop_rounds)}; allowed: {', '.join(LOOPS)}, both")
     chosen = {name: KERNELS[name] for name in kernels}
     named = product(directions, dtypes, hidden, thread_counts(threads))
     sizes = {
