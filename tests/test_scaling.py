@@ -125,6 +125,23 @@ def test_a_point_is_measured_for_every_kernel_and_direction():
     assert set(samples["name"]) == {"compact", "numba_fused"}
 
 
+def test_a_kernel_that_fails_on_a_single_element_is_not_timed_and_says_so(monkeypatch):
+    prepare = scaling_points.prepare
+
+    def refusing(kernels, direction, arrays, **checked):
+        ready, refused = prepare(kernels, direction, arrays, **checked)
+        if arrays.x.size == 1:
+            refused["compact"] = f"wrong: {ready.pop('compact').error_u_max} u"
+        return ready, refused
+
+    monkeypatch.setattr(scaling_points, "prepare", refusing)
+    found, samples = scaling_points.run(**ARGUMENTS)
+    reasons = found.groupby("kernel")["reason"].unique()
+    assert reasons["compact"].tolist() == ["on a single element: wrong: 0.0 u"]
+    assert reasons["numba_fused"].tolist() == [""] and len(found) == 12
+    assert set(samples["name"]) == {"numba_fused"}
+
+
 def test_a_point_whose_arrays_do_not_fit_says_so_and_takes_no_memory(monkeypatch):
     limit, taken = 3 * 8 * 4 * 8, []
     monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
