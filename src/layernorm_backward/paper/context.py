@@ -2,13 +2,12 @@
 
 import ast
 import difflib
-import json
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import figures, mixed, tables
+from layernorm_backward import figures, jsonfile, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.recorded import read_record
@@ -101,8 +100,7 @@ def constant(text: str) -> Number:
 
 
 def _numbers(path: Path) -> dict[str, Number]:
-    records = json.loads(path.read_text(encoding="utf-8"))
-    return {name: _number(it["text"], it["value"], it["table"]) for name, it in records.items()}
+    return {name: _number(it["text"], it["value"], it["table"]) for name, it in jsonfile.load(path).items()}
 
 
 def _number(text: str, value: Any, table: str) -> Number:
