@@ -68,7 +68,7 @@ def run(
     is given up.
     """
     (ours,) = kernels
-    wanted = cells(sets, list(SETTINGS), sizing.memory_limit() // SHARE)
+    wanted = cells(sets, sizing.memory_limit() // SHARE)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))

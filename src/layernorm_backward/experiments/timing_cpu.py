@@ -71,7 +71,7 @@ def run(
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
     chosen = {name: KERNELS[name] for name in kernels}
-    wanted = cells(sets, kernels, sizing.memory_limit())
+    wanted = cells(sets, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
