@@ -105,6 +105,13 @@ def test_a_record_that_lacks_a_key_is_named(run, tmp_path):
     assert str(caught.value) == f"{meta}: machine must be an object, is missing; measure the table again"
 
 
+def test_numbers_that_were_cut_are_named(run, tmp_path):
+    run["numbers"].write_text('{"naive_slope": ', encoding="utf-8")
+    with pytest.raises(ValueError, match="not valid JSON") as caught:
+        filled("", run, tmp_path)
+    assert str(caught.value).startswith(f"{run['numbers']}: ")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

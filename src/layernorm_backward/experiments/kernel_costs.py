@@ -13,10 +13,10 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import difference
-from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
+    ByDtype,
     Count,
     Kappa,
     Listed,
@@ -36,7 +36,7 @@ def run(
     *,
     variants: Several[Variant],
     sweeps: Listed[Sweep],
-    kappas: dict[DtypeName, Kappa],
+    kappas: ByDtype[Kappa],
     repeats: Count,
     at_least: AtLeast,
     budget_s: Seconds,

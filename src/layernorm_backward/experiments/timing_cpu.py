@@ -40,7 +40,6 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     sets_of,
 )
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
@@ -71,8 +70,7 @@ def run(
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
     chosen = {name: KERNELS[name] for name in kernels}
-    require_known("threaded", threaded, kernels)
-    wanted = cells(sets, kernels, sizing.memory_limit())
+    wanted = cells(sets, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))

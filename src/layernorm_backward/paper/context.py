@@ -1,14 +1,12 @@
 """What the paper's template can name: numbers, claims, rows of tables, provenance, constants."""
 
-import ast
 import difflib
-import json
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import figures, mixed, tables
+from layernorm_backward import constants, figures, jsonfile, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.recorded import read_record
@@ -103,10 +101,9 @@ def constant(text: str) -> Number:
 
 
 def _numbers(path: Path) -> dict[str, Number]:
-    records = json.loads(path.read_text(encoding="utf-8"))
     return {
         name: _number(it["text"], it["value"], it["table"], it.get("cells", 0))
-        for name, it in records.items()
+        for name, it in jsonfile.load(path).items()
     }
 
 
@@ -119,10 +116,10 @@ def _number(text: str, value: Any, table: str, cells: int = 0) -> Number:
 def _caption(stem: str) -> str:
     """The constant CAPTION of a figure's module, read without importing it; it must be there."""
     path = Path(figures.__file__).with_name(f"{stem}.py")
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(getattr(it, "id", "") == "CAPTION" for it in node.targets):
-            return " ".join(ast.literal_eval(node.value).split())
-    raise ValueError(f"{path.name}: the figure has no CAPTION")
+    caption = constants.constant(path, "CAPTION")
+    if caption is None:
+        raise ValueError(f"{path.name}: the figure has no CAPTION")
+    return " ".join(caption.split())
 
 
 def _rows(tables_dir: Path, stem: str) -> list[dict[str, Any]]:
