@@ -55,15 +55,15 @@ class Ledger:
             temporary.write_text(json.dumps(entry._asdict(), default=_plain), encoding="utf-8")
 
     @contextmanager
-    def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[None]:
-        """A cell that is measured inside: a mark stays where the process ends there."""
+    def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[Path]:
+        """A cell that is measured inside: its mark, a file, stays where the process ends there."""
         mark = self._mark(cell, versions)
         with whole(mark) as temporary:
             temporary.write_text(str(self.ended_in(cell, versions) + 1), encoding="utf-8")
         try:
-            yield
+            yield mark
         finally:
-            mark.unlink()
+            mark.unlink(missing_ok=True)
 
     def ended_in(self, cell: tuple, versions: Mapping[str, str]) -> int:
         """How often in a row the process has ended in a cell: it was killed, or the cell's kernels end it."""

@@ -79,7 +79,7 @@ class Part:
             print(f"{self.stem} {number}/{len(cells)}: {_text(cell)}", file=sys.stderr, flush=True)
             started = monotonic()
             hung = partial(self._hung, cell)
-            with self._at_work(cell), watch.over(hung, self._peers(cell)):
+            with self._at_work(cell) as mark, watch.over(hung, self._peers(cell), mark):
                 entry = self._measured(board, pool, cell, until, watch)
             self._seconds += monotonic() - started
             if not entry.passing or until.left() > 0:
@@ -137,7 +137,7 @@ class Part:
         reason = f"the process ended in this cell, {times} times in a row: killed, or by a kernel of the cell"
         return Entry(self._unmeasured(cell, reason), [], failed=True)
 
-    def _at_work(self, cell: tuple) -> AbstractContextManager[None]:
+    def _at_work(self, cell: tuple) -> AbstractContextManager[Path | None]:
         return self._ledger.at_work(cell, self._these(cell)) if self._ledger else nullcontext()
 
     def _keep(self, cell: tuple, entry: Entry) -> None:
