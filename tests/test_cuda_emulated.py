@@ -22,8 +22,8 @@ LIMIT_U = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}  # as in
 ORDERS = [("forward", True), ("reverse", False), ("random", True)]
 LANES = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
 WARP = Map(threads=64, blocks=2, cluster=1, team=32, chunks=2, rows=2, ring=False)
-BLOCK = Map(threads=64, blocks=1, cluster=1, team=64, chunks=3, rows=1, ring=False)
-RING = BLOCK._replace(ring=True)
+BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=3, rows=1, ring=False)  # gamma as it is stored
+RING = BLOCK._replace(blocks=1, ring=True)
 CLUSTER = Map(threads=32, blocks=1, cluster=4, team=32, chunks=2, rows=1, ring=True)
 MAPS = {"lanes": LANES, "warp": WARP, "block": BLOCK, "ring": RING, "cluster": CLUSTER}
 TYPES = [

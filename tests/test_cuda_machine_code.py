@@ -8,6 +8,7 @@ import pytest
 from layernorm_backward.kernels.cuda import inspection, plan
 from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
+from layernorm_backward.kernels.cuda.maps import Map
 from machine_code_rules import (
     BATCHES,
     DEVICES,
@@ -108,6 +109,19 @@ def test_rows_that_begin_anywhere_take_few_instructions_more(kernel, x, gamma):
     for one, count in ragged.items():
         assert count <= 1.5 * alike[one], one
     assert sum(ragged.values()) <= 1.3 * sum(alike[one] for one in ragged)
+
+
+@pytest.mark.parametrize("lie", [plan.FULL, plan.ALIKE])
+def test_gamma_and_beta_as_they_are_stored_leave_room_for_more_threads(lie):
+    """As numbers they wanted 14 registers more than there are for a block of 2 chunks, 10 for one of 1."""
+    maps = [
+        Map(threads, blocks, 1, threads, chunks, 1, ring=False, lie=lie)
+        for threads, blocks, chunks in ((256, 5, 2), (128, 10, 2), (256, 8, 1))
+    ]
+    programs = {Program("forward", "forward", ("bf16", "bf16", one.text)): one for one in maps}
+    for program, code in inspection.inspect(list(programs), "sm_90").items():
+        assert registers_suffice(code, programs[program].blocks), program
+        assert not spills(code), program
 
 
 def test_a_known_spill_that_is_gone_is_told():

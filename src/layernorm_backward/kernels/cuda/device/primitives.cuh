@@ -37,10 +37,12 @@ DEVICE A shuffle_xor(A value, int mask) {
 DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
 
 // The same number, but what follows from it is computed anew here rather than held in registers.
-DEVICE int anew(int a) {
+DEVICE unsigned anew(unsigned a) {
     asm volatile("" : "+r"(a));
     return a;
 }
+DEVICE int anew(int a) { return anew(static_cast<unsigned>(a)); }
+DEVICE Quad anew(Quad a) { return {anew(a.x), anew(a.y), anew(a.z), anew(a.w)}; }
 
 // The largest power of two that is at most a > 0.
 DEVICE int power_of_two(int a) { return 1 << (31 - __clz(a)); }

@@ -59,7 +59,10 @@ DEVICE bool any_of_warp(bool one) {
     return any;
 }
 
-DEVICE int anew(int a) { return a; }
+template <class A>
+DEVICE A anew(A a) {
+    return a;
+}
 
 DEVICE float rounded_product(float a, float b) { return a * b; }
 DEVICE double rounded_product(double a, double b) { return a * b; }
