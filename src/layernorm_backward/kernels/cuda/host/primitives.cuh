@@ -154,6 +154,7 @@ DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
 DEVICE void wait_gate(Gate* gate, unsigned parity) { emulation::wait_gate(gate, parity); }
 
 DEVICE int cluster_rank() { return emulation::cluster_rank(); }
+DEVICE void order_before_arrival() {}
 [[gnu::always_inline]] DEVICE void cluster_arrive() { emulation::cluster_arrive(); }
 DEVICE void cluster_wait() { emulation::cluster_wait(); }
 DEVICE Quad cluster_load(const Quad* at, int rank) {
