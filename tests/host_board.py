@@ -21,7 +21,7 @@ class HostBoard:
         return {"gpu": "none: emulated", "cpu": "emulated"}
 
     def compile(self, programs):
-        pass
+        return 0
 
     def array(self, values):
         return np.array(values)

@@ -199,8 +199,9 @@ def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monke
 
     monkeypatch.setattr(warm, "compiled", compiled)
     program = warm.Program("backward", "backward", ("float",))
-    warm._compile(program, "sm_90")
+    assert not warm._compile(program, "sm_90")
     assert tried == [program]
+    assert warm.compile_all([], "sm_90") == 0
 
 
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
@@ -251,7 +252,7 @@ def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypa
     how = {"repeats": 7, "at_least": 7, "budget_s": 1.0, "error_limit_u": {"float32": 8}, "eps": 1e-5}
     how["sums_limit_u"] = {"float32": 100}
     names = ["cuda_fused", "cuda_uncentred"]
-    rows, _ = timing_gpu.measure(board, Pool(board, 1), cell, names, seed=1, **how)
+    rows, _ = timing_gpu.measure(board, Pool(board, 1), cell, names, time_left=float, seed=1, **how)
     found = {row["kernel"]: row for row in rows}
     assert found["cuda_fused"]["residency"] == residency
     if residency == "memory":
@@ -267,5 +268,7 @@ def test_arrays_lie_in_memory_from_four_times_the_cache_on(factor, residency):
     board = HostBoard(l2_bytes=3 * 9 * 40 * 4 / factor)
     how = {"repeats": 1, "at_least": 1, "budget_s": 0.0, "eps": 1e-5, "seed": 1}
     limits = {"error_limit_u": {"float32": 8}, "sums_limit_u": {"float32": 100}}
-    (row,), _ = timing_gpu.measure(board, Pool(board, 1), cell, ["cuda_fused"], **how, **limits)
+    (row,), _ = timing_gpu.measure(
+        board, Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how, **limits
+    )
     assert row["residency"] == residency

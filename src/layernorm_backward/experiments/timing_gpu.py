@@ -12,7 +12,7 @@ are those of the host that launches.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,15 @@ def cells(
     return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
 
 
-def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **config: Any) -> tuple[Rows, Rows]:
+def measure(
+    board: Board,
+    pool: Pool,
+    cell: Shape,
+    names: Iterable[str],
+    *,
+    time_left: Callable[[], float],
+    **config: Any,
+) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
     settings = Settings.of(config)
     absent = {name: reason for name in names if (reason := contenders.missing(name))}
@@ -70,7 +78,7 @@ def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **confi
     def prepare(name: str) -> Contender:
         return contenders.prepare(board, name, given, settings.eps, [cell.direction])
 
-    found = paired.compared(board, given, cell, present, prepare, settings)
+    found = paired.compared(board, given, cell, present, prepare, settings, time_left)
     rows = _refused(cell, absent | found.reasons)
     for name, one in found.ready.items():
         told = found.common | one.errors | {"method": one.method, "kernel": name}

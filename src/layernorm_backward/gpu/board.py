@@ -39,7 +39,7 @@ class Board(Protocol):
 
     def describe(self) -> dict[str, Any]: ...
 
-    def compile(self, programs: Sequence[Program]) -> None: ...
+    def compile(self, programs: Sequence[Program]) -> int: ...
 
     def array(self, values: np.ndarray) -> Any: ...
 
@@ -95,9 +95,9 @@ class Gpu:
             **installed(PACKAGES),
         }
 
-    def compile(self, programs: Sequence[Program]) -> None:
-        """Compile programs for this device, so that their first launch need not."""
-        warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
+    def compile(self, programs: Sequence[Program]) -> int:
+        """Compile programs for this device, so that their first launch need not; how many did not compile."""
+        return warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
 
     def array(self, values: np.ndarray) -> Any:
         """A copy on the device."""

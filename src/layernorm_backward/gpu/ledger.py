@@ -70,10 +70,17 @@ class Ledger:
         mark = self._mark(cell, versions)
         return int(mark.read_text(encoding="utf-8")) if mark.exists() else 0
 
+    def begun(self) -> bool:
+        """Whether cells of the table are kept, or were at work."""
+        return bool(self._files())
+
     def clear(self) -> None:
         """Forget all cells of the table."""
-        for path in (*self._folder.glob("*.json"), *self._folder.glob(f"*{_MARK}")):
+        for path in self._files():
             path.unlink()
+
+    def _files(self) -> list[Path]:
+        return [*self._folder.glob("*.json"), *self._folder.glob(f"*{_MARK}")]
 
     def _mark(self, cell: tuple, versions: Mapping[str, str]) -> Path:
         return self._path(cell, versions).with_suffix(_MARK)

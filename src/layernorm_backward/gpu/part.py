@@ -49,14 +49,21 @@ class Part:
         self._record: dict[str, Any] = {}
         self._seconds = 0.0
 
-    def keep_in(self, out: Path, record: Mapping[str, Any], *, resume: bool) -> None:
-        """Keep cells below a folder from now on, and find those that are kept there, or else forget them."""
+    def keep_in(self, out: Path, record: Mapping[str, Any], *, resume: bool, anew: bool = False) -> None:
+        """Keep cells below a folder from now on; `resume` finds those that are there, `anew` forgets them.
+
+        ValueError where cells are kept there, and neither was asked for.
+        """
         machine = {name: record["machine"].get(name) for name in MACHINE}
         basis = {"config": dict(self._config), "code_hash": record["code_hash"], "machine": machine}
         self._ledger, self._record = Ledger(out / "ledger", self.stem, basis), dict(record)
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
-        if not resume:
+        if anew:
             self._ledger.clear()
+        elif not resume and self._ledger.begun():
+            raise ValueError(
+                f"{out} holds cells of {self.stem}: --resume goes on with them, --anew measures all again"
+            )
         kept = {cell: self._kept(self._ledger, cell) for cell in self.wanted}
         self.found = {cell: entry for cell, entry in kept.items() if entry}
 
