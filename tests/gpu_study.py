@@ -15,6 +15,7 @@ CONFIG = {
         "hidden": [3, 40],
         "rows": [9, 1],
         "large": [["bfloat16", 20, 24]],
+        "far": [200],
         "repeated": [40],
         "tools": ["memcheck"],
         "sanitized": [["float32", 33, 40]],

@@ -20,6 +20,9 @@ class HostBoard:
     def describe(self):
         return {"gpu": "none: emulated", "cpu": "emulated"}
 
+    def state(self):
+        return {"sm_mhz": "1980"}
+
     def compile(self, programs):
         return 0
 

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from emulated import needs_compiler
@@ -71,13 +72,14 @@ def test_a_campaign_writes_every_table_with_its_record(measured):
         assert record["machine"]["gpu"] == "none: emulated"
         assert record["config"] == CONFIG[stem]
         assert {"code_hash", "commit", "date", "duration_s", "study"} <= set(record)
-    assert len((measured / "samples" / "timing_gpu.csv").read_text().splitlines()) > 7
+    samples = pd.read_csv(measured / "samples" / "timing_gpu.csv")
+    assert len(samples) > 7 and set(samples["sm_mhz"]) == {1980}
 
 
 def test_all_checks_of_our_kernel_pass(measured):
     checks = table(measured, "checks_gpu")
     done = checks[checks["reason"] == ""]
-    assert set(done["check"]) == {"results", "repeats"}
+    assert set(done["check"]) == {"results", "far", "repeats"}
     assert done["passed"].all()
     assert (done["value"] <= done["limit"]).all()
     assert set(checks.loc[checks["reason"] != "", "check"]) == {"memcheck"}

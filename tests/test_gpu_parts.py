@@ -11,7 +11,7 @@ from emulated import needs_compiler
 from host_board import HostBoard
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.experiments import timing_gpu, traffic_gpu
+from layernorm_backward.experiments import checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
     exact,
@@ -238,7 +238,33 @@ def test_a_sanitizer_sees_each_ring_filled_again(study):
             maps.add(how.map)
     assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True, False}
     assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
+    assert {one.cluster for one in maps} >= {1, 2, 8}
+    assert any(one.cluster > 1 for one in maps if one.lie == plan.RAGGED)
     assert len({one.lie for one in maps}) > 1
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_each_tool_looks_at_a_ragged_ring_before_any_looks_at_more(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    first, *_ = late = [cell for cell in checks_gpu.cells(**values) if checks_gpu.late(cell)]
+    assert [cell.check for cell in late[:4]] == ["racecheck", "synccheck", "memcheck", "initcheck"]
+    assert {cell._replace(check="") for cell in late[:4]} == {first._replace(check="")}
+    how = plan.choose("backward", first.rows, first.hidden, dtype_of(first.dtype).itemsize, plan.RAGGED, H200)
+    assert how.map.ring
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "far"]
+    assert {cell.dtype for cell in cells} == set(values["dtypes"])
+    maps = set()
+    for cell in cells:
+        size = dtype_of(cell.dtype).itemsize
+        lie = plan.lie(cell.hidden, size, 0)
+        maps.add(plan.choose("forward", cell.rows, cell.hidden, size, lie, H200).map)
+    assert {one.cluster for one in maps if one.ring} >= {1, 2, 4, 8}
+    assert {one.lie for one in maps if one.cluster > 1} >= {plan.RAGGED}
 
 
 @needs_compiler

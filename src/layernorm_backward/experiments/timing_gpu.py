@@ -5,10 +5,11 @@ interleaved on the same inputs. Passes are replays of CUDA graphs where they can
 neither Python nor autograd is in their time. What is timed is checked against float64 first, a replay on
 results that were poisoned with NaN; what is wrong is not timed.
 
-residency is "memory" where the arrays of a pass are at least four times the L2 cache; else it is "cold": the
-cache is filled with other data before each sample. roof_fraction is time(fastest stream) / time(kernel),
-ours_ratio time(kernel) / time(cuda_fused); both are medians over repetitions, with a 95 % interval. threads
-are those of the host that launches.
+residency is "memory" where the arrays of a pass are at least four times the L2 cache: what one sample leaves
+dirty in the cache is written back during the next, whichever that is. Else it is "cold": the cache is filled
+with other data, all clean, before each sample. Samples tell the clocks just after those of their cell.
+roof_fraction is time(fastest stream) / time(kernel), ours_ratio time(kernel) / time(cuda_fused); both are
+medians over repetitions, with a 95 % interval. threads are those of the host that launches.
 """
 
 import sys

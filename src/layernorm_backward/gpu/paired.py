@@ -110,7 +110,7 @@ def compared(
     streams = roofs.of(shape.direction)
     calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
     how = {name: getattr(settings, name) for name in ("repeats", "at_least", "budget_s", "seed")}
-    samples = timer.compare(board, calls, cold=not memory, **how)
+    samples = timer.compare(board, calls, cold=not memory, **how).assign(**board.state())
     common = {"residency": "memory" if memory else "cold"} | _roof(samples, streams, shape)
     return Found(ready, refused, common, samples)
 
