@@ -172,15 +172,25 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     tensor = 65536 * 1024 * 4
     least = minimum_bytes(*cell)
     assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
-    found = modelled.columns("cuda_fused", *cell, H200)
+    machine = warm.Recorder(H200)
+    found = modelled.columns("cuda_fused", *cell, machine)
     assert found["accesses_per_element"] == 3
     assert 1 < found["modelled_bytes"] / least < 1.03
     long = traffic_gpu.Cell("backward", "float32", 16, 1 << 20)
-    assert modelled.columns("cuda_fused", *long, H200)["accesses_per_element"] == 5
-    separate = modelled.columns("cuda_separate", *cell, H200)
+    assert modelled.columns("cuda_fused", *long, machine)["accesses_per_element"] == 5
+    separate = modelled.columns("cuda_separate", *cell, machine)
     assert separate["accesses_per_element"] == 21
     assert separate["modelled_bytes"] / least == pytest.approx(7, rel=0.02)
-    assert modelled.columns("liger", *cell, H200) == {}
+    assert modelled.columns("liger", *cell, machine) == {}
+
+
+def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
+    cell = traffic_gpu.Cell("backward", "float32", 65536, 65536)
+    machine = warm.Recorder(H200)
+    most = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
+    machine.clusters = lambda program, how: 5
+    fewer = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
+    assert most - fewer == (16 - 5) * 2 * 2 * 4 * 65536
 
 
 def test_the_programs_of_a_campaign_are_found_without_running_it():
