@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from layernorm_backward import study
+from layernorm_backward import clock, machine, stopwatch, study
 from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
 from layernorm_backward.peers_at_work import meter
 from layernorm_backward.peers_at_work.client import Lost, Peer
@@ -19,6 +19,7 @@ from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Work
 from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
+from planned_samples import planned
 
 FAULTS = {
     "wrong": "wrong: an error of",
@@ -80,6 +81,29 @@ def test_a_right_peer_is_timed_beside_ours_and_the_roof(measured):
     assert row["version"].startswith("numpy") and row["reason"] == ""
     assert {"compact", "right", "triad"} <= set(samples["name"])
     assert found.loc[found["kernel"] == "compact", "ours_ratio"].tolist() == [1.0]
+
+
+@pytest.fixture
+def one_peer(monkeypatch):
+    """Times ours and one right peer in arrays that stay in the cache."""
+    for module in (peers_cpu, _peer_cells, _peers):
+        monkeypatch.setattr(module, "SETTINGS", {"right": fake("right")})
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 1 << 20)
+    return lambda: peers_cpu.run(sets={"all": ONE | {"kernels": ["right"]}}, **ARGUMENTS)[0]
+
+
+def test_a_ratio_is_the_time_of_the_peer_over_that_of_ours(monkeypatch, one_peer):
+    planned(monkeypatch, 6, right=np.full(6, 3.0), compact=np.ones(6))
+    assert one_peer().set_index("setting")["ours_ratio"].to_dict() == {"default": 1.0, "right": 3.0}
+
+
+def test_samples_in_the_cache_last_long_enough_to_wake_all_threads(monkeypatch, one_peer):
+    seen, compare = [], stopwatch.compare
+    monkeypatch.setattr(
+        stopwatch, "compare", lambda calls, **how: seen.append(how["minimum_s"]) or compare(calls, **how)
+    )
+    one_peer()
+    assert seen == [_peer_cells.RUN_UP_S] and _peer_cells.RUN_UP_S >= 0.01
 
 
 @pytest.mark.parametrize("option", FAULTS)
@@ -183,3 +207,14 @@ def test_a_meter_lets_the_process_come_to_rest_after_each_sample(monkeypatch):
     for _ in range(3):
         timed.sample(2, 0)
     assert len(rests) == 3
+
+
+@pytest.mark.skipif(meter.getrusage is None, reason="this system counts no page faults")
+def test_page_faults_are_for_each_run_the_untimed_ones_too(monkeypatch):
+    monkeypatch.setattr(clock, "sample", lambda call, loops, lead: (1.0, loops, 0.0))
+    faults = iter([0, 0, 12])
+    monkeypatch.setattr(meter, "_state", lambda: meter._State(0.0, 0.0, next(faults, 12)))
+    monkeypatch.setattr(meter, "rest", lambda: None)
+    timed = Meter(int)
+    timed.sample(2, 1)
+    assert timed.usage().page_faults == 4

@@ -63,6 +63,11 @@ def test_a_kernel_that_the_core_slows_loses_in_the_band_where_it_is_taken(monkey
     assert ends["kernel_correlation"].isna().all()
 
 
+def test_a_slowdown_is_the_median_of_its_band(monkeypatch):
+    planned(monkeypatch, REPEATS, numba_fused=np.where(np.arange(REPEATS) < 4, 5.0, 1.0))
+    assert by_band()[0].loc[1, "kernel_slowdown"] == pytest.approx(1)
+
+
 def test_repetitions_that_stood_in_the_run_queue_are_left_out_of_all_columns(monkeypatch):
     taken = np.where(np.isin(np.arange(REPEATS), (1, 3)), 10.0, LOADED)
     planned(monkeypatch, REPEATS, (1, 3), numba_fused=taken, update=taken)

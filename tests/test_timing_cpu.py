@@ -10,7 +10,8 @@ from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing import sizing
+from layernorm_backward.timing import cell_roof, sizing
+from planned_samples import planned
 
 PUBLISHED = {
     "kernels": ["compact", "overcached", "numba_fused"],
@@ -77,6 +78,28 @@ def test_the_samples_hold_kernels_and_roofs_of_each_cell(measured):
     kernels = {"compact", "overcached", "numba_fused"}
     assert names["backward", 1] == kernels | {"triad", "triad_nt", "triad_again"}
     assert "compact" in names["forward", machine.usable_cores()]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("roof_fraction", 2 / 4),
+        ("compact_ratio", 12 / 4),
+        ("overcached_ratio", 6 / 4),
+        ("roof_gb_per_s", 3 * 6 * 32 * 8 / 2 / 1e9),
+    ],
+)
+def test_times_are_held_against_the_roof_and_those_of_the_baselines_against_them(
+    monkeypatch, column, expected
+):
+    """The median of the roof is not its 20 % quantile."""
+    seconds = {"triad_nt": 9.0, "numba_fused": 4.0, "compact": 12.0, "overcached": 6.0}
+    steady = {name: np.full(6, its) for name, its in seconds.items()}
+    planned(monkeypatch, 6, triad=np.array([1.0, 1.0, 2.0, 2.0, 2.0, 3.0]), **steady)
+    found, _ = timing_cpu.run(
+        **ARGUMENTS | {"sets": {"one": PUBLISHED | {"directions": ["backward"], "threads": [1]}}}
+    )
+    assert found.set_index("kernel").loc["numba_fused", column] == pytest.approx(expected)
 
 
 def test_errors_are_small_and_saved_bytes_are_those_of_the_kernel(measured):
@@ -197,6 +220,14 @@ def test_forward_then_backward_writes_both_results_and_counts_five_accesses():
 def test_unknown_kernels_are_refused():
     with pytest.raises(ValueError, match="unknown kernel 'compat'"):
         timing_cpu.run(**ARGUMENTS | only("compat"))
+
+
+@pytest.mark.parametrize(
+    ("residency", "again"), [("cache", "copy"), ("partly", "copy_nt"), ("memory", "copy_nt")]
+)
+def test_the_stream_that_is_run_again_has_ordinary_stores_in_the_cache_only(residency, again):
+    calls = cell_roof.with_noise({"copy": int, "copy_nt": int}, residency)
+    assert set(calls) == {"copy", "copy_nt", f"{again}_again"}
 
 
 def test_a_dtype_that_a_kernel_lacks_leaves_a_row_with_its_reason(monkeypatch):

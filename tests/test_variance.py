@@ -11,6 +11,7 @@ from layernorm_backward.experiments import variance, variance_time
 from layernorm_backward.sums import compensated_sum, pairwise_depth, tree_depth, tree_sum
 from layernorm_backward.theory.variance_bounds import BOUNDS
 from layernorm_backward.variance import ALGORITHMS, accumulators, moments
+from planned_samples import planned
 from selection import select
 
 SWEEP = {
@@ -176,17 +177,25 @@ def test_the_sweep_repeats_itself(table):
     assert np.array_equal(merged["rel_error_max_x"], merged["rel_error_max_y"])
 
 
+TIMING = {
+    "dtypes": ["float16"],
+    "shapes": [(4, 8)],
+    "repeats": 3,
+    "at_least": 3,
+    "budget_s": 1.0,
+    "seed": 1,
+}
+
+
 def test_the_time_of_two_pass_is_one_times_its_own():
-    timing = {
-        "dtypes": ["float16"],
-        "shapes": [(4, 8)],
-        "repeats": 3,
-        "at_least": 3,
-        "budget_s": 1.0,
-        "seed": 1,
-    }
-    table, samples = variance_time.run(algorithms=["two_pass", "welford"], **timing)
+    table, samples = variance_time.run(algorithms=["two_pass", "welford"], **TIMING)
     assert set(table["accumulator"]) == {"storage", "float32"}
     assert (select(table, algorithm="two_pass")["two_pass_ratio"] == 1).all()
     assert (table["median_s"] > 0).all()
     assert len(samples) == 2 * 2 * 3
+
+
+def test_a_ratio_is_the_time_of_an_algorithm_over_that_of_two_pass(monkeypatch):
+    planned(monkeypatch, 6, two_pass=np.ones(6), welford=np.full(6, 3.0))
+    table, _ = variance_time.run(algorithms=["two_pass", "welford"], **TIMING)
+    assert set(select(table, algorithm="welford")["two_pass_ratio"]) == {3.0}
