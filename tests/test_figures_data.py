@@ -1,0 +1,148 @@
+"""What a caption names is what is drawn: points, guides and intervals are read back from small tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from layernorm_backward.figures import (
+    kernel_costs,
+    peers_cpu,
+    scaling,
+    spells,
+    stores,
+    timing_cpu,
+    timing_gpu,
+    traffic_cpu,
+    variance,
+)
+
+CELL = {
+    "kernel": "numba_fused",
+    "direction": "backward",
+    "dtype": "float32",
+    "gamma_dtype": "float32",
+    "residency": "memory",
+    "threads": 2,
+    "reason": "",
+}
+
+
+def table(columns: dict, **more) -> pd.DataFrame:
+    """Rows of one cell, or of what is given in its place."""
+    return pd.DataFrame(CELL | columns | more)
+
+
+def lines(figure: Figure, *titles: str) -> list:
+    """All lines of the panels with these titles, or of all panels."""
+    return [line for it in figure.axes if not titles or it.get_title() in titles for line in it.get_lines()]
+
+
+def is_open(line) -> bool:
+    return line.get_markerfacecolor() in ("none", "white")
+
+
+def shown(drawn: list, x: list, y: list) -> list:
+    """The lines through exactly these points."""
+    wanted = np.column_stack([x, y]).astype(float)
+    found = [(line, line.get_xydata()) for line in drawn]
+    return [line for line, points in found if points.shape == wanted.shape and np.allclose(points, wanted)]
+
+
+def growth() -> Figure:
+    sizes = {"rows": [10, 100, 1000], "hidden": 64, "axis": "rows"}
+    points = table(sizes, median_s=[1.0, 2.0, 4.0], extra_bytes=[1e6, 3e6, 9e6], peak_bytes=7e6)
+    exponents = {"quantity": ["time", "extra"] * 2, "direction": ["backward"] * 2 + ["forward"] * 2}
+    fits = table(
+        exponents, axis="rows", points=3, exponent=[0.5, 0.75, 2.0, 3.0], exponent_low=0.1, exponent_high=4.0
+    )
+    return scaling.draw(points, fits)
+
+
+@pytest.mark.parametrize("values", [[1, 2, 4], [1, 3, 9]], ids=["time", "extra memory in MB"])
+def test_growth_is_that_of_the_time_and_of_the_extra_memory(values):
+    assert shown(lines(growth()), [10, 100, 1000], values)
+
+
+def test_fitted_lines_have_the_exponents_of_the_backward_pass():
+    fitted = [line.get_xydata() for line in lines(growth()) if line.get_marker() == "None"]
+    slopes = [np.diff(np.log(points[[0, -1]]), axis=0)[0] for points in fitted if len(points) == 3]
+    assert [float(y / x) for x, y in slopes] == pytest.approx([0.5, 0.75])
+
+
+@pytest.mark.parametrize(("threads", "goal", "floor"), [(2, 0.95, 0.88), (1, 0.90, 0.75)])
+def test_each_panel_has_the_goal_and_the_floor_of_its_threads(threads, goal, floor):
+    sizes = {"hidden": [256, 1024] * 2, "shape": ["8x256", "8x1024"] * 2, "threads": [2, 2, 1, 1]}
+    found = table(sizes, roof_fraction=0.8, roof_fraction_low=0.7, roof_fraction_high=0.9)
+    drawn = lines(timing_cpu.draw(found), f"backward, {threads} thread{'s' * (threads > 1)}")
+    levels = {y[0] for y in (line.get_ydata() for line in drawn) if len(y) == 2 and y[0] == y[1]}
+    assert {1, goal, floor} <= levels and not levels & ({0.95, 0.90} - {goal})
+
+
+@pytest.mark.parametrize(("residency", "fractions"), [("memory", [0.6, 0.7]), ("cache", [0.8, 0.9])])
+def test_points_in_the_cache_are_open_and_dotted(residency, fractions):
+    sizes = {"hidden": [256, 1024] * 2, "shape": list("abcd"), "residency": ["memory"] * 2 + ["cache"] * 2}
+    values = [0.6, 0.7, 0.8, 0.9]
+    found = table(sizes, roof_fraction=values, roof_fraction_low=values, roof_fraction_high=values)
+    (line,) = shown(lines(timing_cpu.draw(found)), [256, 1024], fractions)
+    assert (is_open(line), line.get_linestyle()) == ((True, ":") if residency == "cache" else (False, "-"))
+
+
+@pytest.mark.parametrize(("roof", "slowdowns"), [(False, [1.5, 2.5]), (True, [1.1, 1.3])])
+def test_slowdowns_of_the_kernel_are_filled_and_those_of_the_roof_open(roof, slowdowns):
+    slower = {"update_slowdown": [1.0, 2.0], "kernel_slowdown": [1.5, 2.5], "roof_slowdown": [1.1, 1.3]}
+    fractions = {"roof_fraction": [0.8, 0.7], "roof_fraction_low": 0.6, "roof_fraction_high": 0.9}
+    (line,) = shown(lines(spells.draw(table(slower | fractions, hidden=64, band=[1, 2]))), [1, 2], slowdowns)
+    assert is_open(line) is roof
+
+
+def test_sizes_of_a_pass_are_in_millions_of_bytes():
+    sizes = {"bytes": [5_000_000, 50_000_000], "then": "read", "hidden": 1024, "stream": True}
+    found = table(sizes, ratio=[0.8, 1.2], ratio_low=0.7, ratio_high=1.3)
+    assert shown(lines(stores.draw(found)), [5, 50], [0.8, 1.2])
+
+
+def test_the_cell_with_most_row_lengths_is_drawn_by_row_length():
+    rows = {"hidden": [64, 256, 1024, 64], "direction": ["backward"] * 3 + ["forward"], "rows": 9}
+    peer = {"kernel": "torch", "setting": "tuned"}
+    found = table(rows | peer, ours_ratio=[2.0, 3.0, 4.0, 5.0], ours_ratio_low=1.0, ours_ratio_high=9.0)
+    assert shown(lines(peers_cpu.draw(found)), [64, 256, 1024], [2, 3, 4])
+
+
+def costs() -> list:
+    variants = {"variant": ["one", "two"], "working_set": "in_cache", "hidden": 1024}
+    values = {"cost": [0.1, 0.2], "cost_low": [0.05, 0.1], "cost_high": 0.3, "differs": [True, False]}
+    return [
+        line for line in lines(kernel_costs.draw(table(variants | values))) if line.get_marker() != "None"
+    ]
+
+
+@pytest.mark.parametrize(("opened", "per_cent"), [(False, {10}), (True, {10, 20})])
+def test_costs_are_in_per_cent_and_filled_where_they_differ(opened, per_cent):
+    places = [x for line in costs() if is_open(line) is opened for x in line.get_xdata()]
+    assert set(np.round(places, 9)) == per_cent
+
+
+def test_bandwidth_on_a_gpu_lies_between_its_quantiles():
+    times = {"kernel": "cuda_fused", "median_s": [1.0, 1.0], "p20_s": 0.8, "p80_s": 1.25, "method": "graph"}
+    sizes = {"bytes": 12 * 10**9, "rows": 10**9 // 1024, "hidden": [1024, 2048], "useful_gb_per_s": 12.0}
+    figure = timing_gpu.draw(table(times | sizes, roof_gb_per_s=20.0))
+    ends = [bar for drawn in figure.axes[0].containers for part in drawn[2] for bar in part.get_segments()]
+    assert {tuple(np.round(end[:, 1], 9)) for end in ends} == {(9.6, 15.0)}
+
+
+def test_a_kernels_bytes_are_those_at_the_row_length_nearest_to_1024():
+    sizes = {"rows": 1000, "hidden": [64, 1024], "measured_bytes": [np.nan, np.nan]}
+    unit = 1000 * np.array([64, 1024]) * 4
+    drawn = lines(traffic_cpu.draw(table(sizes, minimum_bytes=3 * unit, modelled_bytes=unit * [4, 5])))
+    assert shown(drawn, [5], [0]) and not shown(drawn, [4], [0])
+
+
+@pytest.mark.parametrize(("accumulator", "u"), [("float32", 2.0**-24), ("storage", 2.0**-8)])
+def test_the_guides_of_the_variance_start_at_u_of_the_sums(accumulator, u):
+    rows = {"algorithm": "naive", "dtype": "bfloat16", "data": "gaussian", "representable": True}
+    found = table(rows | {"kappa": [1.0, 1e4]}, hidden=1024, rel_error_max=1e-3, bound=1e-2)
+    dotted = [
+        it for it in lines(variance.draw(found.assign(accumulator=accumulator))) if it.get_linestyle() == ":"
+    ]
+    assert [it.get_ydata()[0] for it in dotted] == pytest.approx([u, u])
