@@ -121,6 +121,7 @@ def test_a_kernel_that_reads_x_without_saving_it_is_caught(monkeypatch):
         (lambda dx, saved: dx * (1 + 1e-13), "width_1024"),
         (lambda dx, saved: dx + 1e-30, "width_1"),
         (lambda dx, saved: dx + 0 * dx.sum(), "nan_row"),
+        (lambda dx, saved: np.nan_to_num(dx), "nan_row"),
         (lambda dx, saved: dx if saved.x.flags.writeable else -dx, "read_only"),
         (lambda dx, saved: dx if saved.x.flags.c_contiguous else -dx, "non_contiguous"),
     ],
@@ -130,3 +131,16 @@ def test_a_faulty_kernel_is_caught(monkeypatch, fault, caught):
     found = outcomes(edge_cases.run(kernels=["faulty"], **(SETTINGS | {"dtypes": ["float64"]})), "faulty")
     assert not found.loc[caught, "passed"]
     assert found["passed"].any()
+
+
+@pytest.mark.parametrize("result", range(3), ids=["dx", "dgamma", "dbeta"])
+def test_a_kernel_with_one_wrong_gradient_is_caught(monkeypatch, result):
+    def backward(dy, saved, out=None):
+        found = list(KERNELS["recentred"].backward(dy, saved, out))
+        found[result] = found[result] * 1.001
+        return tuple(found)
+
+    wrong = dataclasses.replace(KERNELS["recentred"], backward=backward)
+    monkeypatch.setattr(edge_cases, "KERNELS", {"recentred": wrong})
+    found = edge_cases.run(kernels=["recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
+    assert not outcomes(found, "recentred").loc["width_1024", "passed"]
