@@ -128,3 +128,12 @@ def test_a_slope_needs_positive_points_that_differ():
         slope([1, 2, 3], [1, 0, 2])
     with pytest.raises(ValueError, match="needs 2 different x; there are 1"):
         slope([2, 2], [1, 3])
+
+
+def test_the_interval_of_a_slope_is_one_of_95_per_cent():
+    """Sen (1968): of the 45 slopes of 10 points, those of rank (45 -+ 1.96 sqrt(125)) / 2 are its ends."""
+    x, y = np.arange(10.0), np.random.default_rng(1).standard_normal(10)
+    low, high = np.triu_indices(10, 1)
+    slopes_of_all = np.sort((y[high] - y[low]) / (x[high] - x[low]))
+    found = slope(np.exp(x), np.exp(y))
+    assert (found.low, found.high) == (pytest.approx(slopes_of_all[11]), pytest.approx(slopes_of_all[33]))

@@ -136,6 +136,10 @@ def test_the_fastest_is_found_where_the_machine_was_the_same_for_all():
     )
 
 
+def test_the_fastest_has_the_least_median_not_the_least_time():
+    assert fastest(samples_of(a=[1.0, 3.0, 3.0], b=[2.0, 2.0, 2.0]), ["a", "b"]) == "b"
+
+
 def test_the_interval_of_a_ratio_covers_the_true_median_about_as_often_as_it_says():
     rng = np.random.default_rng(5)
     covered = 0
@@ -152,7 +156,14 @@ def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
     assert summary(samples_of(waited=range(2, 10), a=values), "a").repeats == 10
     assert summary(samples_of(waited=range(5, 10), a=values), "a").repeats == 5
     assert summary(samples_of(waited=range(4, 8), a=values[:8]), "a").repeats == 8
+    assert summary(samples_of(waited=range(7, 20), a=2 * values), "a").repeats == 20
     assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b", seed=0).high == 1
+
+
+def test_the_interval_of_a_ratio_is_one_of_95_per_cent():
+    """The median of n bootstrap draws of 1..n is within 1.96 sqrt(n)/2 of the middle in 95 of 100."""
+    found = ratio(samples_of(a=np.arange(1, 402.0), b=np.ones(401)), "a", "b", seed=0)
+    assert found.high - found.low == pytest.approx(1.96 * np.sqrt(401), rel=0.08)
 
 
 @pytest.mark.parametrize(("repeats", "known"), [(1, False), (FEWEST - 1, False), (FEWEST, True)])
@@ -172,7 +183,7 @@ def test_a_name_without_samples_is_told_with_those_there_are():
 @pytest.mark.parametrize(("share", "marked"), [(0.9, False), (1.1, True)])
 def test_a_sample_is_marked_from_a_twentieth_of_waiting_on(monkeypatch, share, marked):
     wait_s = share * WAITED * 1.0
-    monkeypatch.setattr("layernorm_backward.clock.sample", lambda call, loops, lead: (1.0, loops, wait_s))
+    monkeypatch.setattr("layernorm_backward.clock.sample", lambda call, loops, lead: (0.1, 10, wait_s))
     found = compare({"a": int}, repeats=3, seed=0, warmup=0, known_s={"a": 1.0})
     assert WAITED == 0.05 and set(found["waited"]) == {marked}
 
