@@ -76,6 +76,15 @@ def test_one_last_bit_is_seen_where_tables_are_exact(runs):
     assert 0 < row["largest_difference"] < 1e-15
 
 
+def test_a_difference_is_a_share_of_the_larger_number(runs):
+    assert runs.compared(edge_cases(value=[0.25, 2.0]), edge_cases())["largest_difference"] == 0.5
+
+
+def test_a_table_of_the_same_date_is_another_run_where_its_contents_differ(runs):
+    row = runs.compared(edge_cases(value=[0.25, 2.0]), edge_cases(), date="2026-01-01")
+    assert (row["archive"], row["beyond"]) == ("some-machine", 1)
+
+
 def test_a_compiled_kernel_is_held_to_the_same_bits_as_any_other(runs):
     row = runs.compared(edge_cases(value=[0.25, np.nextafter(1.0, 2)]), edge_cases())
     assert (row["passed"], row["beyond"]) == (False, 1)

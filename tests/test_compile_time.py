@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -66,3 +67,19 @@ def test_the_first_call_of_each_direction_is_timed():
     program = [sys.executable, "-m", "layernorm_backward.first_call", "compact", "float32"]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     assert all(seconds > 0 for seconds in json.loads(done.stdout).values())
+
+
+def test_each_direction_has_the_seconds_of_its_own_call(monkeypatch):
+    compact, now = first_call.KERNELS["compact"], [0.0]
+
+    def after(seconds, call):
+        def slow(*arguments):
+            now[0] += seconds
+            return call(*arguments)
+
+        return slow
+
+    slow = replace(compact, forward=after(1.0, compact.forward), backward=after(2.0, compact.backward))
+    monkeypatch.setattr(first_call, "KERNELS", {"compact": slow})
+    monkeypatch.setattr(first_call, "perf_counter", lambda: now[0])
+    assert first_call.seconds("compact", "float64") == {"forward": 1.0, "backward": 2.0}

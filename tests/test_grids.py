@@ -49,6 +49,13 @@ def test_a_pivot_puts_one_key_in_rows_and_one_in_columns(folder):
     ]
 
 
+@pytest.mark.parametrize(("reduce", "cell"), [("min", "0.25"), ("max", "0.50")])
+def test_a_cell_of_a_pivot_is_reduced_as_it_is_asked(folder, reduce, cell):
+    how = {"format": "two", "reduce": reduce}
+    text = pivot(folder, "derivation", "gamma_kind", "quantity", "rel_error", {}, **how, **LAYOUT)
+    assert lines(text)[2:] == [f"| `random` | {cell} |"]
+
+
 def test_an_unknown_column_is_told(folder):
     with pytest.raises(ValueError, match="no column dtype; there are: derivation, shape"):
         pivot(folder, "derivation", "derivation", "shape", "rel_error", {"dtype": "float32"}, **LAYOUT)

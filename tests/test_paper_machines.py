@@ -19,7 +19,8 @@ def changed(folder: Path, change, machine: str) -> Path:
     path = ARCHIVE / SOURCE / f"{machines.STEM}.csv"
     table = change(tables.read(path))
     record = tables.read_meta(path)
-    record["machine"] |= {"cpu": machine, "cores_usable": 3, "l1d_bytes": 32768, "l2_bytes": 1 << 20}
+    caches = {"l1d_bytes": 32 << 10, "l2_bytes": 64 << 20, "last_level_cache_bytes": 256 << 20}
+    record["machine"] |= {"cpu": machine, "cores_usable": 3} | caches
     copy = folder / path.name
     table.to_csv(copy, index=False)
     copy.with_suffix(".meta.json").write_text(json.dumps(record | {"sha256": tables.sha256(copy)}))
@@ -48,7 +49,7 @@ def run(tmp_path):
 def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_first(run):
     found = machines.rows(*run)
     assert [row["machine"] for row in found] == ["this run", "`new`", "`old`"]
-    assert found[0]["processor"].startswith("Here, 3 cores; 32 KiB, 1 MiB, ")
+    assert found[0]["processor"] == "Here, 3 cores; 32 KiB, 64 MiB, 256 MiB"
 
 
 def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_processor(run):
