@@ -2,10 +2,11 @@
 
 import graphlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from layernorm_backward import schemas
+from layernorm_backward import provenance, schemas
 from layernorm_backward.provenance import PACKAGE, ROOT, code_hash, imports, modules_used
 
 
@@ -55,6 +56,24 @@ def test_a_table_hangs_on_its_own_schema_and_on_no_other(monkeypatch):
     before = code_hash(eps), code_hash(model)
     monkeypatch.setitem(schemas.SCHEMAS, "eps", replace(schemas.SCHEMAS["eps"], repeats=0.5))
     assert code_hash(eps) != before[0] and code_hash(model) == before[1]
+
+
+@pytest.mark.parametrize("source", ["row.cuh", "device/primitives.cuh"])
+def test_a_table_hangs_on_every_byte_that_is_compiled_for_a_gpu(monkeypatch, source):
+    path, read = ROOT / "kernels/cuda" / source, Path.read_bytes
+    before = code_hash(f"{PACKAGE}.oracle", ["cuda_fused"])
+    monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b" " * (it == path))
+    assert path.exists() and code_hash(f"{PACKAGE}.oracle", ["cuda_fused"]) != before
+
+
+def test_a_table_hangs_on_a_kernel_of_another_package(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(provenance, "module_of", lambda name: "kernels_of_others")
+    hashes = set()
+    for text in ("KERNEL = 1", "KERNEL = 2"):
+        (tmp_path / "kernels_of_others.py").write_text(text, encoding="utf-8")
+        hashes.add(code_hash(f"{PACKAGE}.oracle", ["theirs"]))
+    assert len(hashes) == 2
 
 
 def test_no_module_imports_itself_on_a_detour():
