@@ -28,6 +28,8 @@ def prepare(work, x, dy, option):
         y, saved = kernel.forward(x, work.gamma, work.beta, work.eps)
         dx, dgamma, dbeta = kernel.backward(dy, saved)
         dx = dx * 1.01 if option == "wrong" else dx
+        if option == "wrong_last_row":
+            dx[-1] *= 1.01
         dgamma = dgamma * 1.01 if option == "wrong_sums" else dgamma
         dgamma = dgamma * np.nan if option == "no_sums" else dgamma
         found = {"y": y, "dx": dx, "dgamma": dgamma, "dbeta": dbeta}

@@ -23,6 +23,7 @@ from planned_samples import planned
 
 FAULTS = {
     "wrong": "wrong: an error of",
+    "wrong_last_row": "wrong: an error of",
     "wrong_sums": "wrong: dgamma or dbeta is",
     "no_sums": "wrong: dgamma or dbeta is nan u",
     "dies": r"its process ended \(3\) at: prepare",
