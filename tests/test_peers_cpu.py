@@ -19,6 +19,7 @@ from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Work
 from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
+from layernorm_backward.provenance import ROOT
 from planned_samples import planned
 
 FAULTS = {
@@ -48,7 +49,7 @@ ARGUMENTS = {
     "answers_within_s": 30.0,
     "seed": 2,
 }
-HERE = {"PYTHONPATH": str(Path(__file__).parent)}
+HERE = {"PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, ROOT.parent)))}  # this very package
 PARENT = f"""
 import time
 from layernorm_backward.peers_at_work.client import Peer
