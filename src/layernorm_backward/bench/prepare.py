@@ -105,7 +105,7 @@ def _named(gradients: tuple[NDArray, NDArray, NDArray]) -> dict[str, NDArray]:
 
 def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Callable[[Any], tuple]]:
     """forward() -> y, saved and backward(saved) -> dx, dgamma, dbeta; into `arrays` where they take `out`."""
-    x, dy, dx, gamma, beta, dgamma, dbeta, y = arrays
+    x, dy, dx, gamma, beta, dgamma, dbeta, y, *_ = arrays
     to_y = {"out": y} if takes_out(kernel.forward) else {}
     to_gradients = {"out": (dx, dgamma, dbeta)} if takes_out(kernel.backward) else {}
 
