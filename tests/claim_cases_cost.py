@@ -10,6 +10,7 @@ ACCESSES = {"separate": 12.0, "fused": {"forward": 4.0, "backward": 5.0}}
 WORK = {"published": {"forward": 6.0, "backward": 9.0}}
 LEAST = {"over_least": {"forward": 1.5, "backward": 1.3}}
 LESS = {"kernel": "compact", "than": "overcached"}
+LINEAR = (1.0, 0.95, 1.05)
 MEMORY = {"published": "overcached", "bytes_each": 8}
 # 1e6 elements in 5 ms: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
 RATES = {"elements": 10**6, "milliseconds": {"forward": 5.0, "backward": 5.0}}
@@ -101,9 +102,12 @@ def times() -> Iterator[Case]:
         "grows_linearly",
         0.1,
         {},
-        confirmed=wrapped(exponents, ((0.95, 0.94, 0.96), (1.3, 0.7, 1.6))),
-        corrected=wrapped(exponents, ((0.5, 0.4, 0.6), (1.0, 0.9, 1.1))),
-        refuted=[(exponents((1.5, 1.4, 1.6)),), (exponents((1.5, 1.4, 1.6), (1.0, 0.9, 1.1)),)],
+        confirmed=wrapped(exponents, (LINEAR, LINEAR, (0.95, 0.91, 1.09))),
+        corrected=[
+            (exponents(LINEAR, LINEAR, other),)
+            for other in ((1.0, 0.5, 1.05), (1.0, 0.95, 1.4), (1.2, 1.11, 1.3), (0.5, 0.4, 0.6))
+        ],
+        refuted=wrapped(exponents, (LINEAR, LINEAR, (1.5, 1.4, 1.6))),
     )
     yield from cases_of(
         "memory_is_constant",

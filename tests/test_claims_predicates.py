@@ -18,7 +18,7 @@ from claim_cases_stores import stores
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
-from claim_frames import derivation, frame, saved, traffic
+from claim_frames import derivation, exponents, frame, saved, traffic
 from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
@@ -138,6 +138,14 @@ def test_spells_are_not_judged_where_the_core_was_never_free():
 def test_spells_are_judged_from_where_a_band_begins():
     with pytest.raises(ValueError, match=r"slowed is 1\.3; allowed: where a band begins: 0, 1\.1, 1\.2"):
         PREDICATES["core_slows_kernel_more"](slowed((0.8, 0.8, 0.6, 0.6)), slowed=1.3, tolerance=0.05)
+
+
+@pytest.mark.parametrize("ends", [(0.4, 1.6), (float("nan"), float("nan"))])
+def test_an_exponent_that_could_be_linear_or_steep_is_not_judged(ends):
+    found = exponents((1.0, 0.95, 1.05), (1.0, *ends), (1.0, 0.95, 1.05))
+    judgement = PREDICATES["grows_linearly"](found, tolerance=0.1)
+    assert (judgement.verdict, judgement.value) == ("not measured", "")
+    assert judgement.reason.startswith("2 of 3 intervals lie within 0.1 of 1; not those of overcached")
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():

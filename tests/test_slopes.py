@@ -128,3 +128,12 @@ def test_a_slope_needs_positive_points_that_differ():
         slope([1, 2, 3], [1, 0, 2])
     with pytest.raises(ValueError, match="needs 2 different x; there are 1"):
         slope([2, 2], [1, 3])
+
+
+@pytest.mark.parametrize(("count", "known"), [(2, False), (4, False), (5, True)])
+def test_an_interval_needs_five_points(count, known):
+    x = 2.0 ** np.arange(count)
+    found = slope(x, x * np.exp(0.1 * np.sin(x)))
+    assert found.value == pytest.approx(1, abs=0.3) and found.points == count
+    assert np.isfinite([found.low, found.high]).all() == known
+    assert np.isnan([found.low, found.high]).all() != known

@@ -14,7 +14,7 @@ from layernorm_backward.tabulate import table
 
 NEEDS = ("scaling_points",)
 QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"}
-FEWEST = 3  # points for a slope with an interval
+FEWEST = 3  # points for a slope; `fits` says how many for its interval
 
 
 def run(*, decades: Positive, above: Positive, scaling_points: pd.DataFrame) -> pd.DataFrame:
