@@ -141,7 +141,13 @@ def errors() -> Iterator[Case]:
     yield from cases_of("errors_within_bounds", 1, {}, confirmed=inside, refuted=outside)
     flat, steep = wrapped(kernel_error, 0.0), wrapped(kernel_error, 1.0)
     yield from cases_of("error_stays_below", 4, {}, confirmed=flat, refuted=steep)
-    yield from cases_of("error_grows_with_kappa", 0.1, {"expected": 1.0}, confirmed=steep, refuted=flat)
+    yield from cases_of(
+        "error_grows_with_kappa",
+        0.1,
+        {"expected": 1.0},
+        confirmed=steep + wrapped(kernel_error, (1.0, 0.95, 1.05)),
+        refuted=flat + wrapped(kernel_error, (1.0, 0.8, 1.2), (1.0, 1.0, 1.2), (1.0, 1.0, 0.8)),
+    )
     yield from cases_of(
         "cancellation_is_benign",
         16,
@@ -155,7 +161,9 @@ def errors() -> Iterator[Case]:
         0,
         {},
         confirmed=wrapped(divisions, ((0.01, 0, 64), (1.0, 64, 64))),
-        corrected=wrapped(divisions, ((0.01, 0, 64), (100.0, 64, 0))),
+        corrected=wrapped(
+            divisions, ((0.01, 0, 64), (100.0, 64, 0)), ((0.01, 0, 64), (1.0, 64, 64), (9.0, 64, 63))
+        ),
         refuted=wrapped(divisions, ((0.01, 64, 64), (100.0, 64, 0))),
     )
     stored, lost, spoilt = (wrapped(eps_rows, it) for it in ((1e-8, True), (0.0, True), (1e-8, False)))

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from claim_cases import Case, Tables, cases_of, wrapped
 from claim_frames import accuracy, cases, cost, exponents, peaks, saved, steps, timing, traffic, work
 
@@ -42,6 +44,8 @@ def costs() -> Iterator[Case]:
         refuted=wrapped(saved, (2, 1, 300)),
     )
     light, heavy = wrapped(saved, (8, 4, 300)), wrapped(saved, (8, 4, 120))
+    shapes = [saved(8, 4, size).assign(shape=f"1x1x{8 + n}") for n, size in enumerate((300, 120, 300))]
+    heavy.append((pd.concat(shapes),))
     yield from cases_of("saves_less", 0.5, LESS, confirmed=light, refuted=heavy)
     yield from cases_of(
         "reductions_are",
@@ -115,7 +119,7 @@ def times() -> Iterator[Case]:
         MEMORY,
         confirmed=[_memory(0.0, 5)],
         corrected=[_memory(1.0, 2)],
-        refuted=[_memory(1.0, 5)],
+        refuted=[_memory(1.0, 5), _memory([0.0, 0.0, 1.0], 5), _memory(1.0, 2, 5, 2)],
     )
 
 
@@ -131,8 +135,9 @@ def _reductions(backward: int, right: bool) -> Tables:
     return work("reductions", compact=(2, backward)), cases(right)
 
 
-def _memory(exponent: float, arrays: int) -> Tables:
-    return exponents((exponent, exponent, exponent)), peaks(arrays * 8 * 64.0)
+def _memory(exponent: float | list[float], *arrays: int) -> Tables:
+    each = exponent if isinstance(exponent, list) else [exponent]
+    return exponents(*((one, one, one) for one in each)), peaks(*(many * 8 * 64.0 for many in arrays))
 
 
 def _printed(forward: float, backward: float) -> dict:

@@ -50,8 +50,11 @@ def gpu() -> Iterator[Case]:
         1,
         ACCESSES,
         confirmed=[_traffic(("cuda_separate", 4.0, 9.0), ("cuda_separate", 4.2, 9.0))],
-        corrected=[_traffic(("cuda_separate", 2.0, 9.0), ("cuda_separate", 9.0, 9.0))],
-        refuted=[_traffic(("cuda_separate", 9.0, 9.0))],
+        corrected=[
+            _traffic(*(("cuda_separate", over, 9.0) for over in found))
+            for found in ((2.0, 9.0), (4.0, 4.0, 4.5), (4.0, 4.0, 3.5))
+        ],
+        refuted=[_traffic(("cuda_separate", 9.0, 9.0)), _traffic(("cuda_separate", 4.5, 9.0))],
     )
     yield from cases_of(
         "gpu_fusion_gains",

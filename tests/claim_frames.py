@@ -49,11 +49,12 @@ def sums(running: float, pairwise: float, wide: float) -> pd.DataFrame:
 
 
 def growth(naive: float, welford: float) -> pd.DataFrame:
-    """Errors that grow as kappa to these powers."""
+    """Errors that grow as kappa to these powers, until they are lost."""
     powers = {"naive": naive, "welford": welford}
     rows = [
         (name, kappa, 1e-9 * kappa**power) for name, power in powers.items() for kappa in (1.0, 10.0, 100.0)
     ]
+    rows += [(name, 1e4, 2.0) for name in powers]
     columns = "algorithm kappa rel_error_median"
     return frame(columns, *rows, dtype="float64", hidden=64, data="gaussian")
 
@@ -74,10 +75,15 @@ def bounds(*errors: float) -> pd.DataFrame:
     return frame("rel_error_max error_u_max bound bound_u", *rows, **keys)
 
 
-def kernel_error(power: float) -> pd.DataFrame:
-    rows = [(kappa, 3.0 * kappa**power, 3.0 * kappa**power) for kappa in (1.0, 10.0, 100.0)]
-    keys = {"kernel": "compact", "quantity": "dx", "dtype": "float32", "upstream": "shifted", "hidden": 64}
-    return frame("kappa error_u_median error_u_max", *rows, **keys)
+def kernel_error(*powers: float) -> pd.DataFrame:
+    """Errors of one kernel after the other that grow as kappa to these powers."""
+    rows = [
+        (f"kernel_{number}", kappa, 3.0 * kappa**power, 3.0 * kappa**power)
+        for number, power in enumerate(powers)
+        for kappa in (1.0, 10.0, 100.0)
+    ]
+    keys = {"quantity": "dx", "dtype": "float32", "upstream": "shifted", "hidden": 64}
+    return frame("kernel kappa error_u_median error_u_max", *rows, **keys)
 
 
 def cancellation(relative: float, absolute: float) -> pd.DataFrame:
@@ -121,8 +127,8 @@ def exponents(*found: tuple[float, float, float]) -> pd.DataFrame:
     return frame("exponent exponent_low exponent_high", *found, **keys)
 
 
-def peaks(published: float) -> pd.DataFrame:
-    rows = [("overcached", published), ("numba_fused", 2 * 8 * 64.0)]
+def peaks(*published: float) -> pd.DataFrame:
+    rows = [*(("overcached", peak) for peak in published), ("numba_fused", 2 * 8 * 64.0)]
     keys = {"rows": 8, "hidden": 8, "direction": "forward", "axis": "rows", "dtype": "float64"}
     return frame("kernel peak_bytes", *rows, **keys)
 

@@ -1,5 +1,6 @@
 """Every predicate can come out otherwise: frames that confirm a claim, and frames that do not."""
 
+import pandas as pd
 import pytest
 
 from claim_cases import errors
@@ -22,11 +23,13 @@ from claim_frames import derivation, exponents, frame, saved, traffic
 from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates.cells import geometric_mean
 from layernorm_backward.paper.predicates.judgement import (
     VERDICTS,
     NothingMeasured,
     listing,
     number,
+    over,
     pick,
     slope,
     span,
@@ -194,6 +197,16 @@ def test_numbers_are_printed_with_three_digits(value, text):
 def test_a_span_of_numbers_that_print_alike_is_one_of_them():
     assert span([1.0, 2.5]) == "1 to 2.5"
     assert span([1.0001, 1.0002]) == "1"
+
+
+def test_of_more_than_five_names_the_first_and_the_last_stand_for_all():
+    names = [f"way_{number}" for number in range(6)]
+    assert over(pd.DataFrame({"way": names[:5]}), "way") == listing(names[:5])
+    assert over(pd.DataFrame({"way": names}), "way") == "6 ways from way_0 to way_5"
+
+
+def test_the_mean_of_ratios_is_their_geometric_one():
+    assert geometric_mean(pd.Series([1.0, 4.0])) == pytest.approx(2.0)
 
 
 def test_lists_read_as_english():
