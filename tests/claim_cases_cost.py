@@ -14,8 +14,8 @@ LEAST = {"over_least": {"forward": 1.5, "backward": 1.3}}
 LESS = {"kernel": "compact", "than": "overcached"}
 LINEAR = (1.0, 0.95, 1.05)
 MEMORY = {"published": "overcached", "bytes_each": 8}
-# 1e6 elements in 5 ms: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
-RATES = {"elements": 10**6, "milliseconds": {"forward": 5.0, "backward": 5.0}}
+# 8 elements in 40 ns: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
+SLOW, FAST = (40e-9, 40e-9), (10e-9, 10e-9)
 
 
 def costs() -> Iterator[Case]:
@@ -97,11 +97,13 @@ def times() -> Iterator[Case]:
         corrected=wrapped(timing, (9.0, 2.5)),
         refuted=wrapped(timing, (0.9, 2.5)),
     )
-    alike, unlike = wrapped(timing, (1.0, 1.0)), wrapped(timing, (1.0, 3.0))
-    yield from cases_of("published_times", 1.5, _printed(3.2, 4.8), confirmed=alike)
-    yield from cases_of("published_times", 1.5, _printed(3.2, 7.0), corrected=alike, refuted=unlike)
-    yield from cases_of("published_times", 1.5, _printed(0.2, 0.2), corrected=alike + unlike)
-    yield from cases_of("published_times", 1.5, _printed(7.0, 7.0), refuted=unlike)
+    slow, fast = wrapped(timing, SLOW), wrapped(timing, FAST)
+    yield from cases_of("published_times", 3, _printed(3.2, 4.8), confirmed=slow, refuted=fast)
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), corrected=slow, refuted=fast)
+    uneven = wrapped(timing, (40e-9, 10e-9), (40e-9, 1e-6))
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), refuted=uneven)
+    just_over, just_under = wrapped(timing, (40e-9, 10.5e-9)), wrapped(timing, (40e-9, 165e-9))
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), refuted=just_over + just_under)
     yield from cases_of(
         "grows_linearly",
         0.1,
@@ -141,4 +143,5 @@ def _memory(exponent: float | list[float], *arrays: int) -> Tables:
 
 
 def _printed(forward: float, backward: float) -> dict:
-    return RATES | {"printed": {"forward": forward, "backward": backward}}
+    milliseconds = {"forward": 4e-5, "backward": 4e-5}
+    return {"milliseconds": milliseconds, "printed": {"forward": forward, "backward": backward}}

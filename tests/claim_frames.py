@@ -116,9 +116,15 @@ def saved(arrays: int, scalars: int, size: int) -> pd.DataFrame:
 
 def timing(forward: float, backward: float, **more: object) -> pd.DataFrame:
     rows = [("forward", forward), ("backward", backward)]
-    table = frame(
-        "direction median_s", *rows, kernel="numba_fused", dtype="float64", shape="1x1x8", threads=1
-    )
+    keys = {
+        "kernel": "numba_fused",
+        "dtype": "float64",
+        "shape": "1x1x8",
+        "threads": 1,
+        "rows": 1,
+        "hidden": 8,
+    }
+    table = frame("direction median_s", *rows, **keys)
     return table.assign(compact_ratio=table["median_s"], **more)
 
 
