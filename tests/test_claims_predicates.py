@@ -7,7 +7,7 @@ from claim_cases import errors
 from claim_cases_audits import audits
 from claim_cases_cost import costs, times
 from claim_cases_decisions import decisions
-from claim_cases_goals import goals
+from claim_cases_goals import goals, peers
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import mean_paths
 from claim_cases_mutants import mutants
@@ -114,6 +114,13 @@ def test_rows_that_are_left_out_end_in_no_bare_key_error():
         assert judgement.verdict in VERDICTS
 
 
+def test_the_fastest_peer_is_told_with_the_number_of_cells_that_each_was_timed_in():
+    cells = [(256, "torch", 2.0), (1024, "torch", 2.0), (4096, "torch", 9.0), (4096, "jax", 2.0)]
+    (table,) = peers(*cells)
+    judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
+    assert judgement.value == "geometric mean 2, 2 over 3 cells (torch in 3 and jax in 1)"
+
+
 @pytest.mark.parametrize("missing", ["overcached", "compact"])
 def test_a_kernel_that_is_not_in_the_table_is_nothing_measured(missing):
     table = saved(3, 1, 200)
@@ -126,9 +133,7 @@ def test_a_kernel_that_is_not_in_the_table_is_nothing_measured(missing):
 def test_least_traffic_is_judged_where_both_directions_were_counted():
     table = traffic(1.0, 1.0)
     with pytest.raises(NothingMeasured, match=r"no measured ratio where \{'direction': 'backward'\}"):
-        PREDICATES["traffic_is"](
-            table[table["direction"] == "forward"], over_least={"forward": 1, "backward": 1}, tolerance=0.1
-        )
+        PREDICATES["traffic_is"](table[table["direction"] == "forward"], over_least={}, tolerance=0.1)
 
 
 def test_spells_are_not_judged_where_the_core_was_never_free():
