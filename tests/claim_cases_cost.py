@@ -10,7 +10,12 @@ from claim_frames import accuracy, cases, cost, exponents, peaks, saved, steps, 
 ITEMS = {"kernel": "overcached", "items": 10, "than": "compact", "arrays": 3, "scalars": 1}
 ACCESSES = {"separate": 12.0, "fused": {"forward": 4.0, "backward": 5.0}}
 WORK = {"published": {"forward": 6.0, "backward": 9.0}}
-LEAST = {"over_least": {"forward": 1.5, "backward": 1.3}}
+LEAST = {
+    "over_least": {
+        "non-temporal": {"forward": 1.0, "backward": 1.0},
+        "ordinary": {"forward": 1.5, "backward": 1.3},
+    }
+}
 LESS = {"kernel": "compact", "than": "overcached"}
 LINEAR = (1.0, 0.95, 1.05)
 MEMORY = {"published": "overcached", "bytes_each": 8}
@@ -83,8 +88,14 @@ def costs() -> Iterator[Case]:
         "traffic_is",
         0.05,
         LEAST,
-        confirmed=wrapped(traffic, (1.5, 1.3)),
-        refuted=wrapped(traffic, (1.5, 1.5)),
+        confirmed=[
+            *wrapped(traffic, (1.5, 1.3), (1.0, 1.0, "non-temporal")),
+            _stores((1.5, 1.3), (1.0, 1.0)),
+        ],
+        refuted=[
+            *wrapped(traffic, (1.5, 1.5), (1.5, 1.0, "non-temporal"), (1.0, 1.3, "non-temporal")),
+            _stores((1.5, 1.3), (1.5, 1.0)),
+        ],
     )
 
 
@@ -140,6 +151,11 @@ def _reductions(backward: int, right: bool) -> Tables:
 def _memory(exponent: float | list[float], *arrays: int) -> Tables:
     each = exponent if isinstance(exponent, list) else [exponent]
     return exponents(*((one, one, one) for one in each)), peaks(*(many * 8 * 64.0 for many in arrays))
+
+
+def _stores(ordinary: tuple[float, float], streamed: tuple[float, float]) -> Tables:
+    kinds = [traffic(1.0, 1.0), traffic(*ordinary), traffic(*streamed, "non-temporal")]
+    return (pd.concat(kinds, ignore_index=True),)
 
 
 def _printed(forward: float, backward: float) -> dict:

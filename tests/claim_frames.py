@@ -146,8 +146,8 @@ def work(column: str, **counts: tuple[float, float]) -> pd.DataFrame:
     return frame(f"kernel direction {column}", *rows, dtype="float64", rows=8, hidden=8)
 
 
-def traffic(forward: float, backward: float) -> pd.DataFrame:
-    return work("modelled_bytes", numba_fused=(forward, backward)).assign(minimum_bytes=1.0)
+def traffic(forward: float, backward: float, stores: str = "ordinary") -> pd.DataFrame:
+    return work("modelled_bytes", numba_fused=(forward, backward)).assign(minimum_bytes=1.0, stores=stores)
 
 
 def steps(forward: int, backward: int) -> pd.DataFrame:

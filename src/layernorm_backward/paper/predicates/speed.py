@@ -52,10 +52,10 @@ def published_times(
     )
     return Judgement(
         verdict(as_bytes, as_elements),
-        f"{listing(times)}; {_rates(rates)} 1e9 elements a second, {_rates(useful)} GB/s",
+        f"{listing(times)}; {_rates(rates)} elements a ns, {_rates(useful)} GB/s",
         f"{_what(timing_cpu)}; useful bytes: 8 an element, 2 accesses forward, 3 backward",
-        f"the printed rates, {_rates(printed)}, are within a factor {number(tolerance)} of those measured here "
-        f"as {unit}; the milliseconds are another machine's",
+        f"the printed rates, {_rates(printed)}, are within a factor {number(tolerance)} of those measured "
+        f"here as {unit}; the milliseconds are another machine's",
     )
 
 

@@ -80,16 +80,28 @@ def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) 
     )
 
 
-def traffic_is(traffic_cpu: pd.DataFrame, *, over_least: dict[str, float], tolerance: float) -> Judgement:
-    """Modelled bytes over the least are at most those given for a direction, within the share `tolerance`."""
+def traffic_is(
+    traffic_cpu: pd.DataFrame, *, over_least: dict[str, dict[str, float]], tolerance: float
+) -> Judgement:
+    """Modelled bytes over the least are at most those given for a kind of store and a direction, within the
+    share `tolerance`."""
     ratios = traffic_cpu.assign(ratio=traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"])
-    most = {way: pick(ratios, "ratio", direction=way).max() for way in WAYS}
-    good = all(most[way] <= over_least[way] * (1 + tolerance) for way in WAYS)
+    for way in WAYS:
+        pick(ratios, "ratio", direction=way)
+    kinds = {kind: part for kind, part in ratios.dropna(subset=["ratio"]).groupby("stores", sort=False)}
+    most = {kind: part.groupby("direction")["ratio"].max() for kind, part in kinds.items()}
+    good = all(
+        ratio <= over_least[kind][way] * (1 + tolerance)
+        for kind, found in most.items()
+        for way, ratio in found.items()
+    )
+    told = (f"{listing(f'{number(it)} {way}' for way, it in most[kind].items())} ({kind})" for kind in most)
+    allowed = (f"{_both(most_allowed)} ({kind} stores)" for kind, most_allowed in over_least.items())
     return Judgement(
         verdict(good),
-        f"modelled over least bytes at most {_both(most)}",
-        over(traffic_cpu, "kernel", "dtype", "rows", "hidden"),
-        f"allowed: {_both(over_least)}, {number(100 * tolerance)} % more",
+        f"modelled over least bytes at most {'; '.join(told)}",
+        over(traffic_cpu, "kernel", "dtype", "stores", "rows", "hidden"),
+        f"allowed: {listing(allowed)}, {number(100 * tolerance)} % more",
     )
 
 
