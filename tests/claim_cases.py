@@ -109,9 +109,9 @@ def errors() -> Iterator[Case]:
         "naive_gives",
         1e-6,
         TWO,
-        confirmed=wrapped(naive, (0.0, 0.0, 2.0)),
-        corrected=wrapped(naive, (2.0, 0.0, 2.0)),
-        refuted=wrapped(naive, (2.0, 3.2, 2.0), (0.0, 0.0, 1.0)),
+        confirmed=wrapped(naive, ([0.0, 0.0, 0.0], 3.2, 2.0)),
+        corrected=wrapped(naive, ([0.0, 2.0, 0.0], 3.2, 2.0), ([2.0, 0.0, -2.0], 0.0, 2.0)),
+        refuted=wrapped(naive, ([2.0, 3.2, -2.0], 0.0, 2.0), ([0.0, 0.0, 0.0], 0.0, 1.0)),
     )
     yield from cases_of(
         "stable_is_exact",

@@ -20,8 +20,8 @@ def derivation(*rows: tuple) -> pd.DataFrame:
     return frame("derivation gamma_kind rel_error proved", *rows, shape="1x1x3", quantity="dx")
 
 
-def naive(first: float, second: float, two_pass: float) -> pd.DataFrame:
-    rows = [("naive", first), ("naive_s2", second), ("two_pass", two_pass)]
+def naive(first: list[float], second: float, two_pass: float) -> pd.DataFrame:
+    rows = [*(("naive", it) for it in first), ("naive_s2", second), ("two_pass", two_pass)]
     return frame("algorithm computed", *rows, data="ladder", offset=1e8, hidden=5)
 
 

@@ -26,16 +26,17 @@ ROWS = {
 
 
 def naive_gives(variance: pd.DataFrame, *, naive: float, stable: float, tolerance: float) -> Judgement:
-    """The naive variance in its three forms, and the two-pass one, come out as the claim says."""
+    """The naive variance, and the two-pass one, come out as the claim says on every row; corrected where the
+    naive one does on some. Its other forms are told beside it."""
     forms = variance[variance["algorithm"].isin(FORMS)]
-    agree = (pick(forms, "computed") - naive).abs() <= tolerance
+    agree = (pick(forms, "computed", algorithm="naive") - naive).abs() <= tolerance
     two_pass = pick(variance, "computed", algorithm="two_pass")
     right = bool(((two_pass - stable).abs() <= tolerance).all())
     return Judgement(
         verdict(bool(agree.all()) and right, bool(agree.any()) and right),
         f"{_by_row(forms)}; two-pass {span(two_pass)}",
         f"float64, offset {number(variance['offset'].iloc[0])}; {_rows(forms)}; sums as a binary tree",
-        f"{int(agree.sum())} of {len(agree)} cells give {number(naive)}: it depends on formula and row",
+        f"{int(agree.sum())} of {len(agree)} rows give {number(naive)} as {FORMS['naive']}",
     )
 
 
