@@ -7,6 +7,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    count,
     listing,
     number,
     over,
@@ -57,7 +58,7 @@ def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> J
     found = cells[column]
     return Judgement(
         verdict(bool(good.all()), bool(good.any())),
-        f"{span(found)}, median {number(found.median())}",
+        f"{span(found)}, median {number(found.median())}, in {count(len(found), 'cell')}",
         over(cells, *(name for name in (*KEYS, "rows") if name in cells)),
         short(cells[~good], column, len(cells), wanted),
     )
