@@ -28,9 +28,13 @@ def costs() -> Iterator[Case]:
         "stability_pays",
         100,
         {"most": 2.0},
-        confirmed=[(accuracy(1e-8), cost(0.8))],
-        corrected=[(accuracy(1e-8), cost(0.2))],
-        refuted=[(accuracy(1e-16), cost(0.8))],
+        confirmed=[(accuracy(1e-8, 1e-9, 1e-8), cost(0.8, 0.1, 0.9))],
+        corrected=[(accuracy(1e-16, 1e-8, 1e-6), cost(0.8)), (accuracy(1e-8, 1e-16, 1e-6), cost(0.8))],
+        refuted=[
+            (accuracy(1e-16, 1e-16, 1e-16), cost(0.8)),
+            (accuracy(1e-8, 1e-8, 1e-16), cost(0.8)),
+            (accuracy(1e-8, 1e-8, 1e-8), cost(0.2, 0.1, 0.9)),
+        ],
     )
     yield from cases_of(
         "tensors_suffice",
@@ -82,7 +86,7 @@ def costs() -> Iterator[Case]:
         {"expected": 5},
         confirmed=wrapped(steps, (5, 5)),
         corrected=wrapped(steps, (7, 12), (5, 7)),
-        refuted=wrapped(steps, (7, 51)),
+        refuted=wrapped(steps, (7, 16), (16, 5)),
     )
     yield from cases_of(
         "traffic_is",

@@ -16,6 +16,11 @@ def error_rows(*errors: float, scope: str = "full", quantity: str = "dx", **more
     return frame(columns, *rows, scope=scope, quantity=quantity, **(keys | more))
 
 
+def by_method(*errors: float) -> pd.DataFrame:
+    """One error of each method of differences."""
+    return pd.concat([error_rows(error, method=f"central{2 + n}") for n, error in enumerate(errors)])
+
+
 def derivation(*rows: tuple) -> pd.DataFrame:
     return frame("derivation gamma_kind rel_error proved", *rows, shape="1x1x3", quantity="dx")
 
@@ -37,17 +42,6 @@ def spot(error: float, quantity: str) -> pd.DataFrame:
     )
 
 
-def sums(running: float, pairwise: float, wide: float) -> pd.DataFrame:
-    rows = [
-        ("welford", "storage", running),
-        ("chan", "storage", pairwise),
-        ("welford", "float32", wide),
-        ("chan", "float32", wide),
-    ]
-    columns = "algorithm accumulator rel_error_median"
-    return frame(columns, *rows, dtype="float16", hidden=64, data="gaussian")
-
-
 def growth(naive: float, welford: float) -> pd.DataFrame:
     """Errors that grow as kappa to these powers, until they are lost."""
     powers = {"naive": naive, "welford": welford}
@@ -59,13 +53,17 @@ def growth(naive: float, welford: float) -> pd.DataFrame:
     return frame(columns, *rows, dtype="float64", hidden=64, data="gaussian")
 
 
-def accuracy(naive_error: float) -> pd.DataFrame:
-    rows = [("naive", naive_error), ("two_pass", 1e-16)]
-    return frame("algorithm rel_error_max", *rows, kappa=1e4, dtype="float64")
+def accuracy(*naive_errors: float) -> pd.DataFrame:
+    """Errors of the naive variance at kappa 1, 10, 100, ..., and of the two-pass one."""
+    rows = [("naive", 10.0**power, error) for power, error in enumerate(naive_errors)]
+    rows += [("two_pass", 10.0**power, 1e-16) for power in range(len(naive_errors))]
+    return frame("algorithm kappa rel_error_max", *rows, dtype="float64")
 
 
-def cost(ratio: float) -> pd.DataFrame:
-    return frame("two_pass_ratio", (ratio,), algorithm="naive", dtype="float64", rows=64, hidden=64)
+def cost(*ratios: float) -> pd.DataFrame:
+    return frame(
+        "two_pass_ratio", *((it,) for it in ratios), algorithm="naive", dtype="float64", rows=64, hidden=64
+    )
 
 
 def bounds(*errors: float) -> pd.DataFrame:

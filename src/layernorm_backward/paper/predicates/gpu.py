@@ -46,7 +46,7 @@ def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: 
         f"{_right(longer)} to {chip}",
         "cuda_fused; " + over(checked[hidden <= chip], "dtype", "hidden"),
         f"published: up to {tolerance:g} without shared memory; with several elements a lane a warp holds "
-        f"float32 rows of up to {warp} without it; with it and clusters rows of up to {chip} stay on the chip",
+        f"float32 rows of up to {warp} without it; with it and clusters rows of {chip} stay on the chip",
     )
 
 

@@ -29,7 +29,8 @@ def reductions_are(
         verdict(agree and right, right),
         f"{span(found)} reductions over D; dx {said(right, 'right', 'wrong')} with x overwritten",
         over(traffic_cpu, "kernel", "direction", "dtype"),
-        "x_hat and rstd are read, not computed again; dgamma and dbeta are two more sums, over rows",
+        f"published: {expected}; "
+        + said(right, "nothing is computed again from x", "x is read, or computed with, again"),
     )
 
 
@@ -68,15 +69,15 @@ def operations_are(traffic_cpu: pd.DataFrame, *, published: dict[str, float], to
 
 
 def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
-    """So many steps touch whole arrays, in each direction; corrected where it is a few more or less."""
+    """So many steps touch whole arrays, in each direction; corrected up to three times as many."""
     whole = traffic_steps[traffic_steps["reads"] + traffic_steps["writes"] >= 1]
     found = {way: len(pick(whole, "step", direction=way)) for way in WAYS}
     agree = all(abs(count - expected) <= tolerance for count in found.values())
     return Judgement(
-        verdict(agree, all(count <= 10 * expected for count in found.values())),
+        verdict(agree, all(count <= 3 * expected for count in found.values())),
         f"{_both(found)} passes over arrays of x's size",
         f"{over(traffic_steps, 'kernel')}; NumPy, one pass for each ufunc and reduction",
-        f"published: {expected} in each direction; their number is fixed, so O(BTD) holds",
+        f"published: {expected} in each direction",
     )
 
 
