@@ -138,13 +138,14 @@ def _traffic(*cells: tuple[str, float, float], reason: str = "") -> Tables:
 
 
 def _launches(forward: tuple[int, int], backward: tuple[int, int]) -> Tables:
-    """Kernels that cuda_fused and cuda_separate launch."""
-    rows = [
-        (kernel, way, float(many))
+    """Kernels that cuda_fused and cuda_separate launch in float32; the fused ones are one in bfloat16."""
+    rows = [("cuda_fused", way, "bfloat16", 1.0) for way in ("forward", "backward")]
+    rows += [
+        (kernel, way, "float32", float(many))
         for way, pair in (("forward", forward), ("backward", backward))
         for kernel, many in zip(("cuda_fused", "cuda_separate"), pair, strict=True)
     ]
-    return (frame("kernel direction launches", *rows, dtype="float32", hidden=1024, reason=""),)
+    return (frame("kernel direction dtype launches", *rows, hidden=1024, reason=""),)
 
 
 def _ratios(*cells: tuple[int, str, float], reason: str = "") -> Tables:
