@@ -60,9 +60,9 @@ def costs() -> Iterator[Case]:
         "reductions_are",
         0,
         {"expected": 2},
-        confirmed=[_reductions(2, True)],
-        corrected=[_reductions(3, True)],
-        refuted=[_reductions(2, False), (_reductions(2, True)[0], cases(True, False))],
+        confirmed=[reductions(2, True)],
+        corrected=[reductions(3, True)],
+        refuted=[reductions(2, False), (reductions(2, True)[0], cases(True, False))],
     )
     yield from cases_of(
         "accesses_are",
@@ -99,6 +99,7 @@ def costs() -> Iterator[Case]:
         refuted=[
             *wrapped(traffic, (1.5, 1.5), (1.5, 1.0, "non-temporal"), (1.0, 1.3, "non-temporal")),
             _stores((1.5, 1.3), (1.5, 1.0)),
+            _stores((1.7, 1.3), (1.0, 1.0)),
         ],
     )
 
@@ -148,7 +149,7 @@ def _operations(forward: float, backward: float) -> Tables:
     return (work("counted_operations_per_element", compact=(forward, backward)),)
 
 
-def _reductions(backward: int, right: bool) -> Tables:
+def reductions(backward: int, right: bool) -> Tables:
     return work("reductions", compact=(2, backward)), cases(right)
 
 

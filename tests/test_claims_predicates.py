@@ -5,12 +5,12 @@ import pytest
 
 from claim_cases import errors
 from claim_cases_audits import audits
-from claim_cases_cost import costs, times
+from claim_cases_cost import costs, reductions, times
 from claim_cases_decisions import decisions
 from claim_cases_goals import goals, peers
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import mean_paths
-from claim_cases_mutants import mutants
+from claim_cases_mutants import executed, mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
 from claim_cases_spells import slowed, spells
@@ -19,7 +19,7 @@ from claim_cases_stores import stores
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
-from claim_frames import derivation, exponents, frame, saved, traffic
+from claim_frames import accuracy, cost, derivation, divisions, exponents, frame, saved, spot, traffic
 from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
@@ -119,6 +119,24 @@ def test_the_fastest_peer_is_told_with_the_number_of_cells_that_each_was_timed_i
     (table,) = peers(*cells)
     judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
     assert judgement.value == "geometric mean 2, 2 over 3 cells (torch in 3 and jax in 1)"
+
+
+def test_what_a_reason_says_is_what_was_measured():
+    cells = divisions((0.01, 0, 64), (1.0, 64, 64), (100.0, 64, 0))
+    orders = PREDICATES["division_last_avoids_overflow"](cells, tolerance=0)
+    assert orders.reason == "dividing first loses rows at std 0.01, dividing last at 100"
+    checked = PREDICATES["spot_check_replaces"](spot(1e-10, "dgamma"), right=1e-6, tolerance=0)
+    assert checked.reason == "not checked by rows: dgamma; along random directions: dgamma"
+    again = PREDICATES["reductions_are"](*reductions(2, False), expected=2, tolerance=0)
+    assert again.reason == "published: 2; x is read, or computed with, again"
+    (run,) = executed(2.0, 2)
+    assert PREDICATES["packages_agree"](run, tolerance=0).value == "2 of 2 verdicts agree, of ours"
+
+
+def test_a_kappa_from_which_two_passes_pay_is_told():
+    table = accuracy(1e-8, 1e-16, 1e-8, 1e-7)
+    judgement = PREDICATES["stability_pays"](table, cost(0.8), most=2.0, tolerance=100)
+    assert judgement.reason.startswith("100 times as accurate from kappa about 100 on; ")
 
 
 @pytest.mark.parametrize("missing", ["overcached", "compact"])

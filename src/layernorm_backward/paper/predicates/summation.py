@@ -77,7 +77,7 @@ def sums_are_exact(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 def pairwise_helps(summation: pd.DataFrame, *, wide: str, tolerance: float) -> Judgement:
     """Of the most rows that are summed each way, pairwise sums gain more than the factor `tolerance` over
-    running ones, for every quantity; corrected where running sums in the dtype `wide` gain as much again."""
+    running ones, for every quantity; corrected where running sums in the dtype `wide` gain that much more."""
     errors = summation.pivot_table(
         index=["quantity", "rows"], columns=["scheme", "accumulator"], values="rel_error_median"
     )
