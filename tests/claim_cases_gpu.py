@@ -42,7 +42,10 @@ def gpu() -> Iterator[Case]:
         0,
         LAUNCHES,
         confirmed=[_launches((1, 4), (1, 5))],
-        corrected=[_launches((1, 8), (2, 12)), _launches((2, 4), (1, 4)), _launches((1, 4), (1, 3))],
+        corrected=[
+            _launches(*pairs)
+            for pairs in (((1, 8), (2, 12)), ((2, 4), (1, 4)), ((1, 4), (1, 3)), ((1, 6), (1, 4)))
+        ],
         refuted=[_launches((5, 4), (1, 4)), _launches((1, 4), (4, 4))],
     )
     yield from cases_of(
