@@ -13,8 +13,8 @@ ALIKE, RAGGED, APART = (0, 0, 0), (8, 8, 8), (8, 0, 8)
 
 LANES = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
 WARP = Map(threads=64, blocks=2, cluster=1, team=32, chunks=2, rows=2, ring=False)
-BLOCK = Map(threads=64, blocks=1, cluster=1, team=64, chunks=2, rows=1, ring=False)
-RING = BLOCK._replace(ring=True)
+BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=2, rows=1, ring=False)  # gamma as it is stored
+RING = BLOCK._replace(blocks=1, ring=True)
 PAIR = Map(threads=64, blocks=1, cluster=2, team=64, chunks=2, rows=1, ring=True)
 FOUR = Map(threads=32, blocks=1, cluster=4, team=32, chunks=2, rows=1, ring=True)
 WIDE = None  # for rows that no map takes

@@ -117,7 +117,10 @@ _CLUSTER = (
         """            if (thread_index() < WARP) {
                 A values[N];
                 add_parts(turn, values);
-                if (thread_index() == 0) put(blocks[turn], values);
+                if (thread_index() == 0) {
+                    put(blocks[turn], values);
+                    order_before_arrival();
+                }
             }
             cluster_arrive();
 """,
@@ -125,7 +128,10 @@ _CLUSTER = (
             if (thread_index() < WARP) {
                 A values[N];
                 add_parts(turn, values);
-                if (thread_index() == 0) put(blocks[turn], values);
+                if (thread_index() == 0) {
+                    put(blocks[turn], values);
+                    order_before_arrival();
+                }
             }
 """,
         FORWARD_PAIR._replace(order="random"),

@@ -15,6 +15,7 @@ CONFIG = {
         "hidden": [3, 40],
         "rows": [9, 1],
         "large": [["bfloat16", 20, 24]],
+        "far": [200],
         "repeated": [40],
         "tools": ["memcheck"],
         "sanitized": [["float32", 33, 40]],
@@ -90,7 +91,7 @@ CONFIG = {
         "hidden": [40, 61],
         "array_bytes": 4000,
         "threads": [128],
-        "resident": [256],
+        "resident": {"backward": [256], "forward": [256]},
         "chunks": [1, 2],
         "rows_at_once": [1],
         "clusters": [1, 2],
@@ -122,8 +123,8 @@ def without_peers():
         yield
 
 
-def run(study, out, stems=command.STEMS, *, board=None, until=None, resume=False):
-    return command.run(board or HostBoard(), out, study, stems, until or Until(300), resume)
+def run(study, out, stems=command.STEMS, *, board=None, until=None, **how):
+    return command.run(board or HostBoard(), out, command._wanted(study, stems), until or Until(300), **how)
 
 
 def table(out, stem):

@@ -29,9 +29,7 @@ COMPILED = {
 VECTORS = {"forward": 2, "backward": 1}  # gamma and beta
 STATISTICS = {"forward": 1, "backward": 2}  # read of a row: a sample of it, or mean and rstd
 SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once more where the mean is far
-HIDDEN = sorted({base * 2**power + more for base in (2, 3) for power in range(1, 16) for more in (-1, 0, 1)})
-HIDDEN += [hidden - 16 for hidden in HIDDEN if hidden > 32]  # of whole chunks, and no map full
-ROWS = 65536
+_ARRIVING = ("STS", "MEMBAR", "FENCE", "WARPSYNC")
 
 # Some maps want a few registers more than a thread may have.
 _APART = Map(512, 1, 1, 512, 3, 1, ring=True, lie=plan.APART)
@@ -141,17 +139,10 @@ def registers_suffice_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[obj
             yield one, code.registers
 
 
-def shared_memory_suffices_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[object]:
-    device = DEVICES[batch.arch]
-    lie = max(batch.lie, plan.ALIKE)
-    lying = [hidden for hidden in HIDDEN if plan.lie(hidden, batch.itemsize, 0) <= lie]
-    plans = [plan.choose(batch.kernel, ROWS, hidden, batch.itemsize, lie, device) for hidden in lying]
-    plans = [how for how in plans if how and how.map.lie == batch.lie]
-    assert plans
-    for how in plans:
-        block = codes[how.map].shared_bytes + how.dynamic_bytes + inspection.RESERVED
-        if how.map.blocks * block > device.shared_bytes:  # which is also the most that one block may have
-            yield how, block
+def shared_memory_is_what_the_plan_counts_on(batch: Batch, codes: Codes) -> Iterator[object]:
+    for one, code in codes.items():
+        if code.shared_bytes != plan.static_bytes(batch.kernel, one, batch.itemsize):
+            yield one, code.shared_bytes
 
 
 def arrays_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
@@ -186,15 +177,56 @@ def only_float64_is_summed_in_double(batch: Batch, codes: Codes) -> Iterator[obj
             yield one, code.opcodes
 
 
+def since_barrier(code: MachineCode, end: int) -> tuple[str, ...]:
+    """The opcodes before number `end`, from the last barrier of a block or cluster on."""
+    begin = next((at for at in range(end - 1, -1, -1) if code.order[at].startswith(("BAR", "UCGABAR"))), -1)
+    return code.order[begin + 1 : end]
+
+
+def at(code: MachineCode, opcode: str) -> list[int]:
+    return [number for number, found in enumerate(code.order) if found.startswith(opcode)]
+
+
+def names(opcodes: tuple[str, ...]) -> list[str]:
+    """Without modifiers."""
+    return [opcode.partition(".")[0] for opcode in opcodes]
+
+
+def copies_are_asked_for_behind_a_fence(batch: Batch, codes: Codes) -> Iterator[object]:
+    """Which orders them behind what threads have read in that stage, before the barrier."""
+    for one, code in codes.items():
+        for copy in at(code, "UBLKCP"):
+            if "FENCE" not in names(since_barrier(code, copy)):
+                yield one, copy
+
+
+def clusters_are_arrived_at_behind_a_fence(batch: Batch, codes: Codes) -> Iterator[object]:
+    """Once for each wait. Where a warp has added up a block's sums, their store comes first, then the fence
+    of its thread, then its warp; at the end of a kernel there are no sums.
+    """
+    for one, code in codes.items():
+        before = [names(since_barrier(code, arrival)) for arrival in at(code, "UCGABAR_ARV")]
+        if len(before) != code.count("UCGABAR_WAIT"):
+            yield one, "arrivals and waits"
+        with_sums = [[name for name in found if name in _ARRIVING] for found in before if "SHFL" in found]
+        if bool(with_sums) != (one.cluster > 1):
+            yield one, "arrivals with sums"
+        for found in with_sums:
+            if "STS" not in found or found[-1 - found[::-1].index("STS") :] != list(_ARRIVING):
+                yield one, found
+
+
 RULES = (
     nothing_spills_but_what_is_known_to,
     blocks_are_as_the_map_says,
     registers_suffice_for_the_blocks,
-    shared_memory_suffices_for_the_blocks,
+    shared_memory_is_what_the_plan_counts_on,
     arrays_go_by_16_bytes,
     rings_are_read_by_16_bytes,
     nothing_is_atomic,
     only_float64_is_summed_in_double,
+    copies_are_asked_for_behind_a_fence,
+    clusters_are_arrived_at_behind_a_fence,
 )
 
 

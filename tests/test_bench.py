@@ -19,7 +19,7 @@ from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.setting import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
-from layernorm_backward.timing import sizing
+from layernorm_backward.timing import cgroup, sizing
 
 OWN = KERNELS["recentred"]
 
@@ -188,7 +188,7 @@ def test_a_kernel_without_out_is_timed_with_results_of_its_own():
 
     kernel = changed(OWN, forward=forward, backward=backward)
     assert takes_out(OWN.backward) and not takes_out(backward)
-    with_out, without = (needs(one, draw(SETTING).arrays).most for one in (OWN, kernel))
+    with_out, without = (needs(one, draw(SETTING).arrays) for one in (OWN, kernel))
     assert without - with_out > 0.9 * 40 * 24 * 4
     assert bench(kernel, SETTING, Deadline(4.0))["median_s"].notna().all()
 
@@ -272,11 +272,19 @@ def test_sizes_beyond_the_memory_are_refused_with_what_would_fit(monkeypatch):
 
 
 def test_a_kernel_that_needs_more_memory_than_there_is_is_refused_with_what_would_fit(monkeypatch):
-    monkeypatch.setattr(contenders, "room", lambda setting: 100.0)
+    monkeypatch.setattr(contenders, "room", lambda: 100.0)
     with pytest.raises(
         ValueError, match=r"recentred takes .* GB beside the arrays; allowed here: --rows up to"
     ):
         bench(OWN, SETTING, Deadline(1.0))
+
+
+def test_kernels_have_a_part_of_what_is_left_beside_the_arrays_here_or_in_a_container(monkeypatch):
+    monkeypatch.setattr(cgroup, "available", lambda: 1000)
+    assert schedule.room() == 1000 * schedule.SHARE
+    whole = SETTING.arrays_bytes(SETTING.rows)
+    monkeypatch.setattr(cgroup, "available", lambda: whole / schedule.SHARE)
+    assert schedule.fitting_rows(SETTING, whole) == SETTING.rows
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):

@@ -114,6 +114,15 @@ def test_rows_that_a_machine_lacks_give_no_verdict_where_the_claim_is_about_the_
         claims.run(written(tmp_path, ENTRY | where), folder)
 
 
+def test_a_fault_of_a_predicate_is_no_lack_of_rows(tmp_path, monkeypatch):
+    def grows_linearly(scaling, *, tolerance):
+        raise ValueError("a fault")
+
+    monkeypatch.setitem(PREDICATES, "grows_linearly", grows_linearly)
+    with pytest.raises(ValueError, match=r"^a fault$"):
+        claims.run(written(tmp_path, ENTRY), measured(tmp_path, 1.0, "smoke"))
+
+
 def test_every_predicate_is_used():
     assert {claim.predicate for claim in claims.load(CLAIMS)} == set(PREDICATES)
 

@@ -167,6 +167,16 @@ def test_the_summary_names_the_tables_that_differ(runs):
     assert "archive: 0 tables agree, 1 differ (edge_cases), 0 not compared" in text
 
 
+def test_the_summary_names_a_comparison_that_lacks_a_column(runs):
+    ended(runs)
+    path = runs.tables / "comparison.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("passed", "agrees"), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"comparison\.csv: has no column 'passed'; remove it to have it made"
+    ):
+        summary(runs.tables.parent)
+
+
 def test_the_summary_ends_with_what_the_rules_warned_of(runs, monkeypatch, capsys):
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(partial, "_differs", lambda path: path.stem == "eps")

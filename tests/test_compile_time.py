@@ -47,8 +47,18 @@ def test_without_a_compilation_the_users_cache_is_loaded(caches):
 
 
 def test_a_process_that_fails_says_why():
-    with pytest.raises(ValueError, match="first_call nobody float64: ValueError: unknown kernel 'nobody'"):
+    with pytest.raises(
+        ValueError, match=r"first_call nobody float64: it ended \(1\): ValueError: unknown kernel 'n"
+    ):
         compile_time._first_calls("nobody", "float64", None)
+
+
+def test_a_process_that_is_killed_without_a_word_is_told_with_its_code(monkeypatch):
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, -9, "", "\n")
+    )
+    with pytest.raises(ValueError, match=r"first_call compact float64: it ended \(-9\): no message$"):
+        compile_time.run(**ARGUMENTS)
 
 
 def test_the_first_call_of_each_direction_is_timed():

@@ -1,13 +1,15 @@
 """The machine code of every CUDA kernel, for compute capability 9.0 and 8.0; no GPU is needed."""
 
 import os
+import shutil
 from collections import Counter
 
 import pytest
 
 from layernorm_backward.kernels.cuda import inspection, plan
 from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
-from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
+from layernorm_backward.kernels.cuda.machine import CPP_TYPES, SOURCES, Program
+from layernorm_backward.kernels.cuda.maps import Map
 from machine_code_rules import (
     BATCHES,
     DEVICES,
@@ -18,14 +20,16 @@ from machine_code_rules import (
     arrays_go_by_16_bytes,
     blocks_are_as_the_map_says,
     broken,
+    clusters_are_arrived_at_behind_a_fence,
     compiled,
+    copies_are_asked_for_behind_a_fence,
     nothing_is_atomic,
     nothing_spills_but_what_is_known_to,
     only_float64_is_summed_in_double,
     registers_suffice,
     registers_suffice_for_the_blocks,
     rings_are_read_by_16_bytes,
-    shared_memory_suffices_for_the_blocks,
+    shared_memory_is_what_the_plan_counts_on,
     spills,
 )
 
@@ -60,7 +64,9 @@ PLANTED = {
         lambda code: code._replace(threads=96),
     ),
     registers_suffice_for_the_blocks: (lambda code: code._replace(registers=129),),
-    shared_memory_suffices_for_the_blocks: (lambda code: code._replace(shared_bytes=115 << 10),),
+    shared_memory_is_what_the_plan_counts_on: (
+        lambda code: code._replace(shared_bytes=code.shared_bytes + 16),
+    ),
     arrays_go_by_16_bytes: (
         lambda code: with_more(code, "LDG.E.128"),
         lambda code: without(code, "LDG.E.128"),
@@ -74,16 +80,42 @@ PLANTED = {
     nothing_is_atomic: (lambda code: with_more(code, "RED.E.ADD.F32.FTZ.RN.STRONG.GPU"),),
     only_float64_is_summed_in_double: (lambda code: with_more(code, "DFMA"),),
 }
+_FENCE = "                    order_before_arrival();\n"
+_PUT = "                    put(blocks[turn], values);\n"
+LEFT_OUT = (
+    (copies_are_asked_for_behind_a_fence, "ring.cuh", "        order_before_copies();\n", ""),
+    (clusters_are_arrived_at_behind_a_fence, "team.cuh", _FENCE, ""),
+    (clusters_are_arrived_at_behind_a_fence, "team.cuh", _PUT + _FENCE, _FENCE + _PUT),
+    (clusters_are_arrived_at_behind_a_fence, "team.cuh", "            cluster_wait();\n", ""),
+)
 
 
 def test_each_rule_tells_what_breaks_it():
     batch = Batch("sm_90", "forward", "float32", "float32", plan.ALIKE)
     codes = compiled(batch)
     longest = next(one for one in codes if one.ring and one.cluster == 1 and one.blocks == 2)
-    assert PLANTED.keys() == set(RULES)
+    assert PLANTED.keys() | {rule for rule, *_ in LEFT_OUT} == set(RULES)
     for rule, plants in PLANTED.items():
         for plant in plants:
             assert broken(batch, codes | {longest: plant(codes[longest])}).keys() == {rule.__name__}
+
+
+@pytest.mark.parametrize(("rule", "file", "old", "new"), LEFT_OUT)
+def test_a_fence_that_is_left_out_of_the_sources_is_told(tmp_path, rule, file, old, new):
+    """No emulation on a CPU shows it."""
+    batch = Batch("sm_90", "backward", "float32", "float32", plan.ALIKE)
+    one = next(one for one in batch.maps if one.cluster == 2)
+    program = Program("backward", "backward", ("float", "float", one.text))
+    shutil.copytree(SOURCES, tmp_path / "sources", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "sources" / file
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    told = [
+        list(rule(batch, {one: inspection.inspect([program], "sm_90", sources)[program]}))
+        for sources in (SOURCES, tmp_path / "sources")
+    ]
+    assert [bool(faults) for faults in told] == [False, True]
 
 
 def test_partial_sums_that_go_one_by_one_are_told():
@@ -110,10 +142,23 @@ def test_rows_that_begin_anywhere_take_few_instructions_more(kernel, x, gamma):
     assert sum(ragged.values()) <= 1.3 * sum(alike[one] for one in ragged)
 
 
+@pytest.mark.parametrize("lie", [plan.FULL, plan.ALIKE])
+def test_gamma_and_beta_as_they_are_stored_leave_room_for_more_threads(lie):
+    """As numbers they wanted 14 registers more than there are for a block of 2 chunks, 10 for one of 1."""
+    maps = [
+        Map(threads, blocks, 1, threads, chunks, 1, ring=False, lie=lie)
+        for threads, blocks, chunks in ((256, 5, 2), (128, 10, 2), (256, 8, 1))
+    ]
+    programs = {Program("forward", "forward", ("bf16", "bf16", one.text)): one for one in maps}
+    for program, code in inspection.inspect(list(programs), "sm_90").items():
+        assert registers_suffice(code, programs[program].blocks), program
+        assert not spills(code), program
+
+
 def test_a_known_spill_that_is_gone_is_told():
     arch, kernel, x, one = next(iter(SPILLED_BYTES))
     batch = Batch(arch, kernel, x, x, one.lie)
-    code = MachineCode(128, 0, 0, one.threads, one.cluster, Counter())
+    code = MachineCode(128, 0, 0, one.threads, one.cluster, (), Counter())
     assert list(nothing_spills_but_what_is_known_to(batch, {one: code})) == [(one, 0)]
 
 

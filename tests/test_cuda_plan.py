@@ -1,5 +1,6 @@
 """The table of maps: what it says of every row length and of who works on which rows, and that it fits."""
 
+import re
 from collections.abc import Iterator
 from math import gcd
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.machine import SOURCES
 from layernorm_backward.kernels.cuda.maps import ALIKE, APART, MAPS, RAGGED, Map
 from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest
 from layernorm_backward.sums import tree_depth
@@ -31,6 +33,12 @@ def may_lie(hidden, itemsize, lie):
     return lie != ALIKE or hidden * itemsize % plan.CHUNK == 0
 
 
+def block_bytes(how, itemsize):
+    """Of shared memory, as the device gives it."""
+    its = plan.SYSTEM + plan.static_bytes(how.direction, how.map, itemsize) + how.dynamic_bytes
+    return -(-its // plan.GRANULE) * plan.GRANULE
+
+
 @each_size
 @each_lie
 @each_direction
@@ -41,7 +49,7 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
             assert how.map.most >= plan.chunks(hidden, itemsize)
             assert how.map.lie in (lie, plan.FULL)
             assert how.dynamic_bytes <= MOST_DYNAMIC
-            assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= H200.shared_bytes
+            assert how.map.blocks * block_bytes(how, itemsize) <= H200.shared_bytes
             assert how.map.ring == (how.stages >= plan.MIN_STAGES)
             assert how.blocks % how.map.cluster == 0
 
@@ -219,6 +227,7 @@ def test_an_older_device_has_neither_clusters_nor_rings():
             how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), A100)
             assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
             assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
+            assert how is None or how.map.blocks * block_bytes(how, itemsize) <= A100.shared_bytes
         assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, A100)
 
 
@@ -228,7 +237,7 @@ def test_where_shared_memory_is_small_longer_teams_take_the_rows_or_they_are_rea
         for hidden in SIZES:
             how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), small)
             if how:
-                assert how.map.blocks * (how.dynamic_bytes + plan.RESERVED) <= small.shared_bytes
+                assert how.map.blocks * block_bytes(how, itemsize) <= small.shared_bytes
         assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, small)
 
 
@@ -271,6 +280,36 @@ def test_a_map_that_cannot_hold_the_rows_is_refused():
     crowded = small._replace(chunks=1024, blocks=2)
     with pytest.raises(ValueError, match="shared memory holds 0 rows of D = 65536; needed: 3"):
         plan.fit("backward", crowded, 10, 65536, 8, H200)
+
+
+def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
+    asserted = {
+        text
+        for path in SOURCES.glob("*.cuh")
+        for text in re.findall(r'static_assert\([^"]*"(.*?)"\)', path.read_text())
+    }
+    ring = Map(threads=64, blocks=1, cluster=1, team=64, chunks=1, rows=1, ring=True)
+    wrong = {
+        "sums meet in pairs": ring._replace(cluster=3),
+        "a ring brings one row to a block": ring._replace(team=32),
+        "parts hold four numbers": ring._replace(rows=2, ring=False),
+        "too much static shared memory": Map(512, 1, 1, 8, 4, 1, ring=False),
+    }
+    assert asserted - {"gamma and beta are no narrower than x"} <= wrong.keys()
+    for text, one in wrong.items():
+        assert plan.refused("backward", one, 2) == text
+        with pytest.raises(ValueError, match=text):
+            plan.fit("backward", one, 10, 64, 2, H200)
+    assert plan.refused("forward", wrong["parts hold four numbers"], 2) == ""
+    for direction, sizes in MAPS.items():
+        for itemsize, maps in sizes.items():
+            assert {plan.refused(direction, one, itemsize) for one in maps} == {""}
+
+
+def test_small_blocks_have_all_stages_of_a_ring():
+    """What the sums of a warp take is little: 3 KB had been set aside for those of every block."""
+    small = Map(threads=32, blocks=24, cluster=1, team=32, chunks=2, rows=1, ring=True)
+    assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == 4
 
 
 def test_a_map_that_needs_what_the_device_lacks_is_refused():

@@ -6,9 +6,10 @@ from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from layernorm_backward.gpu.board import Gpu, told_by_driver
+from layernorm_backward.gpu.board import DRIVER, FLUSH, Gpu, told_by_driver
 from layernorm_backward.kernels.cuda import device
 
 
@@ -91,5 +92,16 @@ def test_the_driver_is_asked_about_the_gpu_that_is_used(tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     wanted = {"driver": "580.1", "sm_mhz": "1980", "memory_mhz": "2619"}
-    assert told_by_driver("0000:1B:00.0") == wanted
-    assert told_by_driver("0000:00:00.0") == {}
+    assert told_by_driver("0000:1B:00.0", DRIVER) == wanted
+    assert told_by_driver("0000:00:00.0", DRIVER) == {}
+
+
+def test_the_cache_is_emptied_by_reading_what_was_written_long_before():
+    """Dirty lines would be written back in the time of what comes next."""
+    read, gpu = [], board({})
+    gpu.xp = SimpleNamespace(ones=np.ones, empty=np.empty, sum=lambda array, out: read.append(array))
+    gpu.l2_bytes, gpu._spare = 64, None
+    gpu.flush()
+    gpu.flush()
+    assert [array.nbytes for array in read] == 2 * [FLUSH * 64]
+    assert read[0] is read[1]

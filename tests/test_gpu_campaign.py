@@ -5,6 +5,7 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from emulated import needs_compiler
@@ -55,7 +56,7 @@ def tried(monkeypatch):
 def test_ways_to_lay_threads_over_rows_are_tried_on_demand(study, measured, tmp_path):
     compiled = []
     board = HostBoard()
-    board.compile = compiled.extend
+    board.compile = lambda programs: compiled.extend(programs) or 0
     assert not (measured / "tables" / "maps_gpu.csv").exists()
     assert run(study, tmp_path / "maps", ["maps_gpu"], board=board) == 0
     found = table(tmp_path / "maps", "maps_gpu")
@@ -71,13 +72,14 @@ def test_a_campaign_writes_every_table_with_its_record(measured):
         assert record["machine"]["gpu"] == "none: emulated"
         assert record["config"] == CONFIG[stem]
         assert {"code_hash", "commit", "date", "duration_s", "study"} <= set(record)
-    assert len((measured / "samples" / "timing_gpu.csv").read_text().splitlines()) > 7
+    samples = pd.read_csv(measured / "samples" / "timing_gpu.csv")
+    assert len(samples) > 7 and set(samples["sm_mhz"]) == {1980}
 
 
 def test_all_checks_of_our_kernel_pass(measured):
     checks = table(measured, "checks_gpu")
     done = checks[checks["reason"] == ""]
-    assert set(done["check"]) == {"results", "repeats"}
+    assert set(done["check"]) == {"results", "far", "repeats"}
     assert done["passed"].all()
     assert (done["value"] <= done["limit"]).all()
     assert set(checks.loc[checks["reason"] != "", "check"]) == {"memcheck"}
@@ -111,10 +113,22 @@ def test_resuming_measures_only_what_is_left(study, measured, tried):
     assert table(measured, "timing_gpu").equals(before)
 
 
-def test_without_resume_all_is_measured_again(study, measured, tried):
+def test_what_is_there_is_kept_or_measured_again_as_asked_for_and_never_lost_silently(study, measured, tried):
     cells = tried(ceiling_gpu)
-    run(study, measured, ["ceiling_gpu"])
+    with pytest.raises(ValueError, match=r"holds cells of ceiling_gpu: --resume goes on .*, --anew measures"):
+        run(study, measured, ["ceiling_gpu"])
+    assert cells == [] and list((measured / "ledger" / "ceiling_gpu").glob("*.json"))
+    run(study, measured, ["ceiling_gpu"], anew=True)
     assert len(cells) == 1
+
+
+def test_programs_that_do_not_compile_are_counted(study, tmp_path, capsys):
+    board = HostBoard()
+    board.compile = lambda programs: 1
+    run(study, tmp_path / "out", ["maps_gpu"], board=board, until=Until(0))
+    assert re.search(
+        r"^(\d+) of (?!\1 )\d+ programs compiled in 0 s, 1 failed$", capsys.readouterr().out, re.M
+    )
 
 
 def test_a_peer_that_is_installed_later_is_measured_then(study, measured, tried, monkeypatch):

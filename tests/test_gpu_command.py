@@ -26,11 +26,24 @@ def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_wrong_configuration_is_told_without_a_device(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
+    assert main(["gpu", "--out", str(tmp_path / "out"), "--config", str(tmp_path / "papre")]) == 1
+    assert "papre/checks_gpu.yaml: there is no such file" in capsys.readouterr().err
+    study = written(tmp_path / "tiny")
+    values = CONFIG["timing_gpu"] | {"sets": {"a": {"kernels": ["cuda_fussed"]}}}
+    (study / "timing_gpu.yaml").write_text(json.dumps(values), encoding="utf-8")
+    assert main(["gpu", "--out", str(tmp_path / "out"), "--config", str(study)]) == 1
+    assert NO_DEVICE not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "--out"),
-        (["--out", "x", "--minutes", "0"], "allowed: a number above 0"),
+        (["--out", "x", "--minutes", "0"], "0: allowed: a number above 0"),
+        (["--out", "x", "--minutes", "abc"], "abc: allowed: a number above 0"),
+        (["--out", "x", "--resume", "--anew"], "not allowed with"),
         (["--out", "x", "--only", "timing_cpu"], "invalid choice"),
     ],
 )
@@ -101,7 +114,7 @@ def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):
     monkeypatch.setattr(command, "device_missing", lambda: "")
     monkeypatch.setattr(command, "Gpu", lambda: None)
     monkeypatch.setattr(until, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(command, "run", lambda *given: ends.append(given[4].left()) or 0)
+    monkeypatch.setattr(command, "run", lambda *given, **_: ends.append(given[3].left()) or 0)
     assert command.main(["--out", str(tmp_path), "--minutes", "2"], spent_s=5.0) == 0
     assert main(["gpu", "--out", str(tmp_path), "--minutes", "2"]) == 0
     assert ends[0] == 115.0

@@ -6,10 +6,11 @@ import pytest
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
-from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu
+from layernorm_backward.experiments import backward_error_gpu, checks_gpu, maps_gpu, timing_gpu
 from layernorm_backward.gpu import exact, paired, reasons
 from layernorm_backward.gpu.ledger import Ledger
 from layernorm_backward.gpu.reasons import Lost, Passing
+from layernorm_backward.gpu.timer import Timed
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
@@ -68,10 +69,14 @@ def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
     monkeypatch.setattr(paired.exact, "errors", lambda *_: off)
     board, how = HostBoard(), CONFIG["timing_gpu"]
     cell = paired.Shape("backward", "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    (row,), _ = timing_gpu.measure(
+        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
+    )
     assert row["reason"] == f"wrong: error of dgamma or dbeta is {told}, over 100 u"
     forward = cell._replace(direction="forward")
-    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), forward, ["cuda_fused"], **how)
+    (row,), _ = timing_gpu.measure(
+        board, checks_gpu.Pool(board, 1), forward, ["cuda_fused"], time_left=float, **how
+    )
     assert row.get("reason", "") == "" and row["median_s"] > 0
 
 
@@ -100,7 +105,9 @@ class Refusing(HostBoard):
 def test_a_graph_that_does_not_do_the_work_of_its_pass_is_not_timed(direction):
     board, how = Empty(), CONFIG["timing_gpu"]
     cell = paired.Shape(direction, "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    (row,), _ = timing_gpu.measure(
+        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
+    )
     what = {"forward": "y", "backward": "dx"}[direction]
     assert row["reason"] == f"wrong: error of {what} is nan u, over 8 u"
 
@@ -116,9 +123,38 @@ def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatc
 
     monkeypatch.setattr(timing_gpu.contenders, "prepare", prepare)
     cell = paired.Shape(direction, "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    (row,), _ = timing_gpu.measure(
+        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
+    )
     assert row["method"].startswith("not captured: RuntimeError: operation not permitted")
     assert row["reason"] == "" and row["error_u_max"] < 8 and row["median_s"] > 0
+
+
+def test_what_a_peer_keeps_is_poisoned_where_its_results_are_copies():
+    """Else the sums of the pass before would be taken for the graph's."""
+    kept = np.ones(3, np.float32)
+    one = checks_gpu.contenders.Contender(
+        {"backward": Timed(lambda: None)},
+        lambda: (kept.astype(np.float16),),
+        lambda call: lambda: None,
+        "",
+        "",
+        written=lambda: (kept, None),
+    )
+    assert checks_gpu.contenders.replayed(one, "backward")[1] == "graph"
+    assert np.isnan(one.results()[0]).all()
+
+
+@pytest.mark.parametrize("experiment", [timing_gpu, maps_gpu, backward_error_gpu])
+def test_a_cell_is_alive_at_each_of_its_kernels(experiment):
+    asked, values = [], CONFIG[experiment.STEM]
+    cell, names = next(iter(experiment.cells(**values).items()))
+    board = HostBoard()
+    experiment.measure(
+        board, checks_gpu.Pool(board, 1), cell, names, time_left=lambda: asked.append(1), **values
+    )
+    measured = [name for name in names if name != "torch_eager"]
+    assert len(asked) >= len(measured) > 0
 
 
 def test_what_a_peer_does_not_compute_has_a_reason_and_no_error(monkeypatch):
@@ -134,7 +170,7 @@ def test_what_a_peer_does_not_compute_has_a_reason_and_no_error(monkeypatch):
     monkeypatch.setattr(backward_error_gpu.contenders, "prepare", forward_only)
     board, how = HostBoard(), CONFIG["backward_error_gpu"]
     cell = next(iter(backward_error_gpu.cells(**how)))
-    rows, _ = backward_error_gpu.measure(board, None, cell, ["cuda_fused"], **how)
+    rows, _ = backward_error_gpu.measure(board, None, cell, ["cuda_fused"], time_left=float, **how)
     found = {row["quantity"]: row for row in rows}
     assert len(rows) == 4 and found["y"]["reason"] == "" and found["y"]["error_u_max"] < 8
     for quantity in ("dx", "dgamma", "dbeta"):

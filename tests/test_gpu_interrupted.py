@@ -78,7 +78,7 @@ def test_a_cell_in_which_the_process_ends_is_tried_again_once_and_then_passed(tm
     told = reasons_by_size(tmp_path)
     assert "the process ended in this cell, 2 times in a row" in told.pop(16384)[0]
     assert told == {8192: [""], 32768: [""]}
-    assert run(tmp_path / STUDY, tmp_path / OUT, ["ceiling_gpu"]) == 0  # anew
+    assert run(tmp_path / STUDY, tmp_path / OUT, ["ceiling_gpu"], anew=True) == 0
 
 
 def test_a_cell_that_comes_to_its_end_leaves_no_mark(study, tmp_path):

@@ -11,7 +11,7 @@ from emulated import needs_compiler
 from host_board import HostBoard
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.experiments import timing_gpu, traffic_gpu
+from layernorm_backward.experiments import checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
     exact,
@@ -172,15 +172,25 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     tensor = 65536 * 1024 * 4
     least = minimum_bytes(*cell)
     assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
-    found = modelled.columns("cuda_fused", *cell, H200)
+    machine = warm.Recorder(H200)
+    found = modelled.columns("cuda_fused", *cell, machine)
     assert found["accesses_per_element"] == 3
     assert 1 < found["modelled_bytes"] / least < 1.03
     long = traffic_gpu.Cell("backward", "float32", 16, 1 << 20)
-    assert modelled.columns("cuda_fused", *long, H200)["accesses_per_element"] == 5
-    separate = modelled.columns("cuda_separate", *cell, H200)
+    assert modelled.columns("cuda_fused", *long, machine)["accesses_per_element"] == 5
+    separate = modelled.columns("cuda_separate", *cell, machine)
     assert separate["accesses_per_element"] == 21
     assert separate["modelled_bytes"] / least == pytest.approx(7, rel=0.02)
-    assert modelled.columns("liger", *cell, H200) == {}
+    assert modelled.columns("liger", *cell, machine) == {}
+
+
+def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
+    cell = traffic_gpu.Cell("backward", "float32", 65536, 65536)
+    machine = warm.Recorder(H200)
+    most = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
+    machine.clusters = lambda program, how: 5
+    fewer = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
+    assert most - fewer == (16 - 5) * 2 * 2 * 4 * 65536
 
 
 def test_the_programs_of_a_campaign_are_found_without_running_it():
@@ -199,8 +209,9 @@ def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monke
 
     monkeypatch.setattr(warm, "compiled", compiled)
     program = warm.Program("backward", "backward", ("float",))
-    warm._compile(program, "sm_90")
+    assert not warm._compile(program, "sm_90")
     assert tried == [program]
+    assert warm.compile_all([], "sm_90") == 0
 
 
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
@@ -237,7 +248,33 @@ def test_a_sanitizer_sees_each_ring_filled_again(study):
             maps.add(how.map)
     assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True, False}
     assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
+    assert {one.cluster for one in maps} >= {1, 2, 8}
+    assert any(one.cluster > 1 for one in maps if one.lie == plan.RAGGED)
     assert len({one.lie for one in maps}) > 1
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_each_tool_looks_at_a_ragged_ring_before_any_looks_at_more(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    first, *_ = late = [cell for cell in checks_gpu.cells(**values) if checks_gpu.late(cell)]
+    assert [cell.check for cell in late[:4]] == ["racecheck", "synccheck", "memcheck", "initcheck"]
+    assert {cell._replace(check="") for cell in late[:4]} == {first._replace(check="")}
+    how = plan.choose("backward", first.rows, first.hidden, dtype_of(first.dtype).itemsize, plan.RAGGED, H200)
+    assert how.map.ring
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "far"]
+    assert {cell.dtype for cell in cells} == set(values["dtypes"])
+    maps = set()
+    for cell in cells:
+        size = dtype_of(cell.dtype).itemsize
+        lie = plan.lie(cell.hidden, size, 0)
+        maps.add(plan.choose("forward", cell.rows, cell.hidden, size, lie, H200).map)
+    assert {one.cluster for one in maps if one.ring} >= {1, 2, 4, 8}
+    assert {one.lie for one in maps if one.cluster > 1} >= {plan.RAGGED}
 
 
 @needs_compiler
@@ -251,7 +288,7 @@ def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypa
     how = {"repeats": 7, "at_least": 7, "budget_s": 1.0, "error_limit_u": {"float32": 8}, "eps": 1e-5}
     how["sums_limit_u"] = {"float32": 100}
     names = ["cuda_fused", "cuda_uncentred"]
-    rows, _ = timing_gpu.measure(board, Pool(board, 1), cell, names, seed=1, **how)
+    rows, _ = timing_gpu.measure(board, Pool(board, 1), cell, names, time_left=float, seed=1, **how)
     found = {row["kernel"]: row for row in rows}
     assert found["cuda_fused"]["residency"] == residency
     if residency == "memory":
@@ -267,5 +304,7 @@ def test_arrays_lie_in_memory_from_four_times_the_cache_on(factor, residency):
     board = HostBoard(l2_bytes=3 * 9 * 40 * 4 / factor)
     how = {"repeats": 1, "at_least": 1, "budget_s": 0.0, "eps": 1e-5, "seed": 1}
     limits = {"error_limit_u": {"float32": 8}, "sums_limit_u": {"float32": 100}}
-    (row,), _ = timing_gpu.measure(board, Pool(board, 1), cell, ["cuda_fused"], **how, **limits)
+    (row,), _ = timing_gpu.measure(
+        board, Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how, **limits
+    )
     assert row["residency"] == residency

@@ -66,11 +66,11 @@ def out(tmp_path):
 def hanging(study, out):
     """Runs a campaign that hangs, to its end; the last line that it prints to stderr."""
 
-    def campaign(limit_s, passing_s=0, number=None):
+    def campaign(limit_s, passing_s=0, number=None, more=()):
         paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
         command = [sys.executable, "-c", HANGING, str(limit_s), str(passing_s)]
         command += ["--out", str(out), "--config", str(study)]
-        command += ["--only", "ceiling_gpu", "--only", "traffic_gpu"]
+        command += ["--only", "ceiling_gpu", "--only", "traffic_gpu", *more]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, **pipes) as process:
             try:
@@ -111,9 +111,12 @@ def test_a_cell_that_hangs_is_kept_and_the_campaign_goes_on_behind_it(hanging, s
         (3600, None, "time was up"),
     ],
 )
-def test_a_campaign_that_hangs_ends_when_it_has_to(hanging, study, out, passing_s, number, why):
-    assert hanging(60, passing_s, number) == f"stopped: {why}; go on with --resume"
-    assert told(out) == [[""], *3 * [[f"not measured: {why}"]]]
+def test_a_campaign_that_hangs_ends_when_it_has_to_and_the_cell_is_tried_again(
+    hanging, study, out, passing_s, number, why
+):
+    for more in ((), ("--resume",)):
+        assert hanging(60, passing_s, number, more) == f"stopped: {why}; go on with --resume"
+        assert told(out) == [[""], *3 * [[f"not measured: {why}"]]]
     run(study, out, ["ceiling_gpu"], resume=True)
     assert set(table(out, "ceiling_gpu")["reason"]) == {""}
 

@@ -22,8 +22,19 @@ from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 SPACE = Space(
-    [64, 256], [512], [1, 2, 4], [1, 2], [1, 2, 4], {name: [(0.2, 4), (1, 1)] for name in MAPS}, 0.7
+    [64, 256],
+    {name: [512] for name in MAPS},
+    [1, 2, 4],
+    [1, 2],
+    [1, 2, 4],
+    {name: [(0.2, 4), (1, 1)] for name in MAPS},
+    0.7,
 )
+PROGRAM_S, WAY_S, CELL_S = (
+    0.13,
+    0.05,
+    0.2,
+)  # on an H200: to compile; to check; to make arrays
 STUDIES = ("smoke", "paper", "full")
 
 
@@ -43,15 +54,44 @@ def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hid
         assert chosen.threads * chosen.blocks <= 512
         assert chosen.team in (1, 2, 4, 8, 16, 32, chosen.threads)
         assert not chosen.ring or (chosen.rows, chosen.teams) == (1, 1)
-        assert chosen.cluster == 1 or (chosen.ring and needed > chosen.threads * 4)
-        assert rest in (Rest(0.2, 4), Rest(1, 1))
+        assert chosen.cluster == 1 or (chosen.ring and 2 * needed > chosen.threads * 4)
+        assert plan.refused(direction, chosen, itemsize) == ""
+        own = plan.REST[direction][chosen.teams == 1]
+        assert rest in (own, Rest(0.2, 4)) or (rest == Rest(1, 1) and not chosen.ring)
+
+
+def test_the_longest_rows_of_16_bits_are_tried_by_twice_the_blocks_with_half_of_them():
+    tried = {way.map for way in ways("backward", 8192, 2, SPACE)}
+    half = Map(256, 2, 2, 256, 2, 1, ring=True)
+    whole = half._replace(cluster=1, chunks=4)
+    assert {half, whole} <= tried
+    assert [plan.fit("backward", one, 9999, 8192, 2, H200).stages for one in (half, whole)] == [4, 3]
+
+
+@pytest.mark.parametrize(("hidden", "threads", "chunks"), [(1024, 128, 1), (2048, 256, 1), (4096, 256, 2)])
+def test_a_block_a_row_in_order_with_as_many_threads_as_there_is_room_for_is_tried(hidden, threads, chunks):
+    """What Triton's tutorial does in the forward pass."""
+    values = config("full")
+    tried = ways("forward", hidden, 2, maps_gpu._space(values))
+    its = (way.map for way in tried if way.rest == Rest(1, 1))
+    ordered = {one for one in its if (one.threads, one.chunks) == (threads, chunks)}
+    residents = {1: {512, 768, 1024, 1280, 1536, 2048}, 2: {512, 768, 1024, 1280}}[chunks]
+    assert {one.blocks * threads for one in ordered if one.teams == one.rows == 1} >= residents
+
+
+def test_the_ways_of_the_paper_take_about_four_minutes():
+    values = config("paper")
+    cells = maps_gpu.cells(**values)
+    ways_s = WAY_S * sum(map(len, cells.values())) + len(cells) * (values["budget_s"] + CELL_S)
+    assert 180 < ways_s + PROGRAM_S * len(maps_gpu.programs(H200, **values)) < 250
 
 
 def test_more_is_tried_where_a_thread_has_registers_enough_only():
-    fewer = SPACE._replace(resident=[1024])
-    for direction in MAPS:
-        assert {one.map.chunks for one in ways(direction, 8192, 2, fewer)} <= {1, 2}
-    assert {one.map.chunks for one in ways("forward", 8192, 2, SPACE)} == {4}
+    fewer = SPACE._replace(resident={name: [1024] for name in MAPS})
+    for direction, chunks in (("forward", {2}), ("backward", set())):
+        assert {one.map.chunks for one in ways(direction, 4096, 2, fewer)} == chunks
+        assert ways(direction, 8192, 2, fewer) == []
+        assert {one.map.chunks for one in ways(direction, 8192, 2, SPACE)} == {1, 2, 4}
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])
@@ -67,9 +107,10 @@ def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
 
 
 def test_a_direction_without_rests_is_told():
-    values = config("smoke") | {"rests": {"backward": [[0, 16]]}}
-    with pytest.raises(ValueError, match="rests: nothing for forward; needed: backward, forward"):
-        maps_gpu.cells(**values)
+    for key in ("rests", "resident"):
+        values = config("smoke") | {key: {"backward": config("smoke")[key]["backward"]}}
+        with pytest.raises(ValueError, match=f"{key}: nothing for forward; needed: backward, forward"):
+            maps_gpu.cells(**values)
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -101,7 +142,7 @@ def measured():
     board, values = HostBoard(), CONFIG["maps_gpu"]
     pool = Pool(board, 1)
     return {
-        cell: maps_gpu.measure(board, pool, cell, names, **values)[0]
+        cell: maps_gpu.measure(board, pool, cell, names, time_left=float, **values)[0]
         for cell, names in maps_gpu.cells(**values).items()
     }
 
@@ -127,7 +168,7 @@ def test_a_way_that_the_device_refuses_has_its_reason():
     board, values = HostBoard(), CONFIG["maps_gpu"] | {"hidden": [1000], "dtypes": ["float32"]}
     board.machine.hardware = board.machine.hardware._replace(hopper=False)
     (cell, names), *_ = maps_gpu.cells(**values).items()
-    rows, _ = maps_gpu.measure(board, Pool(board, 1), cell, names, **values)
+    rows, _ = maps_gpu.measure(board, Pool(board, 1), cell, names, time_left=float, **values)
     refused = {row["way"]: row["reason"] for row in rows if row["reason"]}
     assert refused.keys() == {name for name in names if "ring" in name} != set()
     assert all("which this device does not have" in reason for reason in refused.values())

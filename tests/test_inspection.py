@@ -149,7 +149,7 @@ def test_threads_clusters_and_bulk_copies_are_seen(planted):
 
 def test_opcodes_are_counted_by_whole_names():
     opcodes = Counter({"LDG.E": 1, "LDG.E.EF.128": 2, "LDGSTS.E.128": 4, "REDUX.SUM": 8})
-    code = MachineCode(32, 0, 0, 64, 1, opcodes)
+    code = MachineCode(32, 0, 0, 64, 1, (), opcodes)
     found = [code.count(*names) for names in (("LDG",), ("LDG.E.EF",), ("RED",), ("LDG", "LDG.E", "LDGSTS"))]
     assert found == [3, 2, 0, 7]
 

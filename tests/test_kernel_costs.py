@@ -9,10 +9,12 @@ import pytest
 from numba import get_num_threads
 
 from layernorm_backward import stopwatch
+from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments import _variants, kernel_costs
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
 from layernorm_backward.kernels import numba_fused, numba_plan
+from layernorm_backward.timing import prepared
 from layernorm_backward.timing.timed import most_threads
 
 SWEEP = {
@@ -56,7 +58,9 @@ def planted(monkeypatch, fault):
 
 @pytest.fixture(scope="module")
 def measured():
-    return by_variant(sweeps=[SWEEP, SWEEP | {"directions": ["forward"]}])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(numba_plan, "GRAIN", 1)  # so that all threads work on what is little
+        return by_variant(sweeps=[SWEEP, SWEEP | {"directions": ["forward"]}])
 
 
 def test_the_cost_is_the_time_of_the_default_over_that_of_the_variant_less_one(monkeypatch):
@@ -123,6 +127,15 @@ def test_bits_do_not_depend_on_threads_stores_or_prefetch(measured):
     equal = measured[0].groupby(level=0)["bits_equal"].all()
     assert equal[["default", "no_prefetch"]].all()
     assert not equal["sums_per_thread"]
+
+
+@pytest.mark.parametrize("hidden", [8, 48])
+def test_bits_are_compared_on_as_many_rows_as_make_all_threads_work(hidden, monkeypatch):
+    arrays = prepared.buffers((most_threads() * numba_plan.GRAIN // hidden + 9, hidden), "float32", seed=1)
+    found, tasks = [], numba_plan.tasks
+    monkeypatch.setattr(numba_plan, "tasks", lambda size: found.append(tasks(size)) or found[-1])
+    check.agreements("backward", arrays, 1, {"default": numba_plan.choose(*arrays.x.shape, arrays.x.dtype)})
+    assert max(found) == most_threads()
 
 
 @pytest.mark.parametrize("result", [0, 1])

@@ -48,13 +48,15 @@ def worst_errors_u(kernel, kappa, dtype, rows=64, hidden=1024):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", [(1000, 129), (200, 4097), (63, 5), (1000, 1)], ids=str)
-def test_bits_do_not_depend_on_the_number_of_threads(dtype, shape, problem):
+def test_bits_do_not_depend_on_the_number_of_threads(dtype, shape, problem, monkeypatch):
+    monkeypatch.setattr(numba_plan, "GRAIN", 1)
     data = problem(shape, dtype)
     threads = numba.get_num_threads()
     found = {}
     try:
         for count in range(1, numba.config.NUMBA_NUM_THREADS + 1):
             numba.set_num_threads(count)
+            assert numba_plan.tasks(data[0].size) == count
             found[count] = run("numba_fused", *data)
     finally:
         numba.set_num_threads(threads)
@@ -176,8 +178,11 @@ def test_each_column_has_the_sum_of_all_chunks(shape):
 @pytest.mark.parametrize("begin", [0, 1, 8, 15, 31])
 @pytest.mark.parametrize("off", [-1, 0, 1, 7])
 @pytest.mark.parametrize("lines", [0, 1, 2, 17], ids=lambda lines: f"{lines} lines")
-def test_lines_that_rows_share_are_written_once_and_nothing_around_them(lines, off, begin, dtype, problem):
+def test_lines_that_rows_share_are_written_once_and_nothing_around_them(
+    lines, off, begin, dtype, problem, monkeypatch
+):
     """Rows of all phases, in pipelines of several threads; the arrays around the results keep their bytes."""
+    monkeypatch.setattr(numba_plan, "GRAIN", 1)
     lanes = LINE // dtype_of(dtype).itemsize
     shape = (67, max(1, lines * lanes + off))
     x, gamma, beta, dy = problem(shape, dtype)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs, oracle, outliers, passes
+from layernorm_backward.double_double import exactly
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.experiments import _pass_errors, mean_path
 from layernorm_backward.experiments._intervals import median_intervals
@@ -166,6 +167,14 @@ def test_first_order_is_the_exact_effect_but_for_squares(case):
         first, every = identity.first_order(exact, off), identity.propagated(exact, off)
         gaps.append([np.linalg.norm(a - b) for a, b in zip(first[:3], every[:3], strict=True)])
     assert np.array(gaps[0]) / gaps[1] == pytest.approx([100] * 3, rel=0.01)
+
+
+def test_what_is_explained_of_huge_and_tiny_errors_is_no_overflow():
+    for size in (1e200, 1e-200):
+        truth, computed = exactly(np.full((1, 4), size)), np.full((1, 4), 1.5 * size)
+        zero = np.zeros((1, 4))
+        found = _pass_errors._explained(computed, truth, 0.5 * truth.hi, zero)
+        assert [float(part[0]) for part in found] == pytest.approx([0.5, 0, 0.5])
 
 
 def test_re_centring_takes_kappa_away_and_leaves_kappa_g(table):

@@ -25,7 +25,7 @@ def errors():
 
 def test_kappa_is_that_of_the_rows_a_norm_is_given():
     table = model.run(**SIZES)
-    norms = pretrained.norms(pretrained.load(), model.text.first(6))
+    norms = pretrained.norms(pretrained.load(), model.SENTENCES[:6])
     for norm in norms:
         row = select(table, layer=norm.layer, dtype="float32").iloc[0]
         offset = np.abs(norm.x.mean(axis=-1)) / norm.x.std(axis=-1)
@@ -89,9 +89,3 @@ def test_rows_that_the_dtype_makes_constant_are_not_measured(errors):
 def test_an_unknown_way_is_named():
     with pytest.raises(ValueError, match="best"):
         model_error.run(**(SIZES | OFFSETS | {"algorithms": ["best"]}))
-
-
-def test_a_layer_that_the_model_lacks_is_told():
-    layers = len(model_error.run(**(SIZES | {"offsets": [], "offset_layers": []} | WAYS)).layer.unique())
-    with pytest.raises(ValueError, match=f"offset_layers holds {layers}; allowed: 0 to {layers - 1}"):
-        model_error.run(**(SIZES | {"offsets": [3.0], "offset_layers": [layers]} | WAYS))

@@ -78,11 +78,6 @@ def test_a_looser_tolerance_never_catches_more():
         assert caught("ours", data, "loose") <= caught("ours", data)
 
 
-def test_an_unknown_check_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match="checks: unknown chex; allowed: torch_gradcheck"):
-        mutation.run(checks=["chex"], rows=["normal"], upstreams=["normal"], **SMALL)
-
-
 def test_an_unknown_kind_of_data_is_refused_with_what_is_allowed():
     with pytest.raises(
         ValueError, match="unknown kind 'far' in 'far random normal'; allowed: normal, offset"
@@ -173,6 +168,12 @@ def test_data_on_which_the_right_kernel_fails_are_not_chosen():
         alarmed = {data for data in measured()["data"].unique() if "none" in caught(check, data)}
         assert alarmed
         assert not alarmed & set(chosen["data"])
+
+
+def test_checks_that_were_not_run_are_not_put_together():
+    said = "together: both: no ours_float16; allowed: those of the table mutation: torch_gradcheck_loss, "
+    with pytest.raises(ValueError, match=said):
+        mutation_cover.run(together={"both": ["ours", "ours_float16"]}, mutation=measured())
 
 
 def test_a_check_without_data_left_has_every_fault_as_a_survivor():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from layernorm_backward import stopwatch
 from layernorm_backward.kernels import numba_chunks, numba_fused, numba_pace, numba_plan
 
 EPS = 1e-5
@@ -121,3 +122,11 @@ def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
     plan = numba_plan.choose(*x.shape, x.dtype)._replace(**changed)
     with pytest.raises(ValueError, match=told):
         numba_fused.backward(dy, saved, plan=plan)
+
+
+@pytest.mark.parametrize(("grains", "tasks"), [(0, 1), (1, 1), (1.99, 1), (2, 2), (1000, 2)])
+def test_another_thread_is_woken_where_there_is_work_for_it(grains, tasks):
+    with stopwatch.threads(2):
+        assert numba_plan.tasks(int(grains * numba_plan.GRAIN)) == tasks
+    with stopwatch.threads(1):
+        assert numba_plan.tasks(int(grains * numba_plan.GRAIN)) == 1

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import njit, prange
 
+from layernorm_backward import stopwatch
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.numba_sharing import SHARE, next_piece, pieces, untaken
 
@@ -92,3 +93,13 @@ def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
     call = numba_fused._call(direction, plan, 10_000, 256, dtype, dtype, 0, 2)
     assert len(call.pieces) == 2
     assert (call.pieces.shape[1] == 2) is not stream
+
+
+def test_a_call_with_little_to_do_has_a_single_task_whatever_threads_are_set(problem, monkeypatch):
+    kinds, whole = [], numba_fused._call
+    monkeypatch.setattr(numba_fused, "_call", lambda *kind: kinds.append(kind) or whole(*kind))
+    with stopwatch.threads(2):
+        for rows in (8, 800):
+            x, gamma, beta, dy = problem((rows, 768), "float32")
+            numba_fused.backward(dy, numba_fused.forward(x, gamma, beta, 1e-5)[1])
+    assert [len(whole(*kind).pieces) for kind in kinds] == [1, 1, 2, 2]

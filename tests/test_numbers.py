@@ -52,6 +52,7 @@ def test_a_number_is_the_reduction_of_the_selected_rows(run):
     assert got["best"]["value"] == 1e-16
     assert got["worst"]["text"] == r"$3.00 \times 10^{-16}$"
     assert got["worst"]["table"] == "derivation"
+    assert got["worst"]["cells"] == 2
 
 
 def test_only_takes_exactly_one_row(run):
@@ -112,6 +113,7 @@ def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
         "text": "n/a",
         "value": None,
         "table": "derivation",
+        "cells": 0,
     }
     with pytest.raises(numbers.NumberError, match="big"):
         run({"big": missing})

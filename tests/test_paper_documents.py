@@ -169,6 +169,13 @@ def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
     assert all(re.search(r"Claim\s+Says", page) for page in with_rows)
 
 
+def test_a_source_that_is_not_there_is_named_in_one_line(source: Path) -> None:
+    absent = source.with_name("absent.md")
+    with pytest.raises(pandoc.PaperError) as caught:
+        pandoc.convert(absent, source.with_name("paper.html"), ASSETS)
+    assert str(caught.value) == f"{absent}: there is no such file"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

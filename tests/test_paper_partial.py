@@ -12,6 +12,7 @@ from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.paper import claims, numbers
 from layernorm_backward.paper.partial import Excuses, _needs
+from layernorm_backward.paper.predicates.judgement import ClaimMisfit
 
 PUBLISHED = {"kernels": ["compact", "overcached"]}
 EDITED = {"kernels": ["compact"]}
@@ -161,7 +162,7 @@ def test_every_claim_and_number_that_is_at_fault_is_told_at_once(folder):
 
 def test_a_selection_that_a_predicate_refuses_is_told_with_its_claim(folder, monkeypatch):
     def refuses(scaling: pd.DataFrame, *, tolerance: float) -> None:
-        raise ValueError("two are compared")
+        raise ClaimMisfit("two are compared")
 
     monkeypatch.setitem(claims.PREDICATES, "grows_linearly", refuses)
     everything = {"tables": {"scaling": {}}, "scope": "this machine"}

@@ -34,9 +34,11 @@ def run(tmp_path: Path) -> dict[str, Path]:
     (folder / "figures" / "variance.pdf").touch()
     empty = {"str": "", "int": 1, "float": 1.0, "bool": True}
     row = {name: empty[kind] for name, kind in SCHEMAS["claims"].columns.items()}
-    claims = pd.DataFrame([row | CLAIM | {"verdict": "confirmed"}])
+    claims = pd.DataFrame([row | CLAIM | {"verdict": "confirmed", "reason": "none of 3_4 miss"}])
     tables.write(claims, folder / "tables" / "claims.csv", RECORD)
-    numbers = {"naive_slope": {"text": "$2.0 \\times 10^{3}$", "value": 2000.0, "table": "variance"}}
+    numbers = {
+        "naive_slope": {"text": "$2.0 \\times 10^{3}$", "value": 2000.0, "table": "variance", "cells": 7}
+    }
     (folder / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
     return {
         "numbers": folder / "numbers.json",
@@ -58,6 +60,8 @@ def filled(text: str, run: dict[str, Path], tmp_path: Path) -> str:
         ("$x = << n.naive_slope.tex >>$", r"$x = 2.0 \times 10^{3}$"),
         ("<% if n.naive_slope.value > 5 %>steep<% endif %>", "steep"),
         ("<< n.naive_slope.table >>", "variance"),
+        ("<< n.naive_slope.cells >>", "7"),
+        ('<< judged["slope"] >>', r"claim `slope`, confirmed: 2; none of 3\_4 miss"),
         ('<< c("16") >> and << c("1e-5") >>', "16 and $10^{-5}$"),
         ("<% for claim in claims %><< claim.verdict >><% endfor %>", "confirmed"),
         ("<< rows('claims')[0].claim >>", "slope"),
@@ -99,6 +103,13 @@ def test_a_record_that_lacks_a_key_is_named(run, tmp_path):
     with pytest.raises(tables.TableError) as caught:
         filled("", run, tmp_path)
     assert str(caught.value) == f"{meta}: machine must be an object, is missing; measure the table again"
+
+
+def test_numbers_that_were_cut_are_named(run, tmp_path):
+    run["numbers"].write_text('{"naive_slope": ', encoding="utf-8")
+    with pytest.raises(ValueError, match="not valid JSON") as caught:
+        filled("", run, tmp_path)
+    assert str(caught.value).startswith(f"{run['numbers']}: ")
 
 
 @pytest.mark.parametrize(

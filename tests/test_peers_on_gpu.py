@@ -170,6 +170,17 @@ def test_only_the_direction_that_is_wanted_is_run(name, package, direction):
     ] * 3
 
 
+def test_what_a_peer_writes_is_told_beside_its_results_in_the_dtype_of_gamma():
+    torch = pytest.importorskip("torch")
+    from layernorm_backward.peers_on_gpu import passes
+
+    kept = [torch.ones(2) for _ in range(4)]
+    gamma = np.ones(2, np.float16)
+    found = passes.contender(lambda: kept[:1], lambda: kept[1:], "fake", gamma, BOTH, cuda=False)
+    assert [one.dtype for one in found.written()] == [np.float32] * 4
+    assert [one.dtype for one in found.results()] == [np.float32] * 2 + [np.float16] * 2
+
+
 def test_a_backward_pass_that_fails_does_not_lose_the_forward_pass():
     pytest.importorskip("torch")
     from layernorm_backward.peers_on_gpu import passes

@@ -107,8 +107,3 @@ def test_a_row_that_cannot_be_held_is_neither_passed_nor_failed(table, dtype, of
 def test_an_overflowing_sum_is_infinitely_wrong_and_not_missing(table):
     cells = select(table, algorithm="naive", dtype="float16", accumulator="storage", data="integers")
     assert select(cells, offset=100.0, quantity="variance")["error_max"].item() == np.inf
-
-
-def test_an_unknown_kind_of_data_is_refused():
-    with pytest.raises(ValueError, match="'uniform'; allowed: ladder, integers, gaussian"):
-        representation.run(**(SWEEP | {"upstreams": {"uniform": ["shifted"]}}))

@@ -102,7 +102,7 @@ def of_working_set(direction):
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_the_pool_of_a_timing_takes_no_more_than_the_limit(direction):
     limit = 1 << 20
-    (cell,) = cells({"one": of_working_set(direction)}, ["compact"], limit)
+    (cell,) = cells({"one": of_working_set(direction)}, limit)
     each = prod(cell.shape) * dtype_of(cell.dtype).itemsize
     memory = Pool(each, 1)._memory
     assert sum(array.nbytes for array in memory) <= limit
@@ -122,9 +122,9 @@ def test_an_explicit_shape_over_the_limit_is_refused_before_anything_is_allocate
 def test_an_explicit_shape_at_the_limit_is_taken():
     one = {"one": PUBLISHED | {"sizes": [(2, 3, 32)], "directions": ["forward"], "threads": [1]}}
     limit = 4 * 6 * 32 * 8
-    assert len(cells(one, TIMING["kernels"], limit)) == 1
+    assert len(cells(one, limit)) == 1
     with pytest.raises(ValueError, match="sets: one: sizes"):
-        cells(one, TIMING["kernels"], limit - 1)
+        cells(one, limit - 1)
 
 
 def test_the_arrays_of_sweeps_and_spells_stay_within_the_limit(monkeypatch):
@@ -137,7 +137,7 @@ def test_the_arrays_of_sweeps_and_spells_stay_within_the_limit(monkeypatch):
         seen.append(size)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spells, "Pool", taken)
+    monkeypatch.setattr(_cells, "Pool", taken)
     wide = {"working_set": 1 << 20, "directions": ["forward"], "dtypes": ["float32"], "hidden": [64]}
     with pytest.raises(KeyboardInterrupt):
         spells.run(**SPELLS | wide)

@@ -40,6 +40,7 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
         "done": "eps.csv: 12 rows\n",
         "told": "warning\nerror: a\nerror: b\n",
         "fault": "Traceback (most recent call last):\n  File\nKeyError: 'x'\n",
+        "many": "error: a claim:\nflat: refuted\n",
         "old": "error: of an earlier run\n",
         "empty": "",
     }
@@ -47,4 +48,10 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
         (tmp_path / f"{stem}.log").write_text(text)
     os.utime(tmp_path / "old.log", (1, 1))
     found = [line.removeprefix(f"{tmp_path}/") for line in study.errors(tmp_path, since=1000)]
-    assert found == ["fault.log: KeyError: 'x'", "told.log: error: a", "told.log: error: b"]
+    assert found == [
+        "fault.log: KeyError: 'x'",
+        "many.log: error: a claim:",
+        "many.log: flat: refuted",
+        "told.log: error: a",
+        "told.log: error: b",
+    ]

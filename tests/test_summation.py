@@ -1,5 +1,6 @@
 """Orders of summation: what each adds, where it stops, and how its error grows with the rows."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,13 +9,15 @@ import pytest
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import rel_error
-from layernorm_backward.experiments import summation
-from layernorm_backward.experiments._orders import ORDERS
+from layernorm_backward.experiments import _orders, summation
+from layernorm_backward.experiments._orders import ORDERS, ways
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.numba_plan import block, chunks
 from layernorm_backward.sums import chunked_depth, chunked_sum, compensated_tree, running_sum
+from layernorm_backward.theory.kernel_bounds import MODELS
 from selection import select
 
+NUMPY = ("reference", "compact", "overcached", "recentred", "numpy_blocked")
 SWEEP = {
     "schemes": list(ORDERS),
     "kernels": ["compact", "recentred", "numba_fused"],
@@ -107,6 +110,20 @@ def test_no_error_exceeds_its_bound(table):
     measured = select(table, reason="")
     assert (measured["bound_ratio_max"] <= 1).all()
     assert measured["bound_ratio_max"].max() > 0.5  # the bounds are of the right size
+
+
+@pytest.mark.parametrize(("storage", "narrow"), [("bfloat16", True), ("float32", False)])
+def test_the_rounding_of_x_hat_is_bounded_where_the_theory_of_kernels_has_it(storage, narrow):
+    found = {way.scheme: way.x_hat_u > 0 for way in ways([], list(NUMPY), storage, [])}
+    assert found == {f"kernel:{name}": narrow and MODELS[name].rounds_x_hat for name in NUMPY}
+
+
+def test_a_kernel_that_the_theory_does_not_know_has_no_bound(monkeypatch):
+    monkeypatch.setattr(_orders, "KERNELS", {"mine": replace(KERNELS["recentred"], name="mine")})
+    small = {"schemes": [], "kernels": ["mine"], "rows": [10], "seeds": [1]}
+    found = summation.run(**SWEEP | small)
+    assert (found["rel_error_max"] >= 0).all()
+    assert found[["bound", "bound_ratio_max"]].isna().all(axis=None)
 
 
 def test_a_running_sum_loses_and_a_tree_does_not(table):

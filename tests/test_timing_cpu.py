@@ -1,18 +1,16 @@
 """The table of times: which rows there are, what stands beside them, and that wrong kernels are not timed."""
 
 import dataclasses
-import time
 
 import numpy as np
 import pytest
 
-from layernorm_backward import inputs, machine, stopwatch
-from layernorm_backward.difference import Ratio, differs
+from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing import prepared, sizing
+from layernorm_backward.timing import sizing
 
 PUBLISHED = {
     "kernels": ["compact", "overcached", "numba_fused"],
@@ -179,26 +177,14 @@ def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_told(monkeypatch):
 
 def test_a_cell_of_two_sets_is_timed_once_with_the_kernels_of_both():
     one = PUBLISHED | {"kernels": ["compact"], "directions": ["forward"], "threads": [1]}
-    wanted = cells(
-        {"one": one, "two": one | {"kernels": ["numba_fused", "compact"]}}, ARGUMENTS["kernels"], 1 << 20
-    )
+    wanted = cells({"one": one, "two": one | {"kernels": ["numba_fused", "compact"]}}, 1 << 20)
     assert list(wanted.values()) == [{1: ["compact", "numba_fused"]}]
-    with pytest.raises(ValueError, match=r"sets: one: kernels names \['compact'\]"):
-        cells({"one": one}, ["numba_fused"], 1 << 20)
 
 
 def test_gamma_is_float32_beside_16_bits_only():
     both = PUBLISHED | {"dtypes": ["float32", "bfloat16"], "gamma_dtypes": ["same", "float32"]}
-    beside = {(cell.dtype, cell.gamma_dtype) for cell in cells({"one": both}, ARGUMENTS["kernels"], 1 << 20)}
+    beside = {(cell.dtype, cell.gamma_dtype) for cell in cells({"one": both}, 1 << 20)}
     assert beside == {("float32", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")}
-
-
-def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
-    pool = prepared.Pool(1 << 16, 1)
-    for dtype in ("float64", "float32", "float16", "bfloat16"):
-        x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
-        assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
-        assert len(np.unique(x[0], axis=0)) == 64
 
 
 def test_forward_then_backward_writes_both_results_and_counts_five_accesses():
@@ -208,46 +194,9 @@ def test_forward_then_backward_writes_both_results_and_counts_five_accesses():
     assert row["useful_gb_per_s"] == pytest.approx(5 * 6 * 32 * 8 / row["median_s"] / 1e9)
 
 
-def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1():
-    assert differs(Ratio(1.1, 1.05, 1.2), 0.02)
-    assert not differs(Ratio(1.1, 0.99, 1.2), 0.02)
-    assert not differs(Ratio(1.1, 1.05, 1.2), 0.11)
-    assert not differs(Ratio(1.1, float("nan"), float("nan")), 0.0)
-
-
-def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
-    arrays = prepared.buffers((5, 1, 16), "float64", seed=3)
-    ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
-    assert refused == {} and ready["compact"].error_u_max < 10
-    arrays.out[-1] *= 2  # the last row is among those looked at
-    assert prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
-
-
-def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
-    compact, compiled = KERNELS["compact"], []
-
-    def forward(*arguments, **options):
-        if not compiled:
-            time.sleep(1.0)
-            compiled.append(True)
-        return compact.forward(*arguments, **options)
-
-    kernel = dataclasses.replace(compact, forward=forward)
-    arrays = prepared.buffers((2, 1, 8), "float64", seed=3)
-    ready, _ = prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
-    assert ready["compact"].first_s < 0.9
-
-
-@pytest.mark.parametrize(
-    "changed, message",
-    [
-        (only("compat"), "unknown kernel 'compat'"),
-        ({"threaded": ["recentred"]}, "threaded: unknown recentred; allowed: "),
-    ],
-)
-def test_unknown_kernels_are_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        timing_cpu.run(**ARGUMENTS | changed)
+def test_unknown_kernels_are_refused():
+    with pytest.raises(ValueError, match="unknown kernel 'compat'"):
+        timing_cpu.run(**ARGUMENTS | only("compat"))
 
 
 def test_a_dtype_that_a_kernel_lacks_leaves_a_row_with_its_reason(monkeypatch):

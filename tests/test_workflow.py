@@ -98,7 +98,8 @@ def test_the_error_of_a_job_is_told_again_at_the_end(smoke, tmp_path):
 
 def test_the_workflow_runs_from_another_folder_and_past_hidden_files(smoke, tmp_path):
     root = smoke.workspace.root
-    hidden = [root / "config/smoke/.#eps.yaml", root / "src/layernorm_backward/figures/.#eps.py"]
+    places = ("config/smoke/.#eps.yaml", "src/layernorm_backward/figures/.#eps.py", "paper/filters/.#a.lua")
+    hidden = [root / place for place in places]
     for path in hidden:
         path.symlink_to("somebody@somewhere")
     try:

@@ -43,6 +43,14 @@ local function as_float(tbl, size)
   }, "\n"))
 end
 
+-- A table whose cells wrap breaks over pages; a hairline tells its rows apart.
+local function ruled(tbl)
+  local text = pandoc.write(pandoc.Pandoc({ tbl }), "latex")
+  local head, body, rest = text:match("^(.*\\endlastfoot\n)(.-)(\\end{longtable}.*)$")
+  body = body:gsub(" \\\\\n(.)", " \\\\\n\\specialrule{0.1pt}{0.8pt}{0.8pt}\n%1")
+  return pandoc.RawBlock("latex", head .. body .. rest)
+end
+
 local function in_markdown(tbl)
   local blocks = tbl.caption.long:map(function(block) return pandoc.Para(block.content) end)
   tbl.caption.long = {}
@@ -60,7 +68,7 @@ function Table(tbl)
   if latex then
     local size = small and "\\scriptsize\\renewcommand{\\arraystretch}{0.93}" or "\\small"
     if whole then return as_float(tbl, size) end
-    return { pandoc.RawBlock("latex", "\\begingroup" .. size), tbl, pandoc.RawBlock("latex", "\\endgroup") }
+    return { pandoc.RawBlock("latex", "\\begingroup" .. size), wraps and ruled(tbl) or tbl, pandoc.RawBlock("latex", "\\endgroup") }
   elseif typst then
     local start = (small and "#smalltable(" or "#plaintable(") .. tostring(whole) .. ")["
     return { pandoc.RawBlock("typst", start), tbl, pandoc.RawBlock("typst", "]") }

@@ -3,14 +3,19 @@
 Two times differ where the 95 % interval of their paired ratio leaves 1 out, and the ratio is further from 1
 than the noise. The noise is the distance from 1 of a ratio that is 1 in truth: a stream timed against itself
 (A/A), under two names, in the same repetitions. The interval covers the scatter of one cell's repetitions,
-the noise what the machine does on top of it.
+the noise what the machine does on top of it. One A/A ratio is a single draw of that, by chance too small in
+many a cell; so where a table has several cells alike, what most of their noise stays below counts, too.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+USUAL = 0.9  # of the cells of a table have less noise than what counts for all
+ALIKE = ["threads", "residency"]  # columns: what noise depends on most
 
 
 class Ratio(NamedTuple):
@@ -49,3 +54,20 @@ def differs(ratio: Ratio, noise: float) -> bool:
     """Whether two times differ by the rule above; an interval that is not known (NaN) leaves it open: no."""
     excluded = ratio.low > 1 or ratio.high < 1
     return bool(excluded and abs(ratio.median - 1) > noise)
+
+
+def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
+    """A table of timed cells with its column `differs`: by each row's `noise` and that of the cells alike.
+
+    ratio: the column whose interval is in `ratio`_low and `ratio`_high; same: its value for equal times. All
+    rows of a cell have one noise; those without a time have none, and no `differs` either.
+    """
+    noise = table["noise"]
+    usual = noise.groupby([table[name] for name in ALIKE], dropna=False).transform(_usual)
+    excluded = (table[f"{ratio}_low"] > same) | (table[f"{ratio}_high"] < same)
+    found = excluded & ((table[ratio] - same).abs() > np.maximum(noise, usual))
+    return table.assign(differs=found.where(table[ratio].notna()).astype("boolean"))
+
+
+def _usual(noise: pd.Series) -> float:
+    return noise.drop_duplicates().quantile(USUAL)

@@ -14,7 +14,7 @@ from layernorm_backward.dtypes import unit_roundoff
 
 def rel_error(computed: NDArray, exact: DoubleDouble) -> Floats:
     """The 2-norm of each row's error over the 2-norm of the exact row, shape (...,)."""
-    return _ratio(_norm(_error(computed, exact)), _norm(exact.hi))
+    return _ratio(norm(error(computed, exact)), norm(exact.hi))
 
 
 def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = None) -> Floats:
@@ -24,15 +24,16 @@ def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = No
 
 def max_abs_error(computed: NDArray, exact: DoubleDouble) -> float:
     """The largest absolute error of an element; 0.0 for no elements."""
-    return float(np.max(np.abs(_error(computed, exact)), initial=0.0))
+    return float(np.max(np.abs(error(computed, exact)), initial=0.0))
 
 
-def _error(computed: NDArray, exact: DoubleDouble) -> Floats:
+def error(computed: NDArray, exact: DoubleDouble) -> Floats:
+    """computed - exact of each element; not finite where one of them is not."""
     with np.errstate(invalid="ignore"):
         return (np.asarray(computed).astype(np.float64) - exact.hi) - exact.lo
 
 
-def _norm(rows: Floats) -> Floats:
+def norm(rows: Floats) -> Floats:
     """2-norms along the last axis, scaled so that squares neither overflow nor underflow."""
     largest = np.max(np.abs(rows), axis=-1, initial=0.0)
     usable = (largest > 0) & np.isfinite(largest)

@@ -6,6 +6,7 @@ near 1/u, where the dtype's own steps are as large as their deviation.
 """
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from layernorm_backward.dtypes import largest, round_to, unit_roundoff
 
 MIDDLE, SPREAD = 1.5, 0.1
+Data = Literal["gaussian", "outlier"]  # kinds of rows that have a kappa: N(mean, 1), and these
 
 
 def rows(rng: np.random.Generator, count: int, hidden: int, dtype: DTypeLike, kappa: float) -> NDArray:

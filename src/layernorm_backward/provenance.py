@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from layernorm_backward import schemas
+from layernorm_backward import constants, schemas
 from layernorm_backward.kernels import module_of
 
 PACKAGE = "layernorm_backward"
@@ -71,14 +71,10 @@ def imports(module: str) -> frozenset[str]:
 
 def constant(module: str, name: str) -> tuple[str, ...]:
     """A module's constant tuple of strings (`NEEDS`, `TABLES`), read without importing the module."""
-    for node in ast.parse(_path(module).read_text(encoding="utf-8")).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            value = ast.literal_eval(node.value)
-            if not isinstance(value, tuple):
-                raise ValueError(f"{module}: {name} = {value!r}; allowed: a tuple of strings")
-            return value
-    return ()
+    value = constants.constant(_path(module), name)
+    if value is not None and not isinstance(value, tuple):
+        raise ValueError(f"{module}: {name} = {value!r}; allowed: a tuple of strings")
+    return value or ()
 
 
 def _sources(module: str) -> list[Path]:

@@ -5,6 +5,7 @@ Read by the workflow at each start, so nothing here imports an experiment, a fig
 
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 
 import yaml
@@ -145,15 +146,17 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
 
 
 def errors(logs: Path, since: float) -> list[str]:
-    """What went wrong in the jobs that wrote a log after `since`: lines of errors, or a traceback's last."""
+    """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
+    job, or the last line of a traceback."""
     recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
     return [f"{path}: {line}" for path in recent for line in _errors(path.read_text("utf-8", "replace"))]
 
 
 def _errors(log: str) -> list[str]:
     lines = log.rstrip().splitlines()
-    told = [line for line in lines if line.startswith("error: ")]
-    return told or lines[-1:] if any(line.startswith("Traceback ") for line in lines) else told
+    told = list(dropwhile(lambda line: not line.startswith("error: "), lines))
+    traced = any(line.startswith("Traceback ") for line in lines)
+    return told or (lines[-1:] if traced else [])
 
 
 def _kernels(path: Path) -> list[str]:

@@ -31,21 +31,17 @@ def summary(results: Path) -> str:
     judged = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
     judged += [f"{count} {verdict}" for verdict, count in sorted(counts.items()) if verdict not in VERDICTS]
     lines = [f"paper: {paper} (and .html, .md, .tex)", f"claims: {', '.join(judged)}"]
-    lines.append(f"archive: {_agreement(_rows(comparison))}")
+    lines.append(f"archive: {_agreement(_column(comparison, 'table'), _column(comparison, 'passed'))}")
     return "\n".join([*lines, *_warnings(results / "logs"), *_mixed(results / "tables")])
 
 
 def _column(table: Path, name: str) -> list[str]:
     """A column of a table; ValueError where it has none of that name."""
-    rows = _rows(table)
+    with table.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
     if rows and name not in rows[0]:
         raise ValueError(f"{table}: has no column {name!r}; remove it to have it made again")
     return [row[name] for row in rows]
-
-
-def _rows(table: Path) -> list[dict[str, str]]:
-    with table.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def _warnings(logs: Path) -> list[str]:
@@ -64,12 +60,12 @@ def _mixed(tables: Path) -> list[str]:
     return [told, *differences] if differences else []
 
 
-def _agreement(compared: list[dict[str, str]]) -> str:
+def _agreement(compared: list[str], passed: list[str]) -> str:
     """How many tables agree with the archived ones, and the names of those that do not."""
-    passed = Counter(row["passed"] for row in compared)
-    differing = [row["table"] for row in compared if row["passed"] == "False"]
+    counts = Counter(passed)
+    differing = [table for table, agrees in zip(compared, passed, strict=True) if agrees == "False"]
     named = f" ({', '.join(differing)})" if differing else ""
-    return f"{passed['True']} tables agree, {len(differing)} differ{named}, {passed['']} not compared"
+    return f"{counts['True']} tables agree, {len(differing)} differ{named}, {counts['']} not compared"
 
 
 def main(argv: list[str]) -> int:

@@ -69,5 +69,5 @@ def all_cores(wildcards):
 TABLES = [path(stem) for stem in (*STEMS, "comparison", "claims") for path in (table, meta)]
 ARCHIVED = sorted(map(str, Path("results/archive").glob("*/[!.]*.csv")))
 FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "png")]
-ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/*")))]
+ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/[!.]*")))]
 PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in ("md", "tex", "html", "pdf")]

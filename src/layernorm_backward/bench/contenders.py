@@ -38,7 +38,7 @@ def line_up(
     """ValueError where the kernel itself cannot be timed, WrongError where it is wrong."""
     tick(kernel.name)
     own = _own(kernel, setting, data, deadline)
-    found, taken = Contenders({kernel.name: own}, {}), 0.0
+    found = Contenders({kernel.name: own}, {})
     kept_s = KEPT_RUNS * sum(own.seconds[direction] for direction in setting.directions)
     for name in baselines(kernel.name):
         tick(name)
@@ -49,11 +49,10 @@ def line_up(
                 raise ValueError(reason)
             needed = needs(baseline, data.arrays)
             deadline.note(f"first calls of {name}")
-            if taken + needed.most > room(setting):
-                raise ValueError(f"it takes {needed.most / 1e9:.3g} GB more, too much here")
+            if needed > room():
+                raise ValueError(f"it takes {needed / 1e9:.3g} GB more, too much here")
             found.ready[name] = ready(baseline, data, (deadline.left() - kept_s) * BASELINE_SHARE)
             require_right(name, found.ready[name], setting)
-            taken += needed.kept
             deadline.note(f"running {name}")
         except Exception as error:
             found.ready.pop(name, None)
@@ -79,9 +78,9 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
     runs = OWN_RUNS[len(setting.directions) > 1]
     try:
         needed = needs(kernel, data.arrays)
-        if needed.most > room(setting):
+        if needed > room():
             fits = fitting_rows(setting, needed)
-            more = f"{needed.most / 1e9:.3g} GB beside the arrays"
+            more = f"{needed / 1e9:.3g} GB beside the arrays"
             raise ValueError(f"{kernel.name} takes {more}; allowed here: --rows up to {fits}")
         deadline.note(f"first calls of {kernel.name}")
         found = ready(kernel, data, deadline.left() / runs)

@@ -17,7 +17,7 @@ from layernorm_backward.bench.setting import EPS, ERROR_ROWS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.prepared import Buffers, evenly
 
 ERROR_BLOCK = 1 << 20  # elements of y and dx whose errors are taken, where rows are long
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
@@ -101,7 +101,7 @@ def errors_u(data: Data, **computed: NDArray) -> dict[str, float]:
         exact: DoubleDouble = getattr(data.exact, name)
         if array.ndim > 1:
             rows = min(ERROR_ROWS, max(LEAST_ROWS, ERROR_BLOCK // array.shape[1]))
-            sample = np.unique(np.linspace(0, len(array) - 1, rows).astype(np.intp))
+            sample = evenly(rows, len(array))
             array, exact = array[sample], exact.at(sample % len(exact.hi))
         found[name] = float(np.max(error_u(array, exact)))
     return found

@@ -28,13 +28,6 @@ from layernorm_backward.timing.prepared import Buffers, Direction
 FEW = 1 << 16  # elements of the first run
 
 
-class Needs(NamedTuple):
-    """Bytes beyond the arrays of the problem: kept for the backward pass, and the most at any time."""
-
-    kept: float
-    most: float
-
-
 class Ready(NamedTuple):
     """The call and the seconds of one run of each direction, and the error in u of each result.
 
@@ -55,8 +48,8 @@ def takes_out(function: Callable[..., Any]) -> bool:
         return False
 
 
-def needs(kernel: Kernel, arrays: Buffers) -> Needs:
-    """Bytes for all rows, in proportion to those of a run over few rows."""
+def needs(kernel: Kernel, arrays: Buffers) -> float:
+    """The most bytes beyond the arrays at any time, for all rows in proportion to a run over few rows."""
     few = _few(arrays)
     forward, backward = _passes(kernel, first_rows(arrays, few))
     y, saved = forward()
@@ -67,14 +60,11 @@ def needs(kernel: Kernel, arrays: Buffers) -> Needs:
     del y, saved
     tracemalloc.start()
     try:
-        saved = forward()[1]
-        kept = tracemalloc.get_traced_memory()[0]
-        backward(saved)
+        backward(forward()[1])
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    scale = len(arrays.x) / few
-    return Needs(kept * scale, most * scale)
+    return most * len(arrays.x) / few
 
 
 def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
@@ -146,7 +136,7 @@ def _few(arrays: Buffers) -> int:
 
 def first_rows(arrays: Buffers, rows: int) -> Buffers:
     """The same arrays, of their first rows only."""
-    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays))
+    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays[:-1]))
 
 
 def _require_y_is_free(kernel: Kernel, saved: Any, arrays: Buffers) -> None:

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-import psutil
-
-from layernorm_backward.bench.prepare import Needs
 from layernorm_backward.bench.setting import Setting
+from layernorm_backward.timing import memory
 
 MOST_REPEATS = 200
 SHORTEST_S = 1e-3  # a repetition of a call: the clock's minimum, and what lies around it
 FIRST_SHARE = 1 / 3  # of the time; the roof comes first
-SHARE = 0.75  # of the memory that is available, for everything
+SHARE = 0.75  # of the memory that is available beside the arrays, for kernels
 
 
 def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
@@ -24,12 +22,12 @@ def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
     return max(1, min(MOST_REPEATS, int(share * seconds / first**2)))
 
 
-def room(setting: Setting) -> float:
-    """Bytes that kernels may take beyond the arrays."""
-    return SHARE * psutil.virtual_memory().available - setting.arrays_bytes(setting.rows)
+def room() -> float:
+    """Bytes that one more kernel may take, beside the arrays and the kernels that there are already."""
+    return SHARE * memory.available()
 
 
-def fitting_rows(setting: Setting, needs: Needs) -> int:
-    """How many rows would leave room for a kernel with these needs."""
+def fitting_rows(setting: Setting, needed: float) -> int:
+    """How many rows would leave room for a kernel that needs so many bytes beside the arrays of all rows."""
     whole = setting.arrays_bytes(setting.rows)
-    return int(setting.rows * (room(setting) + whole) / (whole + needs.most))
+    return int(setting.rows * (room() + whole) / (whole + needed))

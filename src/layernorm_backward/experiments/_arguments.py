@@ -1,11 +1,13 @@
 """Types of the arguments of `run`: what a config may hold beyond Python's types; `config` checks it."""
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import KERNELS, missing
 from layernorm_backward.yamlfile import REFUSED
 
@@ -16,6 +18,16 @@ def _each_once(entries: list[Any]) -> list[Any]:
     for number, entry in enumerate(entries):
         if entry in entries[:number]:
             raise PydanticCustomError(REFUSED, "{entry} stands twice; allowed: once", {"entry": repr(entry)})
+    return entries
+
+
+def _each_above(entries: list[Any]) -> list[Any]:
+    for before, entry in pairwise(entries):
+        if not before < entry:
+            said = {"entry": entry, "before": before}
+            raise PydanticCustomError(
+                REFUSED, "{entry} after {before}; allowed: each above the one before", said
+            )
     return entries
 
 
@@ -50,14 +62,16 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = NotNegative
-Eps = NotNegative
+Eps = Positive
 Share = Annotated[float, Field(gt=0, lt=1)]
 Kappa = Annotated[float, Field(ge=1, allow_inf_nan=False)]  # sqrt(1 + (mean/std)^2)
 
 Distinct = Annotated[list[Item], AfterValidator(_each_once)]  # none, too
 Several = Annotated[list[Item], Field(min_length=1), AfterValidator(_each_once)]
+Rising = Annotated[list[Item], Field(min_length=1), AfterValidator(_each_above)]
 Listed = Annotated[list[Item], Field(min_length=1)]  # whose entries may be alike
 Named = Annotated[dict[str, Item], Field(min_length=1)]
+ByDtype = Annotated[dict[DtypeName, Item], Field(min_length=1)]
 
 Names = Several[str]
 RunnableKernels = Annotated[Names, AfterValidator(_here)]

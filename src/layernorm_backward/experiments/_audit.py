@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward.audit import Setting, audit, report
+from layernorm_backward.audit.setting import LEAST_HIDDEN
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import Kernel, missing, version
 from layernorm_backward.tabulate import table
+
+Hidden = Annotated[int, Field(ge=LEAST_HIDDEN)]
 
 
 def audited(

@@ -1,7 +1,7 @@
 """The ways to dgamma and dbeta that `summation` compares: its own orders of summation, and whole kernels."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from layernorm_backward.sums import (
     tree_depth,
     tree_sum,
 )
+from layernorm_backward.theory.kernel_bounds import MODELS
+
+Quantity = Literal["dbeta", "dgamma"]
 
 
 class Order(NamedTuple):
@@ -44,9 +47,12 @@ ORDERS: dict[str, Order] = {
         lambda terms: np.add(*compensated_tree(terms)), lambda count, u: (tree_depth(count) * u) ** 2
     ),
 }
-_KERNEL_ORDER = {"numba_fused": "chunked"}  # NumPy's sum over axis 0 of two or more columns is a running sum
-_STORES_X_HAT = ("compact", "overcached")  # in x's dtype
-_TERM_ROUNDINGS = {"dbeta": 0, "dgamma": 5}  # 3 of rstd, 1 each of x_hat and of the product
+_CHUNKED = ("numba_fused",)  # NumPy's sum over axis 0 of two or more columns is a running sum
+_NOT_KNOWN = Order(running_sum, lambda count, u: np.nan)
+_TERM_ROUNDINGS: dict[Quantity, int] = {
+    "dbeta": 0,
+    "dgamma": 5,
+}  # 3 of rstd, 1 each of x_hat and of the product
 
 
 class Way(NamedTuple):
@@ -81,10 +87,21 @@ def ways(orders: list[str], kernels: list[str], storage: str, accumulators: list
     for kernel in (KERNELS[name] for name in kernels):
         if storage in kernel.dtypes:
             accumulator = "storage" if dtype == dtype_of(storage) else dtype.name
-            order = ORDERS[_KERNEL_ORDER.get(kernel.name, "running")]
-            stored = unit_roundoff(dtype_of(storage)) if kernel.name in _STORES_X_HAT else 0.0
-            code = _by_kernel(kernel, dtype)
-            yield Way(f"kernel:{kernel.name}", accumulator, dtype, order, code, stored)
+            code, stored = _by_kernel(kernel, dtype), _x_hat_u(kernel.name, dtype_of(storage))
+            yield Way(f"kernel:{kernel.name}", accumulator, dtype, _order_of(kernel.name), code, stored)
+
+
+def _order_of(kernel: str) -> Order:
+    """The order in which a kernel adds rows up; one without a bound where the kernel is not known."""
+    if kernel not in MODELS:
+        return _NOT_KNOWN
+    return ORDERS["chunked" if kernel in _CHUNKED else "running"]
+
+
+def _x_hat_u(kernel: str, dtype: np.dtype) -> float:
+    """The roundoff of storing x_hat, by kernels that round it to 16 bits."""
+    rounds = kernel in MODELS and MODELS[kernel].rounds_x_hat and dtype.itemsize == 2
+    return unit_roundoff(dtype) if rounds else 0.0
 
 
 def _by_order(total: Callable[[NDArray], NDArray], dtype: np.dtype) -> Callable[..., dict[str, NDArray]]:

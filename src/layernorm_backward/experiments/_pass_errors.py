@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from layernorm_backward import oracle, passes
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import unit_roundoff
-from layernorm_backward.errors import rel_error
+from layernorm_backward.errors import error, norm, rel_error
 from layernorm_backward.experiments._rows import kappa_g
 from layernorm_backward.problem import Problem, Results
 from layernorm_backward.theory import bounds, identity, result_bounds
@@ -60,11 +60,10 @@ def _explained(
     computed: NDArray, truth: DoubleDouble, first: Floats, all_orders: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Row by row, relative: the first-order effect, the error less it, the error less the exact effect."""
+    off, size = error(computed, truth), norm(truth.hi)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = (np.asarray(computed).astype(np.float64) - truth.hi) - truth.lo
-        size = np.linalg.norm(truth.hi, axis=-1)
-        parts = [np.linalg.norm(part, axis=-1) / size for part in (first, error - first, error - all_orders)]
-        return tuple(np.where(np.isnan(part), np.inf, part) for part in parts)
+        parts = [norm(part) / size for part in (first, off - first, off - all_orders)]
+    return tuple(np.where(np.isnan(part), np.inf, part) for part in parts)
 
 
 def _summary(

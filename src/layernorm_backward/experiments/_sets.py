@@ -48,19 +48,14 @@ class Cell(NamedTuple):
 Counts = dict[int, list[str]]  # thread count -> kernels
 
 
-def cells(sets: Mapping[str, Set], kernels: list[str], limit: int) -> dict[Cell, Counts]:
+def cells(sets: Mapping[str, Set], limit: int) -> dict[Cell, Counts]:
     """The kernels of every cell by thread count; cells of one dtype follow each other, the widest first.
 
-    `limit`: bytes that the arrays of a cell may take, all that a `Pool` allocates. ValueError for a kernel
-    that is not in `kernels`, and for a shape over the limit.
+    `limit`: bytes that the arrays of a cell may take, all that a `Pool` allocates. ValueError for a shape
+    over the limit.
     """
     found: dict[Cell, Counts] = {}
     for name, one in sets.items():
-        strangers = sorted(set(one["kernels"]) - set(kernels))
-        if strangers:
-            raise ValueError(
-                f"sets: {name}: kernels names {strangers}; allowed: {kernels}, those of this config"
-            )
         for cell, count in product(_cells(name, one, limit), thread_counts(one["threads"])):
             here = found.setdefault(cell, {}).setdefault(count, [])
             here += [kernel for kernel in one["kernels"] if kernel not in here]

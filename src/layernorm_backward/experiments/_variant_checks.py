@@ -19,7 +19,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.experiments._variants import DEFAULT, Shape, plans
-from layernorm_backward.kernels import numba_fused
+from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.stopwatch import Call
@@ -96,7 +96,11 @@ def errors_at(
 def agreements(
     direction: Direction, arrays: Buffers, rows: int, made: Mapping[str, Plan]
 ) -> dict[str, Agreement]:
-    """How the results of each plan on the first rows, with any number of threads, agree with the default."""
+    """How the results of each plan on the first rows, with any number of threads, agree with the default.
+
+    There are at least so many rows that all threads have some: little work is done by one, whatever is set.
+    """
+    rows = max(rows, most_threads() * numba_plan.GRAIN // arrays.x.shape[-1] + 1)
     problem = Problem(arrays.x[:rows], arrays.gamma, arrays.beta, arrays.dy[:rows])
     with stopwatch.threads(1):
         expected = _results(direction, problem, made[DEFAULT])

@@ -5,7 +5,7 @@ import pandas as pd
 from layernorm_backward.audit import Setting
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments._arguments import Count, Eps, Names, Positive, Seed, Several, Shape
-from layernorm_backward.experiments._audit import audited
+from layernorm_backward.experiments._audit import Hidden, audited
 from layernorm_backward.kernels import KERNELS
 
 
@@ -14,7 +14,7 @@ def run(
     kernels: Names,
     dtypes: Several[DtypeName],
     rows: Count,
-    hidden: Count,
+    hidden: Hidden,
     per_decade: Count,
     sum_rows: Count,
     check_shape: Shape,

@@ -16,7 +16,7 @@ from layernorm_backward.experiments._arguments import (
     Shape,
     each_of,
 )
-from layernorm_backward.experiments._audit import audited
+from layernorm_backward.experiments._audit import Hidden, audited
 from layernorm_backward.kernels.peers import PEERS
 
 REQUIRES = ("torch", "jax", "flax")  # import names; without them the rows say so
@@ -27,7 +27,7 @@ def run(
     peers: Annotated[Names, each_of(PEERS)],
     dtypes: Several[DtypeName],
     rows: Count,
-    hidden: Count,
+    hidden: Hidden,
     per_decade: Count,
     sum_rows: Count,
     check_shape: Shape,

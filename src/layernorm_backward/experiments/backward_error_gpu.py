@@ -4,7 +4,7 @@ As `backward_error`, whose rows, seeds and columns it has; only that results com
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -70,13 +70,26 @@ def cells(
 
 
 def measure(
-    board: Board, pool: Pool, cell: Cell, names: Iterable[str], *, rows: int, eps: float, seed: int, **_: Any
+    board: Board,
+    pool: Pool,
+    cell: Cell,
+    names: Iterable[str],
+    *,
+    time_left: Callable[[], float],
+    rows: int,
+    eps: float,
+    seed: int,
+    **_: Any,
 ) -> tuple[Rows, Rows]:
     """The rows of one cell; there are no samples."""
     posed = _error_cells.pose(cell._asdict(), rows, eps, seed)
     if isinstance(posed, str):
         return unmeasured(cell, names, posed), []
-    return [row for name in names for row in _rows(board, name, posed, eps)], []
+    found: Rows = []
+    for name in names:
+        time_left()
+        found += _rows(board, name, posed, eps)
+    return found, []
 
 
 def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:

@@ -14,6 +14,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments._arguments import Count, Eps, Positive, RunnableKernels, Seed, Several
+from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, draw_aligned, run_kernel
 from layernorm_backward.tabulate import table
@@ -46,8 +47,7 @@ def _measure(kernel: Kernel, problem: Problem, eps: float) -> dict[str, Any]:
     if problem.x.dtype.name not in kernel.dtypes:
         return {"kernel": kernel.name, "reason": kernel.unsupported[problem.x.dtype.name]}
     exact = oracle.backward(x, gamma, dy, eps).dx
-    rstd = oracle.normalize(x, eps).rstd.hi
-    kappa_g = rstd * np.linalg.norm(gamma * dy, axis=-1) / np.linalg.norm(exact.hi, axis=-1)
+    kappa_g = kappas_g(gamma * dy, 1 / oracle.normalize(x, eps).rstd.hi, exact.hi)
     error = error_u(run_kernel(kernel, problem, eps).dx, exact)
     return {
         "kernel": kernel.name,

@@ -6,10 +6,11 @@ the data can be found in it from the repetition before. The streams of a cell ar
 working set that fits a cache lies there: each sample follows an untimed run.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
@@ -24,14 +25,17 @@ from layernorm_backward.timing.timed import (
     too_many,
 )
 
+LEAST_BYTES = 4096  # of a working set
+_Bytes = Annotated[int, Field(ge=LEAST_BYTES)]
+
 
 def run(
     *,
     dtypes: Several[Literal["float64", "float32"]],
-    working_sets: Several[Count | Literal["beyond_cache"]],
+    working_sets: Several[_Bytes | Literal["beyond_cache"]],
     threads: Threads,
     multiply_add_rounds: Count,
-    memory_limit_bytes: Count,
+    memory_limit_bytes: Annotated[int, Field(ge=LEAST_BYTES * 3 // 2)],
     repeats: Count,
     at_least: AtLeast,
     budget_s: Seconds,
@@ -95,8 +99,6 @@ def _buffers(dtype: str, size: int) -> list[np.ndarray]:
 def _working_set(wanted: int | str, limit: int) -> tuple[int, str]:
     """Bytes of a working set and "", or what fits the limit and why it had to be less."""
     size = beyond_cache() if wanted == "beyond_cache" else wanted
-    if size < 1 << 12:
-        raise ValueError(f"a working set is {size} bytes; allowed: at least 4096, or beyond_cache")
     most = limit * 2 // 3  # the buffers are three arrays of half a working set
     if size <= most:
         return size, ""

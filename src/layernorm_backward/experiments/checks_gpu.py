@@ -3,6 +3,7 @@
 Results and repeats come before anything is timed; the tools, which take minutes, after all else.
 
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
+    far        as results, with the first elements of every third row far from its mean: it is gone over again
     repeats    the same bits in `runs` runs
     memcheck, racecheck, initcheck, synccheck
                both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
 from layernorm_backward.gpu import campaign, contenders, exact, reasons, sanitizer, variants
 from layernorm_backward.gpu.board import Board, unsigned
 from layernorm_backward.gpu.reasons import Passing
@@ -27,6 +28,7 @@ from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
 
 STEM = "checks_gpu"
+FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
 
@@ -48,6 +50,7 @@ def run(
     hidden: list[int],
     rows: list[int],
     large: list[tuple[DtypeName, int, int]],
+    far: list[int],
     repeated: list[int],
     tools: list[str],
     sanitized: list[tuple[DtypeName, int, int]],
@@ -67,12 +70,16 @@ def cells(
     hidden: list[int],
     rows: list[int],
     large: list[tuple[str, int, int]],
+    far: list[int],
     repeated: list[int],
     tools: list[str],
     sanitized: list[tuple[str, int, int]],
     **_: Any,
 ) -> dict[Cell, list[str]]:
-    """The kernels of each cell. `large` and `sanitized` are (dtype, rows, D), for the first kernel only."""
+    """The kernels of each cell. `large` and `sanitized` are (dtype, rows, D), for the first kernel only.
+
+    Of the tools all look at the first of `sanitized` before any at the second.
+    """
     pairs = [(dtype, dtype) for dtype in dtypes]
     pairs += [(dtype, "float32") for dtype in dtypes if dtype_of(dtype).itemsize == 2]
     found = {
@@ -80,18 +87,19 @@ def cells(
         for pair in pairs
         for number, size in enumerate(hidden)
     }
+    found |= {Cell("far", *pair, max(rows), size): kernels for pair in pairs for size in far}
     found |= {Cell("repeats", *pair, max(rows), size): kernels for pair in pairs for size in repeated}
     found |= {Cell("results", dtype, dtype, count, size): kernels[:1] for dtype, count, size in large}
     return found | {
         Cell(tool, dtype, dtype, count, size): kernels[:1]
-        for tool in tools
         for dtype, count, size in sanitized
+        for tool in tools
     }
 
 
 def late(cell: Cell) -> bool:
     """Whether a check is a tool's: it waits until all tables are measured."""
-    return cell.check not in ("results", "repeats")
+    return cell.check not in ("results", "far", "repeats")
 
 
 def measure(
@@ -109,7 +117,7 @@ def measure(
     """A row for each kernel; there are no samples."""
 
     def check(name: str) -> dict[str, Any]:
-        if cell.check == "results":
+        if cell.check in ("results", "far"):
             return _results(board, pool, cell, name, limits_u, eps)
         if cell.check == "repeats":
             return _repeats(board, pool, cell, name, runs, eps)
@@ -144,11 +152,21 @@ def _results(
     board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
 ) -> dict[str, Any]:
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    if cell.check == "far":
+        _move(board, given.x)
     found = contenders.prepare(board, name, given, eps).results()
     off = exact.errors(board.xp, given, found, eps)
     limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
     worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
     return {"passed": bool(worst <= limit), "value": worst, "limit": limit}
+
+
+def _move(board: Board, x: Any) -> None:
+    """Move the first elements of some rows away, rounded on the host; arithmetic there has all dtypes."""
+    bits = x.view(unsigned(x.dtype))
+    first = board.numpy(bits[FAR, :FIRST].copy()).view(x.dtype)
+    moved = round_to(first.astype(np.float64) + AWAY, x.dtype)
+    bits[FAR, :FIRST] = board.array(moved.view(bits.dtype))
 
 
 def _share(error: float, limit: float) -> float:

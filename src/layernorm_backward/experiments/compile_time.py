@@ -54,10 +54,14 @@ def _measured(name: str, dtype: str, compilations: int, loads: int) -> dict[tupl
 
 
 def _first_calls(name: str, dtype: str, cache: str | None) -> dict[str, float]:
-    """Seconds by direction of a new process with this cache folder; None leaves the user's."""
+    """Seconds by direction of a new process with this cache folder; None leaves the user's.
+
+    ValueError with the exit code, and the last that it said, where it fails.
+    """
     environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
     command = [sys.executable, "-m", "layernorm_backward.first_call", name, dtype]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ValueError(f"{' '.join(command[1:])}: {done.stderr.strip().splitlines()[-1]}")
+        *_, said = ["no message", *done.stderr.strip().splitlines()]
+        raise ValueError(f"{' '.join(command[1:])}: it ended ({done.returncode}): {said}")
     return json.loads(done.stdout)

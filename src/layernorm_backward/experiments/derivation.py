@@ -24,7 +24,6 @@ from layernorm_backward.experiments._arguments import (
     Shape,
     each_of,
 )
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.tabulate import table
 
 QUANTITIES = Gradients._fields
@@ -46,7 +45,6 @@ def run(
     is the certified radius. `proved` is true in rows of `symbolic` whose D is in `prove_hidden`. dy is
     N(1,1): with a zero mean a wrong mean(g) would hardly show.
     """
-    require_known("derivations", derivations, DERIVATIONS)
     proofs = {hidden: prove(hidden) for hidden in tqdm(prove_hidden, desc="derivation proofs", mininterval=1)}
     cells = [(shape, kind) for shape in shapes for kind in gamma_kinds]
     rows: list[dict[str, Any]] = []

@@ -26,7 +26,6 @@ from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.experiments._arguments import (
     Count,
-    Eps,
     Names,
     NotNegative,
     Positive,
@@ -58,7 +57,7 @@ class Outcome(NamedTuple):
 def run(
     *,
     dtypes: Several[DtypeName],
-    eps: Several[Eps],
+    eps: Several[NotNegative],
     variances: Several[NotNegative],
     upstreams: Annotated[Names, each_of((*get_args(inputs.UpstreamKind), "aligned"))],
     spread: Positive,

@@ -21,7 +21,6 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     one_of,
 )
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import METHODS, compare, normal
 from layernorm_backward.gradient_check.checker import gradients
 from layernorm_backward.kernels import KERNELS, Kernel, missing
@@ -62,9 +61,6 @@ def run(
     Three parts: the sweep of steps (every element and random directions); the published setting,
     over many seeds, since its errors are rounding noise; large tensors, by rows and directions.
     """
-    require_known("methods", [*methods, *published_methods], METHODS)
-    require_known("kernels", kernels, KERNELS)
-    require_known("published_kernels", published_kernels, kernels)
     sweep = [
         Cell(*cell, seed, ("full", "directions"))
         for method in methods

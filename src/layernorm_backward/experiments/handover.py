@@ -27,9 +27,10 @@ from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed, Several
+from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Rising, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._rounds import complete, joined, shares
+from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.tabulate import table
@@ -38,7 +39,6 @@ from layernorm_backward.timing.prepared import Buffers
 from layernorm_backward.timing.timed import labelled, together, too_many
 
 LOOPS = {"handed": 1, "kept": 0}  # -> how many vectors a thread goes on in a round
-STORES = {"ordinary": False, "non_temporal": True}  # -> Plan.stream
 PASS = "pass"
 RELAY = "relay"
 
@@ -48,7 +48,7 @@ def run(
     sweeps: Listed[Sweep],
     loop_rounds: Count,
     turns: Count,
-    bands_ns: Several[Positive],
+    bands_ns: Rising[Positive],
     rounds: Count,
     rest_s: Seconds,
     repeats: Count,
@@ -63,8 +63,6 @@ def run(
     loop_rounds: how often a loop goes over its vectors in one call; turns: those of a relay. bands_ns: the
     latencies between two bands. rest_s: seconds of nothing before a cell is timed.
     """
-    if sorted(bands_ns) != bands_ns:
-        raise ValueError(f"bands_ns is {bands_ns}; allowed: latencies each above the one before")
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     pool = _cells.pool(sizes, seed)
     refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads, turns))}
@@ -112,20 +110,11 @@ def _loops(rounds: int, turns: int) -> dict[str, Call]:
 def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Call], float]:
     """The pass as planned, and with either kind of stores and a reading behind it; the largest error in u."""
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
-    plans = {name: plan._replace(stream=stream) for name, stream in STORES.items()}
-    calls = check.calls(cell.direction, arrays, plans | {PASS: plan})
+    calls = check.calls(cell.direction, arrays, plans(plan) | {PASS: plan})
     exact = check.sampled(cell.direction, arrays, error_rows)
     error_u = max(check.first_run(call, arrays.out, exact)[1] for call in calls.values())
     read = roofs.read(arrays.out)
-    return calls | {name: _followed(calls[name], read) for name in STORES}, error_u
-
-
-def _followed(call: Call, read: Call) -> Call:
-    def both() -> None:
-        call()
-        read()
-
-    return both
+    return calls | {name: followed(calls[name], read) for name in STORES}, error_u
 
 
 def _rows(

@@ -12,10 +12,11 @@ in one row. bits_equal: whether all results are those of the default bit by bit,
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import DtypeName
+from layernorm_backward import difference
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
+    ByDtype,
     Count,
     Kappa,
     Listed,
@@ -35,7 +36,7 @@ def run(
     *,
     variants: Several[Variant],
     sweeps: Listed[Sweep],
-    kappas: dict[DtypeName, Kappa],
+    kappas: ByDtype[Kappa],
     repeats: Count,
     at_least: AtLeast,
     budget_s: Seconds,
@@ -57,4 +58,4 @@ def run(
         found, timed = measured(cell, made, arrays, checks, how)
         rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed
-    return table(rows, "kernel_costs"), together(samples)
+    return difference.judged(table(rows, "kernel_costs"), "cost", same=0.0), together(samples)

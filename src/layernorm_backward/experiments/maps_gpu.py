@@ -7,7 +7,7 @@ stream) / time(way), both as in `timing_gpu`. threads are those of a block.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -41,7 +41,7 @@ def run(
     hidden: list[int],
     array_bytes: int,
     threads: list[int],
-    resident: list[int],
+    resident: dict[Direction, list[int]],
     chunks: list[int],
     rows_at_once: list[int],
     clusters: list[int],
@@ -69,8 +69,11 @@ def cells(
 ) -> dict[Shape, list[str]]:
     """The ways of every cell, the table's own first. ValueError where a direction has no rests."""
     found, space = {}, _space(config)
-    if lacking := set(directions) - set(space.rests):
-        raise ValueError(f"rests: nothing for {', '.join(sorted(lacking))}; needed: {', '.join(directions)}")
+    for key, values in (("rests", space.rests), ("resident", space.resident)):
+        if lacking := set(directions) - set(values):
+            raise ValueError(
+                f"{key}: nothing for {', '.join(sorted(lacking))}; needed: {', '.join(directions)}"
+            )
     for direction, columns, dtype in product(directions, hidden, dtypes):
         rows = max(1, array_bytes // (columns * dtype_of(dtype).itemsize))
         shape = Shape(direction, dtype, dtype, rows, columns)
@@ -90,7 +93,15 @@ def programs(hardware: Hardware, **config: Any) -> list[Program]:
     return list(recorder.programs)
 
 
-def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **config: Any) -> tuple[Rows, Rows]:
+def measure(
+    board: Board,
+    pool: Pool,
+    cell: Shape,
+    names: Iterable[str],
+    *,
+    time_left: Callable[[], float],
+    **config: Any,
+) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
     settings = Settings.of(config)
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
@@ -101,7 +112,7 @@ def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **confi
         passes = _passes(board.machine, cell.direction, tried[name])
         return contenders.of_passes(board, passes, given, settings.eps, "", results)
 
-    found = paired.compared(board, given, cell, names, prepare, settings)
+    found = paired.compared(board, given, cell, names, prepare, settings, time_left)
     tried[TABLE] = _chosen(board.machine, cell, given)
     rows = []
     for name in names:

@@ -19,6 +19,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle, outliers
@@ -37,12 +39,12 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._intervals import median_intervals
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import stray
+from layernorm_backward.outliers import Data
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
 from layernorm_backward.tabulate import table
 from layernorm_backward.variance import accumulators
-
-Data = Literal["gaussian", "outlier"]
+from layernorm_backward.yamlfile import REFUSED
 
 
 class Sweep(NamedTuple):
@@ -55,11 +57,19 @@ class Sweep(NamedTuple):
     hidden: Several[Count]
 
 
+def _spread_where_aligned(sweep: Sweep) -> Sweep:
+    if sweep.upstreams != ["aligned"] and sweep.spreads != [0]:
+        said = {"spreads": str(sweep.spreads), "upstreams": ", ".join(sweep.upstreams)}
+        wish = "spreads {spreads} for {upstreams}; allowed: [0], others where upstreams is [aligned]"
+        raise PydanticCustomError(REFUSED, wish, said)
+    return sweep
+
+
 def run(
     *,
     algorithms: Annotated[Names, each_of(WAYS)],
     dtypes: Several[DtypeName],
-    sweeps: Listed[Sweep],
+    sweeps: Listed[Annotated[Sweep, AfterValidator(_spread_where_aligned)]],
     rows: Count,
     resamples: Count,
     eps: Eps,

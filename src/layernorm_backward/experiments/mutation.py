@@ -23,7 +23,6 @@ from layernorm_backward.experiments._arguments import (
     Several,
     each_of,
 )
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.gradient_check import packages
 from layernorm_backward.gradient_check.cases import Arguments, Case, case
 from layernorm_backward.gradient_check.datasets import GAMMAS, ROWS, UPSTREAMS, DataSet
@@ -53,7 +52,7 @@ def run(
     upstreams: Annotated[Names, each_of(UPSTREAMS)],
     settings: Named[Positive],
     draws: Several[Draw],
-    more_draws: dict[str, Distinct[Draw]],
+    more_draws: Annotated[dict[str, Distinct[Draw]], each_of("checks")],
     executed: Annotated[Distinct[str], each_of(packages.CATCHES)],
 ) -> pd.DataFrame:
     """One row a mutant, check, setting and data set; `caught` where it is caught in every draw.
@@ -61,7 +60,6 @@ def run(
     draws: (seed, shape), for every check; more_draws: those that a check sees beyond them;
     executed: packages whose own checks are run as well, where they are installed.
     """
-    require_known("checks", checks, RULES)
     cells = [
         (check, DataSet(row, gamma, upstream))
         for check in checks

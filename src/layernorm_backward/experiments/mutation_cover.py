@@ -6,40 +6,72 @@ caught are left out: there a check tells nothing. Faults
 that no data set left lets it catch are its survivors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from layernorm_backward.experiments._arguments import Names, each_of
 from layernorm_backward.experiments._set_cover import smallest_cover
 from layernorm_backward.gradient_check.mutants import UNSPOILED
 from layernorm_backward.gradient_check.rules import RULES
 from layernorm_backward.tabulate import table
+from layernorm_backward.yamlfile import REFUSED
 
 NEEDS = ("mutation",)
 
 
-def run(*, together: dict[str, Annotated[Names, each_of(RULES)]], mutation: pd.DataFrame) -> pd.DataFrame:
+ANY, PACKAGES = "any", "packages"
+
+
+def _free(together: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Refuses names that the table has for something else."""
+    taken = [*RULES, ANY, PACKAGES]
+    for name in together:
+        if name in taken:
+            said = {"name": repr(name), "taken": ", ".join(taken)}
+            raise PydanticCustomError(REFUSED, "{name} is taken; allowed: none of {taken}", said)
+    return together
+
+
+def run(
+    *,
+    together: Annotated[dict[str, Annotated[Names, each_of(RULES)]], AfterValidator(_free)],
+    mutation: pd.DataFrame,
+) -> pd.DataFrame:
     """One row a member of the smallest set, in the order in which they add most.
 
-    together: names for checks whose data are to catch every fault in each of them at once.
+    together: names for checks whose data are to catch every fault in each of them at once. ValueError for a
+    check that `mutation` does not hold.
     """
+    _require_measured(together, mutation["check"].unique())
     rows: list[dict[str, Any]] = []
     for setting, part in mutation.groupby("setting", sort=False):
         kills = {name: _kills(one) for name, one in part.groupby("check", sort=False)}
-        covers = dict(kills)
-        for name, checks in together.items():
-            covers[name] = pd.concat([kills[check] for check in checks], axis=1, join="inner", keys=checks)
-        covers["any"] = _paired(kills)
-        packaged = {name: found for name, found in kills.items() if RULES[name].package}
-        if packaged:
-            covers["packages"] = _paired(packaged)
-        for check, found in covers.items():
+        for check, found in _covers(kills, together).items():
             key = {"check": check, "setting": setting, "mutants": found.shape[1]}
             rows += [key | row for row in _members(found)]
     return table(rows, "mutation_cover")
+
+
+def _require_measured(together: dict[str, list[str]], checks: Collection[str]) -> None:
+    for name, wanted in together.items():
+        if missing := [check for check in wanted if check not in checks]:
+            allowed = f"those of the table mutation: {', '.join(checks)}"
+            raise ValueError(f"together: {name}: no {', '.join(missing)}; allowed: {allowed}")
+
+
+def _covers(kills: dict[str, pd.DataFrame], together: dict[str, list[str]]) -> dict[str, pd.DataFrame]:
+    """What is to be covered: each check, those that belong together, pairs of data and check."""
+    covers = dict(kills)
+    for name, checks in together.items():
+        covers[name] = pd.concat([kills[check] for check in checks], axis=1, join="inner", keys=checks)
+    covers[ANY] = _paired(kills)
+    packaged = {name: found for name, found in kills.items() if RULES[name].package}
+    return covers | ({PACKAGES: _paired(packaged)} if packaged else {})
 
 
 def _kills(part: pd.DataFrame) -> pd.DataFrame:

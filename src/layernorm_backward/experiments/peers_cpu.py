@@ -20,10 +20,12 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
-from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward import difference
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
+    ByDtype,
     Count,
     Named,
     Names,
@@ -55,8 +57,8 @@ def run(
     at_least: AtLeast,
     budget_s: Seconds,
     error_elements: Count,
-    error_limit_u: dict[DtypeName, Positive],
-    sums_limit_u: dict[DtypeName, Positive],
+    error_limit_u: ByDtype[Positive],
+    sums_limit_u: ByDtype[Positive],
     answers_within_s: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -67,7 +69,7 @@ def run(
     is given up.
     """
     (ours,) = kernels
-    wanted = cells(sets, list(SETTINGS), sizing.memory_limit() // SHARE)
+    wanted = cells(sets, sizing.memory_limit() // SHARE)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
@@ -83,7 +85,7 @@ def run(
             rows += found[0]
             samples.append(found[1])
     memory.close()
-    return table(rows, "peers_cpu"), together(samples)
+    return difference.judged(table(rows, "peers_cpu"), "ours_ratio"), together(samples)
 
 
 def _whole_pages(size: int) -> int:

@@ -9,7 +9,7 @@ exactly leaves the real dx as it is. gamma is N(1, 1/4). A cell in which some ro
 finite holds nothing to test: it is not representable, and says why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,11 @@ from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.variance import accumulators
 
 LADDER = 5
+DEVIATIONS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
+    "ladder": lambda rng, shape: np.tile(np.arange(float(LADDER)), (shape[0], 1)),
+    "integers": lambda rng, shape: rng.integers(0, LADDER, shape).astype(np.float64),
+    "gaussian": lambda rng, shape: rng.standard_normal(shape),
+}
 
 
 class _Cell(NamedTuple):
@@ -42,7 +47,7 @@ def run(
     *,
     algorithms: Annotated[Names, each_of(passes.WAYS)],
     dtypes: Several[DtypeName],
-    upstreams: Named[Several[inputs.UpstreamKind]],
+    upstreams: Annotated[Named[Several[inputs.UpstreamKind]], each_of(DEVIATIONS)],
     offsets: Several[Finite],
     hidden: Count,
     rows: Count,
@@ -66,22 +71,12 @@ def _cells(
 ) -> Iterator[_Cell]:
     """The same deviations, gamma and dy at every offset."""
     rng, dtype = inputs.generator(seed, DTYPE_NAMES.index(keys["dtype"]), shape[1]), dtype_of(keys["dtype"])
-    deviations = _deviations(rng, keys["data"], shape)
+    deviations = DEVIATIONS[keys["data"]](rng, shape)
     problem = draw(rng, round_to(deviations, dtype), keys["upstream"], "random")
     real = _exact(deviations, problem, eps)
     for offset in offsets:
         x = round_to(offset + deviations, dtype)
         yield _Cell(problem._replace(x=x), real, keys | {"offset": offset, "hidden": shape[1]})
-
-
-def _deviations(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> Floats:
-    if kind == "ladder":
-        return np.tile(np.arange(float(LADDER)), (shape[0], 1))
-    if kind == "integers":
-        return rng.integers(0, LADDER, shape).astype(np.float64)
-    if kind == "gaussian":
-        return rng.standard_normal(shape)
-    raise ValueError(f"unknown kind of data {kind!r}; allowed: ladder, integers, gaussian")
 
 
 def _exact(x: Floats, problem: Problem, eps: float) -> dict[str, DoubleDouble]:

@@ -14,9 +14,8 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import stopwatch
+from layernorm_backward import difference, stopwatch
 from layernorm_backward.clock import Call
-from layernorm_backward.difference import differs
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
@@ -60,7 +59,7 @@ def run(
         timed = _timed(cell, arrays, plan, call, about["residency"], how)
         rows += [about | row for row in _rows(cell.direction, timed, plan.ahead, seed)]
         samples.append(labelled(timed, **_cells.keys(cell)))
-    return table(rows, "roof_steps"), together(samples)
+    return difference.judged(table(rows, "roof_steps"), "added"), together(samples)
 
 
 def steps(direction: str) -> tuple[str, ...]:
@@ -112,5 +111,5 @@ def _rows(direction: str, samples: pd.DataFrame, ahead: int, seed: int) -> list[
         added = stopwatch.ratio(samples, name, before, seed)
         row = {"step": step, "roof_operation": roof, "ahead": 0 if name.endswith(NOT_ASKED) else ahead}
         row |= times(samples, name) | stopwatch.ratio(samples, roof, name, seed).columns("roof_fraction")
-        rows.append(row | added.columns("added") | {"noise": noise, "differs": differs(added, noise)})
+        rows.append(row | added.columns("added") | {"noise": noise})
     return rows

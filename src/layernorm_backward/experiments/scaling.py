@@ -6,7 +6,10 @@ below, time hardly grows with the work. memory is all that is alive at the peak,
 input nor result.
 """
 
+from typing import Annotated
+
 import pandas as pd
+from pydantic import Field
 
 from layernorm_backward.experiments._arguments import Positive
 from layernorm_backward.fits import slope
@@ -15,14 +18,11 @@ from layernorm_backward.tabulate import table
 NEEDS = ("scaling_points",)
 QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"}
 FEWEST = 3  # points for a slope; `fits` says how many for its interval
+_FromOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
-def run(*, decades: Positive, above: Positive, scaling_points: pd.DataFrame) -> pd.DataFrame:
+def run(*, decades: Positive, above: _FromOne, scaling_points: pd.DataFrame) -> pd.DataFrame:
     """One row a kernel, direction, axis and quantity; `decades` counts down from the largest size."""
-    if decades <= 0:
-        raise ValueError(f"decades is {decades}; allowed: more than 0")
-    if above < 1:
-        raise ValueError(f"above is {above}; allowed: 1 or more")
     rows = []
     for (kernel, direction, axis), points in scaling_points.groupby(
         ["kernel", "direction", "axis"], sort=False

@@ -2,8 +2,9 @@
 
 The other axis is held fixed. The kernels of a point are timed interleaved, with all threads, each on
 results that were checked (`timing.prepared`). overhead_s is the time of the same call on a single element:
-what a call costs whatever its size. For memory see `_memory`. chunks: those into which numba_fused cuts the
-rows, each with sums of its own. A point whose arrays take more than a third of the memory is not measured.
+what a call costs whatever its size. A kernel that is refused there is not timed anywhere. For memory see
+`_memory`. chunks: those into which numba_fused cuts the rows, each with sums of its own. A point whose arrays
+take more than a third of the memory is not measured.
 """
 
 from collections.abc import Mapping
@@ -57,8 +58,9 @@ def run(
     chosen = {name: KERNELS[name] for name in kernels}
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     checked = {"error_rows": error_rows, "error_limit_u": error_limit_u}
-    single = buffers((1, 1), dtype, seed)
-    overheads = {way: _overheads(prepare(chosen, way, single, **checked)[0], how) for way in directions}
+    element = buffers((1, 1), dtype, seed)
+    single = {way: prepare(chosen, way, element, **checked) for way in directions}
+    overheads = {way: _overheads(ready, how) for way, (ready, _) in single.items()}
     rows, samples = [], []
     limit = sizing.memory_limit()  # before memory is taken
     points = [(axis, size) for axis, sizes in axes.items() for size in sizes]
@@ -72,7 +74,8 @@ def run(
         arrays = buffers(shape, dtype, seed)
         for way in directions:
             cell = {"direction": way} | keys
-            ready, refused = prepare(chosen, way, arrays, **checked)
+            ready, refused = prepare({name: chosen[name] for name in overheads[way]}, way, arrays, **checked)
+            refused |= {name: f"on a single element: {reason}" for name, reason in single[way][1].items()}
             rows += [cell | {"kernel": name, "reason": reason} for name, reason in refused.items()]
             if not ready:
                 continue

@@ -14,49 +14,48 @@ band 0, with the time of `update`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import pairwise, product
-from typing import Annotated, Any, Literal, NamedTuple
+from itertools import product
+from typing import Annotated, Any, Literal
 
-import numpy as np
 import pandas as pd
 from pydantic import Field
-from scipy import stats
 from tqdm import tqdm
+from typing_extensions import TypedDict
 
 from layernorm_backward import roofs, stopwatch
-from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments import _bands, _cells
 from layernorm_backward.experiments._arguments import (
     AtLeast,
     Count,
     Names,
     Positive,
+    Rising,
     Seconds,
     Seed,
     Several,
     Threads,
     WorkingSet,
 )
-from layernorm_backward.experiments._rounds import Share, complete, joined, shares
+from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
-from layernorm_backward.timing import cell_roof, sizing
-from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare
-from layernorm_backward.timing.timed import labelled, thread_counts, together, too_many
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
+from layernorm_backward.timing.timed import labelled, together, too_many
 
-LEAST = 0.02  # quantile of times that stands for the least of them
-LOOPS = ("update", "multiply_add")
-ARRAYS = 3  # of x's size that are allocated: x, dy, and the result
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 
 
-class Cell(NamedTuple):
-    """What is timed together."""
+class LoopRounds(TypedDict):
+    """How often each loop goes over its numbers in one call."""
 
-    direction: Literal["forward", "backward"]
-    dtype: DtypeName
-    hidden: int
-    threads: int
+    update: Count
+    multiply_add: Count
+
+
+LOOPS = tuple(LoopRounds.__annotations__)
 
 
 def run(
@@ -67,8 +66,8 @@ def run(
     hidden: Several[Count],
     working_set: WorkingSet,
     threads: Threads,
-    loop_rounds: dict[Literal["update", "multiply_add"], Count],
-    bands: Several[_Slowdown],
+    loop_rounds: LoopRounds,
+    bands: Rising[_Slowdown],
     rounds: Count,
     repeats: Count,
     at_least: AtLeast,
@@ -79,19 +78,14 @@ def run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
-    loop_rounds: how often a loop goes over its numbers in one call. bands: the slowdowns between two bands.
+    bands: the slowdowns between two bands.
     """
-    if sorted(set(bands)) != bands:
-        raise ValueError(f"bands is {bands}; allowed: slowdowns each above the one before")
-    if set(loop_rounds) != set(LOOPS):
-        raise ValueError(f"loop_rounds names {sorted(loop_rounds)}; allowed: {', '.join(LOOPS)}, both")
+    sweep = Sweep(
+        working_sets=[working_set], dtypes=dtypes, hidden=hidden, directions=directions, threads=threads
+    )
+    sizes = {cell: _cells.sized(cell) for cell in _cells.cells([sweep])}  # before memory is taken
+    pool = _cells.pool(sizes, seed)
     chosen = {name: KERNELS[name] for name in kernels}
-    named = product(directions, dtypes, hidden, thread_counts(threads))
-    sizes = {
-        cell: sizing.sized(cell.hidden, cell.dtype, cell.direction, working_set, arrays=ARRAYS)
-        for cell in map(Cell._make, named)
-    }
-    pool = Pool(max(_array_bytes(cell, size.rows) for cell, size in sizes.items()), seed, ARRAYS)
     samples, refused = defaultdict(list), defaultdict(dict)
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="spells", mininterval=1):
@@ -104,11 +98,14 @@ def run(
         if ready:
             samples[cell].append(_samples(cell, arrays, ready, loop_rounds, share))
     timed = {cell: joined(parts) for cell, parts in samples.items()}
-    return _tables(sizes, timed, refused, kernels, bands, seed)
+    abouts = {cell: _cells.about(cell, size) for cell, size in sizes.items()}
+    rows = _rows(abouts, timed, refused, kernels, bands, seed)
+    keyed = [labelled(found, **_cells.keys(cell)) for cell, found in timed.items()]
+    return table(rows, "spells"), together(keyed)
 
 
 def _samples(
-    cell: Cell, arrays: Buffers, ready: dict[str, Prepared], loop_rounds: dict[str, int], share: Share
+    cell: Cell, arrays: Buffers, ready: dict[str, Prepared], loop_rounds: LoopRounds, share: Share
 ) -> pd.DataFrame:
     """Samples of one cell in one round."""
     with stopwatch.threads(cell.threads):
@@ -117,88 +114,27 @@ def _samples(
         return stopwatch.compare(calls, warmup=1, **share._asdict())
 
 
-def _tables(
-    sizes: dict[Cell, sizing.Sized],
-    timed: dict[Cell, pd.DataFrame],
-    refused: dict[Cell, dict[str, str]],
-    kernels: list[str],
-    bands: list[float],
-    seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = []
-    for (cell, size), name in product(sizes.items(), kernels):
-        about = {"kernel": name} | _about(cell, size)
-        if name in refused[cell]:
-            rows.append(about | {"band": 0, "reason": refused[cell][name]})
-        else:
-            least = _least(cell.threads, timed)
-            rows += [about | row for row in _rows(cell, name, timed[cell], least, bands, seed)]
-    keyed = [labelled(samples, **cell._asdict()) for cell, samples in timed.items()]
-    return table(rows, "spells"), together(keyed)
-
-
-def _about(cell: Cell, size: sizing.Sized) -> dict[str, Any]:
-    """The columns that say what a row is about."""
-    touched = sizing.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
-    sizes = {"rows": size.rows, "bytes": touched, "residency": sizing.residency(touched)}
-    return cell._asdict() | sizes | {"note": size.note}
-
-
-def _array_bytes(cell: Cell, rows: int) -> int:
-    return rows * cell.hidden * dtype_of(cell.dtype).itemsize
-
-
-def _loops(rounds: dict[str, int]) -> dict[str, stopwatch.Call]:
+def _loops(rounds: LoopRounds) -> dict[str, stopwatch.Call]:
     """The two loops on the threads that are set, in float32."""
     made = {"update": roofs.updates, "multiply_add": roofs.multiply_adds}
     return {name: made[name]("float32", rounds[name]) for name in LOOPS}
 
 
-def _least(threads: int, timed: dict[Cell, pd.DataFrame]) -> dict[str, float]:
-    """What each loop takes at least on so many threads."""
-    alike = pd.concat(samples for cell, samples in timed.items() if cell.threads == threads)
-    return {name: alike.loc[alike["name"] == name, "seconds"].quantile(LEAST) for name in LOOPS}
-
-
 def _rows(
-    cell: Cell,
-    kernel: str,
-    samples: pd.DataFrame,
-    least: dict[str, float],
+    abouts: dict[Cell, dict[str, Any]],
+    timed: dict[Cell, pd.DataFrame],
+    refused: dict[Cell, dict[str, str]],
+    kernels: list[str],
     bands: list[float],
     seed: int,
-) -> Iterator[dict[str, Any]]:
-    """The rows of one kernel and cell: all repetitions, then those of each band."""
-    roof = cell_roof.fastest(samples, cell.direction)
-    names = {"kernel": kernel, "roof": roof} | {name: name for name in LOOPS}
-    slower = _slowdowns(samples, names, least)
-    yield _row(0, samples, slower, names, seed) | _correlations(slower)
-    for band, (low, high) in enumerate(pairwise([0.0, *bands, np.inf]), 1):
-        within = slower[(slower["update"] >= low) & (slower["update"] < high)]
-        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names, seed)
-
-
-def _slowdowns(samples: pd.DataFrame, names: dict[str, str], least: dict[str, float]) -> pd.DataFrame:
-    """Times over their least, a row each repetition that holds all calls and that counts (`stopwatch`)."""
-    found = complete(samples, names.values())
-    seconds = pd.DataFrame({what: found[name] for what, name in names.items()})
-    return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | least)
-
-
-def _correlations(slower: pd.DataFrame) -> dict[str, float]:
-    if len(slower) < stopwatch.FEWEST:
-        return {}
-    others = [what for what in slower if what != "update"]
-    return {f"{it}_correlation": stats.spearmanr(slower[it], slower["update"]).statistic for it in others}
-
-
-def _row(
-    band: int, samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str], seed: int
-) -> dict[str, Any]:
-    row = {"band": band, "repeats": len(slower), "roof_operation": names["roof"]}
-    if len(slower) < stopwatch.FEWEST:
-        return row | {"reason": f"{len(slower)} repetitions, fewer than {stopwatch.FEWEST}"}
-    its = samples[samples["repeat"].isin(slower.index)]
-    fraction = stopwatch.ratio(its, names["roof"], names["kernel"], seed)
-    slowdowns = {f"{what}_slowdown": slower[what].median() for what in names}
-    return row | fraction.columns("roof_fraction") | slowdowns
+) -> list[dict[str, Any]]:
+    rows = []
+    for (cell, about), name in product(abouts.items(), kernels):
+        about = {"kernel": name} | about
+        if name in refused[cell]:
+            rows.append(about | {"band": 0, "reason": refused[cell][name]})
+        else:
+            fastest = _bands.least(cell.threads, timed, LOOPS)
+            found = _bands.rows(cell, name, timed[cell], fastest, bands, seed)
+            rows += [about | row for row in found]
+    return rows

@@ -22,13 +22,13 @@ from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.prepared import Buffers
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 
-KINDS = {"ordinary": False, "non_temporal": True}  # -> Plan.stream
 THEN = ("nothing", "read")
 AGAIN = "_again"  # what the plan chooses, a second time, for the noise
 
@@ -54,7 +54,7 @@ def run(
         found, timed = _measured(cell, arrays, error_rows, error_limit_u, how)
         rows += [about | {"then": then} | found[then] for then in THEN]
         samples += timed
-    return table(rows, "stores"), together(samples)
+    return difference.judged(table(rows, "stores"), "ratio"), together(samples)
 
 
 def _measured(
@@ -64,9 +64,8 @@ def _measured(
     if too_many(cell.threads):
         return _refused(too_many(cell.threads)), []
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
-    plans = {name: plan._replace(stream=stream) for name, stream in KINDS.items()}
     with stopwatch.threads(cell.threads):
-        passes = check.calls(cell.direction, arrays, plans)
+        passes = check.calls(cell.direction, arrays, plans(plan))
         exact = check.sampled(cell.direction, arrays, error_rows)
         error_u = max(check.first_run(call, arrays.out, exact)[1] for call in passes.values())
         if error_u > limit_u:
@@ -84,31 +83,22 @@ def _refused(reason: str) -> dict[str, dict[str, Any]]:
 
 def _calls(passes: dict[str, Call], read: Call, stream: bool) -> dict[str, Call]:
     """Each pass by itself and with a reading behind it, and what the plan chooses once more."""
-
-    def both(its: Call) -> Call:
-        def call() -> None:
-            its()
-            read()
-
-        return call
-
     calls = {_name(kind, "nothing"): call for kind, call in passes.items()}
-    calls |= {_name(kind, "read"): both(call) for kind, call in passes.items()}
+    calls |= {_name(kind, "read"): followed(call, read) for kind, call in passes.items()}
     again = {_name(_chosen(stream), then) + AGAIN: calls[_name(_chosen(stream), then)] for then in THEN}
     return calls | again
 
 
 def _columns(samples: pd.DataFrame, then: str, stream: bool, seed: int) -> dict[str, Any]:
-    ordinary, non_temporal = (_name(kind, then) for kind in KINDS)
+    ordinary, non_temporal = (_name(kind, then) for kind in STORES)
     chosen = _name(_chosen(stream), then)
     found = stopwatch.ratio(samples, ordinary, non_temporal, seed)
     noise = difference.noise(stopwatch.ratio(samples, chosen + AGAIN, chosen, seed))
-    differs = {"noise": noise, "differs": difference.differs(found, noise)}
-    return times(samples, chosen) | found.columns("ratio") | differs
+    return times(samples, chosen) | found.columns("ratio") | {"noise": noise}
 
 
 def _chosen(stream: bool) -> str:
-    return next(kind for kind, value in KINDS.items() if value == stream)
+    return next(kind for kind, value in STORES.items() if value == stream)
 
 
 def _name(kind: str, then: str) -> str:

@@ -14,7 +14,7 @@ its 95 % interval, the same on each row of a curve. Where a sum overflows (float
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,12 +26,12 @@ from layernorm_backward.double_double import DoubleDouble, Floats, exactly
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments._arguments import (
+    ByDtype,
     Count,
     Distinct,
     Eps,
     Listed,
     Named,
-    Names,
     RunnableKernels,
     Seed,
     Several,
@@ -40,11 +40,13 @@ from layernorm_backward.experiments._arguments import (
     one_for_each_of,
 )
 from layernorm_backward.experiments._growth import with_growth
-from layernorm_backward.experiments._orders import ORDERS, Way, ways
+from layernorm_backward.experiments._orders import ORDERS, Quantity, Way, ways
 from layernorm_backward.sums import compensated_tree
 from layernorm_backward.tabulate import table
 
 PATTERN = np.array([1.0, -1.0, 2.0, -2.0, 4.0, -4.0, 8.0, -8.0])
+ONES = "ones"  # an upstream gradient beside those of `inputs`
+Accumulator = Literal["storage", DtypeName]
 CURVE = ["scheme", "quantity", "dtype", "accumulator", "upstream"]
 
 
@@ -77,8 +79,8 @@ def run(
     *,
     schemes: Annotated[Distinct[str], each_of(ORDERS)],
     kernels: RunnableKernels,
-    accumulators: dict[DtypeName, Names],
-    upstreams: Named[Names],
+    accumulators: ByDtype[Several[Accumulator]],
+    upstreams: Annotated[Named[Several[Quantity]], each_of((*get_args(inputs.UpstreamKind), ONES))],
     rows: Several[Count],
     seeds: Annotated[Listed[Count], one_for_each_of("rows")],
     ones_rows: Whole,
@@ -95,7 +97,7 @@ def run(
         for dtype in accumulators:
             chosen = list(ways(schemes, kernels, dtype, accumulators[dtype]))
             for upstream, quantities in upstreams.items():
-                if upstream == "ones" and count > ones_rows:
+                if upstream == ONES and count > ones_rows:
                     continue
                 keys = {"dtype": dtype, "upstream": upstream, "rows": count}
                 generators = (inputs.generator(seed, count, number) for number in range(repeats))
@@ -107,7 +109,7 @@ def run(
 def _cell(rng: np.random.Generator, keys: dict[str, Any], quantities: list[str], eps: float) -> Cell:
     shift = rng.integers(len(PATTERN), size=keys["rows"])
     x = np.stack([np.roll(PATTERN, n) for n in range(len(PATTERN))])[shift].astype(dtype_of(keys["dtype"]))
-    dy = np.ones_like(x) if keys["upstream"] == "ones" else inputs.upstream(rng, keys["upstream"], x)
+    dy = np.ones_like(x) if keys["upstream"] == ONES else inputs.upstream(rng, keys["upstream"], x)
     return Cell(x, dy, {quantity: _exact(x, dy, quantity, eps) for quantity in quantities})
 
 

@@ -6,14 +6,15 @@ over its bound; ratio_max: of the worst row.
 
 import pandas as pd
 
-from layernorm_backward.experiments._arguments import Names
+from layernorm_backward.experiments._arguments import Several
+from layernorm_backward.outliers import Data
 from layernorm_backward.tabulate import table
 
 NEEDS = ("mean_path",)
 KEYS = ["algorithm", "dtype", "accumulator", "quantity"]
 
 
-def run(*, data: Names, mean_path: pd.DataFrame) -> pd.DataFrame:
+def run(*, data: Several[Data], mean_path: pd.DataFrame) -> pd.DataFrame:
     """One row an algorithm, dtype, accumulator and quantity, over all cells of these kinds of rows."""
     measured = mean_path[(mean_path["reason"] == "") & mean_path["data"].isin(data)]
     groups = measured.groupby(KEYS, sort=False)

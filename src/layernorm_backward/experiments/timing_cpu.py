@@ -25,8 +25,7 @@ from typing import Annotated, Any, NamedTuple
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import stopwatch
-from layernorm_backward.difference import Ratio, differs
+from layernorm_backward import difference, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._arguments import (
@@ -41,7 +40,6 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     sets_of,
 )
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
@@ -72,8 +70,7 @@ def run(
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
     chosen = {name: KERNELS[name] for name in kernels}
-    require_known("threaded", threaded, kernels)
-    wanted = cells(sets, kernels, sizing.memory_limit())
+    wanted = cells(sets, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
@@ -111,7 +108,7 @@ def _tables(
             if parts := found[cell].samples[count]:
                 samples.append(_columns.with_keys(joined(parts), keys))
                 rows += _rows(own, found[cell], samples[-1], keys, seed)
-    return table(rows, "timing_cpu"), together(samples)
+    return difference.judged(table(rows, "timing_cpu"), "roof_fraction"), together(samples)
 
 
 def _has_row(name: str, count: int, threaded: list[str]) -> bool:
@@ -154,8 +151,6 @@ def _rows(
 
 def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any], seed: int) -> dict[str, Any]:
     row = {"kernel": name} | _columns.of_call(keys, samples, name, seed)
-    fraction = Ratio(*(row["roof_fraction" + end] for end in ("", "_low", "_high")))
-    row["differs"] = differs(fraction, row["noise"])
     for baseline in set(BASELINES) & set(samples["name"]):
         row |= stopwatch.ratio(samples, baseline, name, seed).columns(f"{baseline}_ratio")
     return row

@@ -5,14 +5,15 @@ interleaved on the same inputs. Passes are replays of CUDA graphs where they can
 neither Python nor autograd is in their time. What is timed is checked against float64 first, a replay on
 results that were poisoned with NaN; what is wrong is not timed.
 
-residency is "memory" where the arrays of a pass are at least four times the L2 cache; else it is "cold": the
-cache is filled with other data before each sample. roof_fraction is time(fastest stream) / time(kernel),
-ours_ratio time(kernel) / time(cuda_fused); both are medians over repetitions, with a 95 % interval. threads
-are those of the host that launches.
+residency is "memory" where the arrays of a pass are at least four times the L2 cache: what one sample leaves
+dirty in the cache is written back during the next, whichever that is. Else it is "cold": the cache is filled
+with other data, all clean, before each sample. Samples tell the clocks just after those of their cell.
+roof_fraction is time(fastest stream) / time(kernel), ours_ratio time(kernel) / time(cuda_fused); both are
+medians over repetitions, with a 95 % interval. threads are those of the host that launches.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,15 @@ def cells(
     return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
 
 
-def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **config: Any) -> tuple[Rows, Rows]:
+def measure(
+    board: Board,
+    pool: Pool,
+    cell: Shape,
+    names: Iterable[str],
+    *,
+    time_left: Callable[[], float],
+    **config: Any,
+) -> tuple[Rows, Rows]:
     """The rows of one cell, and its samples."""
     settings = Settings.of(config)
     absent = {name: reason for name in names if (reason := contenders.missing(name))}
@@ -70,7 +79,7 @@ def measure(board: Board, pool: Pool, cell: Shape, names: Iterable[str], **confi
     def prepare(name: str) -> Contender:
         return contenders.prepare(board, name, given, settings.eps, [cell.direction])
 
-    found = paired.compared(board, given, cell, present, prepare, settings)
+    found = paired.compared(board, given, cell, present, prepare, settings, time_left)
     rows = _refused(cell, absent | found.reasons)
     for name, one in found.ready.items():
         told = found.common | one.errors | {"method": one.method, "kernel": name}

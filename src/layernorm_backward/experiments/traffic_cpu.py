@@ -35,7 +35,6 @@ from layernorm_backward.experiments._arguments import (
     each_of,
 )
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
-from layernorm_backward.experiments._known import require_known
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
 from layernorm_backward.traffic import MODELS, Direction, Stores, totals
@@ -60,7 +59,6 @@ def run(
     timing_cpu: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row a kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""
-    require_known("schemes", schemes, SCHEMES)
     names = [KERNELS[name].name for name in kernels] + schemes
     timed = _timed(timing_cpu, names, directions)
     counts = counted_bytes(

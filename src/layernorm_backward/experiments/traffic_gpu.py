@@ -78,7 +78,7 @@ def measure(
     found = []
     for name in names:
         row = _keys(cell, name) | {"minimum_bytes": float(minimum)}
-        row |= modelled.columns(name, *cell, board.machine.hardware)
+        row |= modelled.columns(name, *cell, board.machine)
         found.append(row | _counted(name, cell, minimum, time_left()))
     return found, []
 

@@ -1,16 +1,19 @@
 """The steps of each kernel and scheme, as the traffic model lists them: what the fusion drawing shows."""
 
+from typing import Annotated
+
 import pandas as pd
 
-from layernorm_backward.experiments._arguments import Names
-from layernorm_backward.experiments._known import require_known
+from layernorm_backward.experiments._arguments import Distinct, Names, each_of
 from layernorm_backward.tabulate import table
 from layernorm_backward.traffic import MODELS
+from layernorm_backward.traffic.schemes import SCHEMES
 
 
-def run(*, kernels: Names, schemes: Names) -> pd.DataFrame:
+def run(
+    *, kernels: Annotated[Names, each_of(MODELS)], schemes: Annotated[Distinct[str], each_of(SCHEMES)]
+) -> pd.DataFrame:
     """One row a step; numbers are per element of x."""
-    require_known("kernels or schemes", kernels + schemes, MODELS)
     return table(
         [
             {"kernel": name, "direction": direction, "step": number} | step._asdict()

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import pandas as pd
 from numpy.typing import DTypeLike, NDArray
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import inputs, stopwatch
@@ -17,13 +19,21 @@ from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Sec
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing.timed import labelled, times, together
 from layernorm_backward.variance import ALGORITHMS, accumulators, moments
+from layernorm_backward.yamlfile import REFUSED
 
 PARTNER = "two_pass"
 
 
+def _with_partner(algorithms: list[str]) -> list[str]:
+    if PARTNER not in algorithms:
+        said = {"partner": PARTNER}
+        raise PydanticCustomError(REFUSED, "no {partner}; it must be among them, for the ratios", said)
+    return algorithms
+
+
 def run(
     *,
-    algorithms: Annotated[Names, each_of(ALGORITHMS)],
+    algorithms: Annotated[Names, each_of(ALGORITHMS), AfterValidator(_with_partner)],
     dtypes: Several[DtypeName],
     shapes: Several[tuple[Count, Count]],
     repeats: Count,
@@ -32,8 +42,6 @@ def run(
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row per algorithm, dtype, accumulator and (rows, D); a cell of samples ends after `budget_s`."""
-    if PARTNER not in algorithms:
-        raise ValueError(f"algorithms: {algorithms}; {PARTNER} must be among them, for the ratios")
     records: list[dict[str, Any]] = []
     samples: list[pd.DataFrame] = []
     for dtype, accumulator, shape in tqdm(_cells(dtypes, shapes), desc="variance_time", mininterval=1):

@@ -1,6 +1,7 @@
 """What roof, kernel and stores reach where the cores of the threads are near to each other, and where far."""
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -57,10 +58,15 @@ def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
     for size, look in looks.items():
         part = rows[rows["hidden"] == size]
         roof = part["roof_gb_per_s"]
-        panel.plot(part["latency_ns"], roof, **replace(look, line=":", fill="none").curve)
-        panel.plot(part["latency_ns"], roof * part["roof_fraction"], **look.curve)
+        panel.plot(part["latency_ns"], roof, **_joined(replace(look, line=":", fill="none"), part))
+        panel.plot(part["latency_ns"], roof * part["roof_fraction"], **_joined(look, part))
     panel.set_ylim(bottom=0)
     panel.set_ylabel("GB/s")
+
+
+def _joined(look: Look, part: pd.DataFrame) -> dict[str, Any]:
+    """A curve through three bands or more; between two there is nothing to follow."""
+    return look.curve if len(part) > 2 else look.point
 
 
 def _ratios(panel: Axes, rows: pd.DataFrame, column: str, by: str, looks: dict[int, Look]) -> None:
@@ -68,7 +74,7 @@ def _ratios(panel: Axes, rows: pd.DataFrame, column: str, by: str, looks: dict[i
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for size, look in looks.items():
         part = rows[rows[by] == size]
-        _panels.ratios(panel, part["latency_ns"], part, column, **look.curve)
+        _panels.ratios(panel, part["latency_ns"], part, column, **_joined(look, part))
     panel.set_ylim(0, 1.05 * max(1, rows[f"{column}_high"].max()))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.figures import _panels, style
@@ -48,11 +49,12 @@ def draw(mean_path: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
         panel.set_xlabel(r"condition number $\kappa$")
     for panel, dtype in zip(axes[-2:], ("float64", "float32"), strict=True):
         _slopes(panel, fitted, dtype)
-    axes[-2].set_ylabel("way")
     axes[-1].tick_params(labelleft=False)
     guides = [_panels.guide(*named) for named in (("identity", "-"), ("bound",), ("slopes 1, 2", ":"))]
     names = set(_panels.measured(rows, "error_u_max")["algorithm"])
-    _panels.legend(figure, names | set(_QUANTITIES), *guides, line=False, columns=5)
+    _panels.legend(figure, names, *guides, line=False, columns=5)
+    kinds = [Line2D([], [], label=style.MATH[name], **style.look(name).point) for name in _QUANTITIES]
+    figure.legend(handles=kinds, loc="outside lower right", ncols=3, title="in (f), (g)")
     return figure
 
 

@@ -12,7 +12,8 @@ TABLES = ("peers_cpu",)
 CAPTION = (
     "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default; "
     "filled: at its best (allocator tuned, results' memory reused). (a) By $D$, beyond the cache; default "
-    "points a little to the right. (b) Other cells; an asterisk marks a working set in the cache."
+    "points a little to the right; no line joins two points alone. (b) Other cells; an asterisk marks a "
+    "working set in the cache."
 )
 CELL = ["direction", "dtype", "gamma_dtype", "threads", "residency"]
 BESIDE = 1.12  # default's points stand to the right of the others, so that intervals do not hide each other
@@ -28,10 +29,11 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
     beyond = rows[rows["residency"] != "cache"]
     most = (rows if beyond.empty else beyond).groupby(keys)["hidden"].nunique().idxmax()
     others = len(rows[keys != most].drop_duplicates([*CELL, "rows", "hidden"]))
-    figure, (axes,) = _panels.grid(1, 2, min(7, max(2.9, 1.1 + 0.38 * others)))
+    figure, (axes,) = _panels.grid(1, 2, min(5, max(2.6, 1.0 + 0.16 * others)))
     by_length(axes[0], rows[keys == most])
     axes[0].set_title(f"{most[0]}, {most[1]}, {_thread(most[3])}")
     by_cell(axes[1], rows[keys != most])
+    axes[1].set_title("other cells")
     kernels = style.ordered(rows["kernel"])
     fills = [
         Line2D(
@@ -70,7 +72,7 @@ def by_cell(panel: Axes, rows: pd.DataFrame) -> None:
     panel.axvline(1, color=style.GREY, linewidth=0.9)
     panel.set_xscale("log")
     _panels.powers(panel.xaxis)
-    panel.set_yticks(range(len(names)), names)
+    panel.set_yticks(range(len(names)), names, fontsize=style.SMALL)
     panel.set_ylim(max(1, len(names)) - 0.5, -0.5)
     panel.set_xlabel("time / ours")
 
@@ -82,7 +84,8 @@ def _points(
     look, as_it_comes = style.look(kernel), setting == "default" and kernel != "numba_fused"
     options = look.point | ({"markerfacecolor": "white"} if as_it_comes else {})
     if not across:
-        options |= {"linestyle": ":" if as_it_comes else look.line, "linewidth": 0.9}
+        line = ":" if as_it_comes else look.line
+        options |= {"linestyle": line if len(part) > 2 else "none", "linewidth": 0.9}
     x, y = (value, at) if across else (at, value)
     _panels.intervals(panel, x, y, low, high, across=across, **options)
 
@@ -91,7 +94,7 @@ def _label(row: pd.Series) -> str:
     gamma = ", $\\gamma$ float32" if row["gamma_dtype"] != row["dtype"] else ""
     threads, cached = _thread(row["threads"]), row["residency"] == "cache"
     size = f"$N = {row['rows']}$, " * cached + f"$D = {row['hidden']}$"
-    return f"{row['direction']}, {row['dtype']}{gamma},\n{size}, {threads}" + "*" * cached
+    return f"{row['direction']}, {row['dtype']}{gamma}, {size}, {threads}" + "*" * cached
 
 
 def _thread(threads: int) -> str:

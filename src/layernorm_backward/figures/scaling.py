@@ -11,10 +11,11 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("scaling_points", "scaling")
 CAPTION = (
     "Backward pass: time (above) and memory beyond inputs and results (below) against (a, d) $N$ and "
-    "(b, e) $D$, the other one fixed, with powers fitted to the upper two decades; (c, f) the exponents of "
-    "both directions with their intervals, dotted: 1."
+    "(b, e) $D$, the other one fixed, with powers over the points that they are fitted to; (c, f) the "
+    "exponents of both directions with their intervals, dotted: 1; ringed: the interval excludes 1."
 )
 _COLUMN = {"time": ("median_s", "time in s"), "extra": ("extra_bytes", "extra memory in MB")}
+_RING = {"marker": "o", "markersize": 7, "markerfacecolor": "none", "color": style.GREY, "linestyle": "none"}
 _AXIS = {"rows": "number of rows $N$", "hidden": "hidden size $D$"}
 
 
@@ -47,9 +48,9 @@ def _curves(panel: Axes, points: pd.DataFrame, fits: pd.DataFrame, axis: str, qu
         panel.plot(x, y, **style.look(name).point)
         fitted = fits[(fits["kernel"] == name) & (fits["direction"] == "backward")]
         if len(fitted) and (y > 0).any():
-            panel.plot(
-                x, _power(x, y, fitted["exponent"].iloc[0]), color=style.look(name).colour, linewidth=0.8
-            )
+            last = slice(-int(fitted["points"].iloc[0]), None)
+            power = _power(x[last], y[last], fitted["exponent"].iloc[0])
+            panel.plot(x[last], power, color=style.look(name).colour, linewidth=0.8)
     panel.set(xlabel=_AXIS[axis], ylabel=label)
     _panels.powers(panel.xaxis, 5)
     _panels.powers(panel.yaxis, 5)
@@ -75,6 +76,8 @@ def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
         height = lines.index((row["direction"], row["axis"])) + lift
         ends, look = ([row["exponent_low"]], [row["exponent_high"]]), style.look(row["kernel"])
         _panels.intervals(panel, [row["exponent"]], [height], *ends, across=True, **look.point)
+        if not row["exponent_low"] <= 1 <= row["exponent_high"]:
+            panel.plot(row["exponent"], height, **_RING)
     panel.axvline(1, color=style.GREY, linestyle=":", linewidth=0.9)
     panel.set_yticks(range(len(lines)), [f"{d}, ${'N' if a == 'rows' else 'D'}$" for d, a in lines])
     panel.set_ylim(len(lines) - 0.5, -0.5)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from layernorm_backward.figures import _panels, style
 from layernorm_backward.figures.style import Look
@@ -26,6 +26,7 @@ LOOKS = {
     ("read", False): Look("#0072B2", "o"),
     ("read", True): Look("#D55E00", "s"),
 }  # by what happens then, and whether all threads run
+_RATIOS = (0.3, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10)  # ticks
 THEN = {"nothing": "the pass", "read": "and a reading of its result"}
 
 
@@ -71,6 +72,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int]) -> None:
             panel.axvline(change / 1e6, color=_look("read", count).colour, linewidth=0.9, linestyle=":")
     _panels.powers(panel.xaxis)
     _panels.powers(panel.yaxis)
+    panel.yaxis.set_major_locator(FixedLocator(_RATIOS))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 

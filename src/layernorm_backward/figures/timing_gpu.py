@@ -12,8 +12,11 @@ CAPTION = (
     "Useful bytes a second on a GPU (median, with quantiles) against the hidden size, by kernel and peer; "
     "$\\gamma$ in the dtype of $x$, arrays beyond the L2 cache. Grey line: the fastest of several copies "
     "(forward) or triads (backward) of the same bytes, the roof. Small points without a line: $D$ is no "
-    "power of two. A point that is missing has its reason in the table."
+    "power of two; kernels stand a little beside each other there. `cuda_uncentred`: `cuda_fused` without "
+    "re-centring; `triton_tutorial`: the kernel of Triton's tutorial; kernels with one point were timed at "
+    "that $D$ only. A point that is missing has its reason in the table."
 )
+_BESIDE = 0.04  # powers of two between kernels at a D that is none
 
 
 def draw(timing_gpu: pd.DataFrame) -> Figure:
@@ -40,11 +43,14 @@ def _panel(panel: Axes, rows: pd.DataFrame) -> None:
     roof = rows.dropna(subset=["roof_gb_per_s"]).drop_duplicates("hidden")
     roof = roof[_powers_of_two(roof)] if _powers_of_two(roof).any() else roof
     panel.plot(roof["hidden"], roof["roof_gb_per_s"], color=style.GREY, linewidth=0.9, marker="_")
-    for name in style.ordered(rows["kernel"]):
+    names = style.ordered(rows["kernel"])
+    for number, name in enumerate(names):
         part = rows[rows["kernel"] == name]
         power = _powers_of_two(part)
+        beside = 2 ** (_BESIDE * (number - (len(names) - 1) / 2))
         _points(panel, part[power], name, joined=True)
-        _points(panel, part[~power], name, joined=False)
+        odd = part[~power]
+        _points(panel, odd.assign(hidden=beside * odd["hidden"].astype(float)), name, joined=False)
 
 
 def _powers_of_two(rows: pd.DataFrame) -> pd.Series:

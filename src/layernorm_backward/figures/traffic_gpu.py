@@ -12,7 +12,8 @@ TABLES = ("traffic_gpu",)
 CAPTION = (
     "Bytes moved between a GPU and its memory over the fewest possible (grey line), by hidden size, kernel "
     "and peer. Markers: counted by Nsight Compute, the caches emptied before each kernel of a pass. "
-    "Horizontal bar, the model: what `cuda_fused` is written to move, partial sums included."
+    "Horizontal bar, the model: what `cuda_fused` is written to move, partial sums included. Where all were "
+    "counted at one $D$, it stands below the kernels' names."
 )
 _WIDTH = 0.7  # of the room of a D, for all kernels
 _BAR = {"marker": "_", "markersize": 8, "markeredgewidth": 1.6, "linestyle": "none"}
@@ -48,17 +49,27 @@ def _over_fewest(table: pd.DataFrame, column: str) -> pd.DataFrame:
 def _panel(panel: Axes, rows: pd.DataFrame, sizes: list[int], kernels: list[str]) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     panel.set_yscale("log")
-    panel.set_xticks(range(len(sizes)), sizes)
+    if len(sizes) > 1:
+        panel.set_xticks(range(len(sizes)), sizes)
+    else:
+        panel.set_xticks([_at(number, len(kernels)) for number in range(len(kernels))], kernels)
+        panel.tick_params(axis="x", labelsize=style.SMALL, labelrotation=20)
+        panel.set_xlabel(panel.get_xlabel() and f"$D = {sizes[0]}$")
     panel.set_xlim(-0.5, len(sizes) - 0.5)
     panel.grid(False, axis="x")
     for border in range(1, len(sizes)):
         panel.axvline(border - 0.5, **_BORDER)
     for number, name in enumerate(kernels):
         part = rows[rows["kernel"] == name]
-        at = part["hidden"].map(sizes.index) + _WIDTH * ((number + 0.5) / len(kernels) - 0.5)
+        at = part["hidden"].map(sizes.index) + _at(number, len(kernels))
         looks = style.look(name).point, {"color": style.look(name).colour, **_BAR}
         for seen, look in zip((part["counted"], ~part["counted"]), looks, strict=True):
             panel.plot(at[seen], part["ratio"][seen], **look)
+
+
+def _at(number: int, count: int) -> float:
+    """Where a kernel stands in the room of its D."""
+    return _WIDTH * ((number + 0.5) / count - 0.5)
 
 
 def _ticks(panel: Axes, ratios: pd.Series) -> None:
@@ -73,4 +84,6 @@ def _uncounted(table: pd.DataFrame, counted: pd.DataFrame) -> str:
     if counted.empty:
         why = _panels.reasons(table)[0]
         return f"Bars are what the kernel is written to move. Bytes were not measured: {why}."
-    return _panels.absent(table, counted)
+    left = len(table) - len(counted)
+    more = f" Cells not counted: {left} of {len(table)}, each with its reason in the table." if left else ""
+    return (_panels.absent(table, counted) + more).strip()

@@ -16,7 +16,10 @@ from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.machine import Machine, Program
 
 Call = Callable[[], None]
-FLUSH = 4  # times the L2 cache are written to empty it
+FLUSH = 4  # times the L2 cache are read to empty it
+CLOCKS = {"sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem"}
+DRIVER = {"driver": "driver_version", **CLOCKS}
+STATE = {**CLOCKS, "temperature_c": "temperature.gpu", "throttled_by": "clocks_throttle_reasons.active"}
 PACKAGES = (
     "cupy-cuda13x",
     "numpy",
@@ -39,7 +42,9 @@ class Board(Protocol):
 
     def describe(self) -> dict[str, Any]: ...
 
-    def compile(self, programs: Sequence[Program]) -> None: ...
+    def state(self) -> dict[str, str]: ...
+
+    def compile(self, programs: Sequence[Program]) -> int: ...
 
     def array(self, values: np.ndarray) -> Any: ...
 
@@ -85,7 +90,7 @@ class Gpu:
             "multiprocessors": self.machine.hardware.multiprocessors,
             "l2_bytes": self.l2_bytes,
             "memory_bytes": int(self._facts["totalGlobalMem"]),
-            **told_by_driver(self.xp.cuda.Device().pci_bus_id),
+            **told_by_driver(self.xp.cuda.Device().pci_bus_id, DRIVER),
             "driver_cuda": self._runtime.driverGetVersion(),
             "runtime_cuda": self._runtime.runtimeGetVersion(),
             "nvrtc": ".".join(map(str, self.xp.cuda.nvrtc.getVersion())),
@@ -95,9 +100,13 @@ class Gpu:
             **installed(PACKAGES),
         }
 
-    def compile(self, programs: Sequence[Program]) -> None:
-        """Compile programs for this device, so that their first launch need not."""
-        warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
+    def state(self) -> dict[str, str]:
+        """Clocks, temperature and what holds the clocks back now; units in the names."""
+        return told_by_driver(self.xp.cuda.Device().pci_bus_id, STATE)
+
+    def compile(self, programs: Sequence[Program]) -> int:
+        """Compile programs for this device, so that their first launch need not; how many did not compile."""
+        return warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
 
     def array(self, values: np.ndarray) -> Any:
         """A copy on the device."""
@@ -142,10 +151,11 @@ class Gpu:
         return self.xp.cuda.get_elapsed_time(begin, end) / 1e3
 
     def flush(self) -> None:
-        """Fill the L2 cache with other data, all of it dirty."""
+        """Fill the L2 cache with other data, none of it dirty: what comes next has nothing to write back."""
         if self._spare is None:
-            self._spare = self.xp.empty(FLUSH * self.l2_bytes, np.uint8)
-        self._runtime.memsetAsync(self._spare.data.ptr, 1, self._spare.nbytes, self.xp.cuda.Stream.null.ptr)
+            self._spare = self.xp.ones(FLUSH * self.l2_bytes // 8, np.uint64), self.xp.empty((), np.uint64)
+        numbers, total = self._spare
+        self.xp.sum(numbers, out=total)
 
     def captured(self, call: Call) -> Call:
         """The call's work as a CUDA graph, replayed by what is returned; its memory is the graph's alone."""
@@ -189,12 +199,11 @@ class _Replay:
         self.pool.free_all_blocks()
 
 
-def told_by_driver(bus: str) -> dict[str, str]:
-    """The version of the driver and the clocks now, in MHz, of the GPU at an address of the PCI bus.
+def told_by_driver(bus: str, fields: Mapping[str, str]) -> dict[str, str]:
+    """Fields by the names that nvidia-smi has for them, of the GPU at an address of the PCI bus.
 
     As nvidia-smi tells them, if it is there: it counts GPUs in another order than a process sees them.
     """
-    fields = {"driver": "driver_version", "sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem"}
     command = [
         "nvidia-smi",
         f"--id={bus}",

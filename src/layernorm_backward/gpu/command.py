@@ -1,9 +1,10 @@
 """`python -m layernorm_backward gpu --out DIR`: check, then measure all there is to measure on this GPU.
 
 Results are checked first; what compute-sanitizer checks takes long, and comes last of all. Writes
-DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on. When time
-is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device or hangs, tables are written as far as they
-are. Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
+DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on; where there
+is one, `--anew` begins again. When time is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device or
+hangs, tables are written as far as they are. Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are
+measured where they are installed.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from layernorm_backward import per_dtype, yamlfile
 from layernorm_backward.gpu import campaign, warm
@@ -30,6 +31,14 @@ ON_DEMAND = ("maps_gpu",)  # not what a campaign measures, but what our kernels 
 CONFIG = Path("config/paper")
 
 
+class Wanted(NamedTuple):
+    """A table of a study: its experiment, and what that is to be run with."""
+
+    study: str
+    experiment: Any
+    values: dict[str, Any]
+
+
 def main(words: Sequence[str], spent_s: float = 0.0) -> int:
     """Run a campaign; 0 where all is measured and right, 1 where not, 2 for bad arguments.
 
@@ -37,13 +46,12 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
     """
     given = _parser().parse_args(words)
     until = Until(60 * given.minutes - spent_s)
-    reason = device_missing()
-    if reason:
-        print(f"error: {reason}", file=sys.stderr)
-        return 1
     try:
+        wanted = _wanted(given.config, given.only or STEMS)
+        if reason := device_missing():
+            raise ValueError(reason)
         with until.interruptible():
-            return run(Gpu(), given.out, given.config, given.only or STEMS, until, given.resume)
+            return run(Gpu(), given.out, wanted, until, resume=given.resume, anew=given.anew)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -51,23 +59,38 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
     return 1
 
 
-def run(board: Board, out: Path, config: Path, stems: Sequence[str], until: Until, resume: bool) -> int:
+def run(
+    board: Board,
+    out: Path,
+    wanted: Sequence[Wanted],
+    until: Until,
+    *,
+    resume: bool = False,
+    anew: bool = False,
+) -> int:
     """The tables of a campaign, until it ends; they are written as far as they are."""
     machine = board.describe()
     print(f"{machine['gpu']}, {until.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
-    wanted = {}
-    for stem in dict.fromkeys(stems):
-        experiment = _experiment(stem)
-        wanted[stem] = experiment, _config(config / f"{stem}.yaml", experiment)
-    _compile(board, wanted)
     parts = []
-    for experiment, values in wanted.values():
+    for study, experiment, values in wanted:
         part = Part(experiment, values)
-        record = {"study": config.name, **_made_by(experiment, values), "machine": machine}
-        part.keep_in(out, record, resume=resume)
+        record = {"study": study, **_made_by(experiment, values), "machine": machine}
+        part.keep_in(out, record, resume=resume, anew=anew)
         parts.append(part)
+    _compile(board, wanted)
     campaign.run(board, parts, out, until)
     return _told(parts, until)
+
+
+def _wanted(config: Path, stems: Sequence[str]) -> list[Wanted]:
+    """The tables that are asked for, each once. ValueError for what is wrong in their files."""
+    experiments = {stem: _experiment(stem) for stem in stems}
+    found = [
+        Wanted(config.name, one, _config(config / f"{stem}.yaml", one)) for stem, one in experiments.items()
+    ]
+    for one in found:
+        one.experiment.cells(**one.values)
+    return found
 
 
 def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:
@@ -88,24 +111,25 @@ def _told(parts: Sequence[Part], until: Until) -> int:
     return 0 if complete and not wrong else 1
 
 
-def _compile(board: Board, wanted: Mapping[str, tuple[Any, dict[str, Any]]]) -> None:
-    """Compile what the experiments will run."""
+def _compile(board: Board, wanted: Sequence[Wanted]) -> None:
+    """Compile what the experiments will run; what does not compile, the cells that need it will tell."""
     started = monotonic()
     needed = [
         (name, cell.dtype, getattr(cell, "gamma_dtype", cell.dtype), cell.hidden)
-        for experiment, values in wanted.values()
+        for _, experiment, values in wanted
         for cell, names in experiment.cells(**values).items()
         for name in names
         if hasattr(cell, "hidden")
     ]
     hardware = board.machine.hardware
     programs = warm.needed(needed, hardware)
-    for experiment, values in wanted.values():
+    for _, experiment, values in wanted:
         if hasattr(experiment, "programs"):
             programs += experiment.programs(hardware, **values)
     programs = list(dict.fromkeys(programs))
-    board.compile(programs)
-    print(f"{len(programs)} programs compiled in {monotonic() - started:.0f} s", flush=True)
+    failed = board.compile(programs)
+    told = f"{len(programs) - failed} of {len(programs)} programs compiled in {monotonic() - started:.0f} s"
+    print(told + (f", {failed} failed" if failed else ""), flush=True)
 
 
 def _experiment(stem: str) -> Any:
@@ -142,7 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m layernorm_backward gpu", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where tables and ledger go")
     parser.add_argument("--minutes", type=_positive, default=20.0, help="stop after so many (default: 20)")
-    parser.add_argument("--resume", action="store_true", help="keep what DIR holds and is still right")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--resume", action="store_true", help="keep what DIR holds and is still right")
+    kept.add_argument("--anew", action="store_true", help="forget what DIR holds of these tables")
     parser.add_argument(
         "--only", action="append", choices=(*STEMS, *ON_DEMAND), help="only this table; may be repeated"
     )
@@ -151,7 +177,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
         raise argparse.ArgumentTypeError(f"{text}: allowed: a number above 0")
     return value

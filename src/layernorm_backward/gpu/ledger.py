@@ -55,25 +55,32 @@ class Ledger:
             temporary.write_text(json.dumps(entry._asdict(), default=_plain), encoding="utf-8")
 
     @contextmanager
-    def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[None]:
-        """A cell that is measured inside: a mark stays where the process ends there."""
+    def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[Path]:
+        """A cell that is measured inside: its mark, a file, stays where the process ends there."""
         mark = self._mark(cell, versions)
         with whole(mark) as temporary:
             temporary.write_text(str(self.ended_in(cell, versions) + 1), encoding="utf-8")
         try:
-            yield
+            yield mark
         finally:
-            mark.unlink()
+            mark.unlink(missing_ok=True)
 
     def ended_in(self, cell: tuple, versions: Mapping[str, str]) -> int:
         """How often in a row the process has ended in a cell: it was killed, or the cell's kernels end it."""
         mark = self._mark(cell, versions)
         return int(mark.read_text(encoding="utf-8")) if mark.exists() else 0
 
+    def begun(self) -> bool:
+        """Whether cells of the table are kept, or were at work."""
+        return bool(self._files())
+
     def clear(self) -> None:
         """Forget all cells of the table."""
-        for path in (*self._folder.glob("*.json"), *self._folder.glob(f"*{_MARK}")):
+        for path in self._files():
             path.unlink()
+
+    def _files(self) -> list[Path]:
+        return [*self._folder.glob("*.json"), *self._folder.glob(f"*{_MARK}")]
 
     def _mark(self, cell: tuple, versions: Mapping[str, str]) -> Path:
         return self._path(cell, versions).with_suffix(_MARK)

@@ -3,7 +3,9 @@
 from typing import Any
 
 from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Machine
 from layernorm_backward.kernels.cuda.maps import Direction
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
@@ -14,21 +16,22 @@ STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels wr
 
 
 def columns(
-    name: str, direction: Direction, dtype: str, rows: int, hidden: int, device: Hardware
+    name: str, direction: Direction, dtype: str, rows: int, hidden: int, machine: Machine
 ) -> dict[str, Any]:
     """accesses_per_element and modelled_bytes of cuda_fused and cuda_separate; nothing for others."""
     if name == "cuda_fused":
-        found = _fused(direction, dtype, rows, hidden, device)
+        found = _fused(direction, dtype, rows, hidden, machine)
     elif name == "cuda_separate":
-        found = _separate(direction, dtype, rows, hidden, device)
+        found = _separate(direction, dtype, rows, hidden, machine.hardware)
     else:
         return {}
     return dict(zip(("accesses_per_element", "modelled_bytes"), map(float, found), strict=True))
 
 
-def _fused(direction: Direction, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:
-    size = dtype_of(dtype).itemsize
-    how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), device)
+def _fused(direction: Direction, dtype: str, rows: int, hidden: int, machine: Machine) -> tuple[int, int]:
+    size, types = dtype_of(dtype).itemsize, (CPP_TYPES[dtype],) * 2
+    lie = plan.lie(hidden, size, 0)
+    how = cuda_fused.planned(machine, direction, types, rows, hidden, size, lie)
     accesses = (TENSORS if how else AGAIN)[direction]
     partials = how.partials if how and direction == "backward" else 0
     moved = accesses * rows * hidden * size + small_bytes(direction, dtype, rows, hidden)

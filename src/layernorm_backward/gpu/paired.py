@@ -86,8 +86,9 @@ def compared(
     names: Iterable[str],
     prepare: Callable[[str], Contender],
     settings: Settings,
+    time_left: Callable[[], float],
 ) -> Found:
-    """Prepare, check and time passes on the same arrays.
+    """Prepare, check and time passes on the same arrays; before each is prepared, `time_left` is asked for.
 
     Where the arrays take less than `timer.BEYOND` times the L2 cache, that is filled with other data before
     each sample. `prepare` may refuse in any way.
@@ -96,6 +97,7 @@ def compared(
     ready: dict[str, Ready] = {}
     refused: dict[str, str] = {}
     for name in names:
+        time_left()
         found = _checked(board, name, prepare, shape, given, settings)
         if isinstance(found, Ready) and found.timed.wait and not memory:
             found = WARM
@@ -108,7 +110,7 @@ def compared(
     streams = roofs.of(shape.direction)
     calls |= {name: Timed(board.captured(roofs.stream(board, name, *arrays))) for name in streams}
     how = {name: getattr(settings, name) for name in ("repeats", "at_least", "budget_s", "seed")}
-    samples = timer.compare(board, calls, cold=not memory, **how)
+    samples = timer.compare(board, calls, cold=not memory, **how).assign(**board.state())
     common = {"residency": "memory" if memory else "cold"} | _roof(samples, streams, shape)
     return Found(ready, refused, common, samples)
 

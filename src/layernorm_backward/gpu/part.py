@@ -49,14 +49,21 @@ class Part:
         self._record: dict[str, Any] = {}
         self._seconds = 0.0
 
-    def keep_in(self, out: Path, record: Mapping[str, Any], *, resume: bool) -> None:
-        """Keep cells below a folder from now on, and find those that are kept there, or else forget them."""
+    def keep_in(self, out: Path, record: Mapping[str, Any], *, resume: bool, anew: bool = False) -> None:
+        """Keep cells below a folder from now on; `resume` finds those that are there, `anew` forgets them.
+
+        ValueError where cells are kept there, and neither was asked for.
+        """
         machine = {name: record["machine"].get(name) for name in MACHINE}
         basis = {"config": dict(self._config), "code_hash": record["code_hash"], "machine": machine}
         self._ledger, self._record = Ledger(out / "ledger", self.stem, basis), dict(record)
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
-        if not resume:
+        if anew:
             self._ledger.clear()
+        elif not resume and self._ledger.begun():
+            raise ValueError(
+                f"{out} holds cells of {self.stem}: --resume goes on with them, --anew measures all again"
+            )
         kept = {cell: self._kept(self._ledger, cell) for cell in self.wanted}
         self.found = {cell: entry for cell, entry in kept.items() if entry}
 
@@ -79,7 +86,7 @@ class Part:
             print(f"{self.stem} {number}/{len(cells)}: {_text(cell)}", file=sys.stderr, flush=True)
             started = monotonic()
             hung = partial(self._hung, cell)
-            with self._at_work(cell), watch.over(hung, self._peers(cell)):
+            with self._at_work(cell) as mark, watch.over(hung, self._peers(cell), mark):
                 entry = self._measured(board, pool, cell, until, watch)
             self._seconds += monotonic() - started
             if not entry.passing or until.left() > 0:
@@ -137,7 +144,7 @@ class Part:
         reason = f"the process ended in this cell, {times} times in a row: killed, or by a kernel of the cell"
         return Entry(self._unmeasured(cell, reason), [], failed=True)
 
-    def _at_work(self, cell: tuple) -> AbstractContextManager[None]:
+    def _at_work(self, cell: tuple) -> AbstractContextManager[Path | None]:
         return self._ledger.at_work(cell, self._these(cell)) if self._ledger else nullcontext()
 
     def _keep(self, cell: tuple, entry: Entry) -> None:

@@ -1,7 +1,10 @@
 """Paired, interleaved timing on a device: a repetition runs every call once, in a shuffled order.
 
-Device work is timed by marks on the stream, each sample after the L2 cache was filled with other data. A call
-with streams of its own (`wait`) is timed by the host's clock: several calls, until their work is done.
+Device work is timed by marks on the stream. `cold`: each sample comes after the L2 cache was filled with
+other data, all clean. Else it comes right behind the sample before, and what that has left dirty in the
+cache, as much as the cache holds at most, is written back in its time; it leaves its own to the next. The
+order is shuffled, so that all pay for all alike. A call with streams of its own (`wait`) is timed by the
+host's clock: several calls, until their work is done.
 """
 
 from collections.abc import Callable, Mapping

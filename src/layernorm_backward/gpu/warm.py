@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 from typing import Any
 
@@ -62,16 +61,19 @@ def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int) -> None:
     backward(x, saved)
 
 
-def compile_all(programs: Sequence[Program], arch: str) -> None:
-    """Compile each program into the cache on disk, in a process of its own for each core."""
+def compile_all(programs: Sequence[Program], arch: str) -> int:
+    """Compile each program into the cache on disk, in a process of its own for each core; how many failed."""
     if not programs:
-        return
+        return 0
     workers = min(len(programs), len(os.sched_getaffinity(0)))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for _ in pool.map(_compile, programs, [arch] * len(programs), chunksize=4):
-            pass
+        return sum(not done for done in pool.map(_compile, programs, [arch] * len(programs), chunksize=4))
 
 
-def _compile(program: Program, arch: str) -> None:
-    with suppress(RuntimeError):  # the cells that need it tell the compiler's messages; others are measured
+def _compile(program: Program, arch: str) -> bool:
+    """Whether it compiles; where it does not, the cells that need it tell the compiler's messages."""
+    try:
         compiled([program], arch)
+    except RuntimeError:
+        return False
+    return True

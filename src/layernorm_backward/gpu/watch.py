@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Self
@@ -28,6 +29,7 @@ class Watch:
     def __init__(self, until: Until, write: Callable[[], None]) -> None:
         self._until, self._write = until, write
         self._hung: Callable[[str], str] | None = None
+        self._mark: Path | None = None
         self._limit, self._ends = inf, inf
         self._cell = Lock()  # held while the cell is changed, and for good once the process ends
         self._closed = Event()
@@ -42,11 +44,14 @@ class Watch:
         self._thread.join()
 
     @contextmanager
-    def over(self, hung: Callable[[str], str], peers: int) -> Iterator[None]:
-        """Watch a cell. If it hangs, `hung` is given the reason, and returns why the campaign ends."""
+    def over(self, hung: Callable[[str], str], peers: int, mark: Path | None = None) -> Iterator[None]:
+        """Watch a cell. If it hangs, `hung` is given the reason, and returns why the campaign ends.
+
+        Its mark goes before the process does: it is the watch that ends it, no fault of the cell's.
+        """
         self._limit = LIMIT_S + PEER_S * peers
         self.time_left()
-        self._hung = hung
+        self._hung, self._mark = hung, mark
         try:
             yield
         finally:
@@ -73,6 +78,8 @@ class Watch:
         try:
             why = hung(f"hung: the device did not answer within {self._limit:.0f} s") if hung else ""
             self._until.stop(why or self._until.why)
+            if self._mark:
+                self._mark.unlink(missing_ok=True)
             self._write()
             print(f"stopped: {self._until.why}; go on with --resume", file=sys.stderr, flush=True)
         except Exception as error:

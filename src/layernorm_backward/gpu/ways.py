@@ -9,9 +9,13 @@ from layernorm_backward.kernels.cuda.maps import CHUNK, Direction, Map
 from layernorm_backward.kernels.cuda.plan import Rest
 
 REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one
-ASIDE = 24  # registers of a thread that hold no element of a row or a vector
-KEPT = {"forward": 2, "backward": 3}  # numbers of a column in registers: gamma, and beta or two sums
+ASIDE = {"forward": 20, "backward": 24}  # registers of a thread that hold no element of a row or a vector
+KEPT = {
+    "forward": 2,
+    "backward": 3,
+}  # of a column in registers: gamma; beta, both as stored, or two sums
 LANES = (1, 2, 4, 8, 16, 32)  # of a warp, that share a row
+CROWDED = 1024  # threads of a multiprocessor that keep memory busy with a row at a time, and a block for it
 SHARED_BLOCK = 128  # threads of the smallest block that several rows share
 
 
@@ -46,13 +50,13 @@ class Way(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Values to be combined: threads of a block, and of a multiprocessor; chunks of a thread; rows that a
-    team loads at once; blocks of a cluster; share and rounds of the rests, for each direction; and the least
-    share of a team's chunks that a row is to fill.
+    """Values to be combined: threads of a block, and, for each direction, of a multiprocessor; chunks of a
+    thread; rows that a team loads at once; blocks of a cluster; for each direction share and rounds of rests
+    beside the plan's own; and the least share of a team's chunks that a row is to fill.
     """
 
     threads: Sequence[int]
-    resident: Sequence[int]
+    resident: Mapping[str, Sequence[int]]
     chunks: Sequence[int]
     rows_at_once: Sequence[int]
     clusters: Sequence[int]
@@ -61,31 +65,47 @@ class Space(NamedTuple):
 
 
 def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list[Way]:
-    """Those whose teams a row fills well enough, and whose threads have registers enough."""
+    """Those whose teams a row fills well enough, whose threads have registers enough, and that compile."""
     needed = plan.chunks(hidden, itemsize)
     found = dict.fromkeys(
         one
-        for one in _maps(space, needed)
-        if space.filled * one.most <= needed <= one.most and _fits(one, direction, itemsize)
+        for one in _maps(space, space.resident[direction], needed)
+        if space.filled * one.most <= needed <= one.most
+        and _fits(one, direction, itemsize)
+        and not plan.refused(direction, one, itemsize)
     )
-    return [Way(one, Rest(*rest)) for one in found for rest in space.rests[direction]]
+    return [Way(one, rest) for one in found for rest in _rests(one, direction, space)]
 
 
-def _maps(space: Space, needed: int) -> Iterator[Map]:
-    for threads, resident, chunks in product(space.threads, space.resident, space.chunks):
+def _rests(one: Map, direction: Direction, space: Space) -> Iterator[Rest]:
+    """For a map; a ring takes no rows one by one, which would leave it nothing to bring ahead."""
+    own = plan.REST[direction][one.teams == 1]
+    for rest in dict.fromkeys((own, *(Rest(*other) for other in space.rests[direction]))):
+        if not one.ring or rest.rounds > plan.STAGES:
+            yield rest
+
+
+def _maps(space: Space, all_resident: Sequence[int], needed: int) -> Iterator[Map]:
+    for threads, resident, chunks in product(space.threads, all_resident, space.chunks):
         blocks = resident // threads
         if not blocks:
+            continue
+        if resident >= CROWDED:
+            yield Map(threads, blocks, 1, threads, chunks, 1, ring=False)
             continue
         teams = {*LANES, threads} if threads >= SHARED_BLOCK else {threads}
         for team, rows in product(teams, space.rows_at_once):
             yield Map(threads, blocks, 1, team, chunks, rows, ring=False)
         for cluster in space.clusters:
-            if cluster == 1 or needed > threads * max(space.chunks):  # more than a block holds
+            if cluster == 1 or 2 * needed > threads * max(
+                space.chunks
+            ):  # more than half of what a block holds
                 yield Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
 
 
 def _fits(one: Map, direction: Direction, itemsize: int) -> bool:
     """Whether a thread has registers for what it keeps, about."""
-    kept = KEPT[direction] * one.chunks * (CHUNK // itemsize) * max(itemsize // WORD, 1)
+    stored = CHUNK // WORD if direction == "forward" else CHUNK // itemsize * max(itemsize // WORD, 1)
+    kept = KEPT[direction] * one.chunks * stored
     held = 0 if one.ring else plan.READ[direction] * one.rows * one.chunks * (CHUNK // WORD)
-    return kept + held + ASIDE <= REGISTERS // (one.threads * one.blocks)
+    return kept + held + ASIDE[direction] <= REGISTERS // (one.threads * one.blocks)

@@ -160,11 +160,31 @@ def _plan(
 ) -> Plan | None:
     """The plan of a pass over rows of arrays of one dtype; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
-    if chosen:
-        one = chosen._replace(lie=lie)
-        how = plan.fit(direction, one, rows, hidden, dtype.itemsize, machine.hardware, rest)
-    else:
-        how = plan.choose(direction, rows, hidden, dtype.itemsize, lie, machine.hardware)
+    if not chosen:
+        return planned(machine, direction, types, rows, hidden, dtype.itemsize, lie)
+    one = chosen._replace(lie=lie)
+    how = plan.fit(direction, one, rows, hidden, dtype.itemsize, machine.hardware, rest)
+    return _resident(machine, direction, types, rows, how)
+
+
+def planned(
+    machine: Machine,
+    direction: Direction,
+    types: tuple[str, str],
+    rows: int,
+    hidden: int,
+    itemsize: int,
+    lie: int,
+) -> Plan | None:
+    """The plan of a pass by the table's map, over rows that lie so; `types` are C++'s of x and gamma."""
+    how = plan.choose(direction, rows, hidden, itemsize, lie, machine.hardware)
+    return _resident(machine, direction, types, rows, how)
+
+
+def _resident(
+    machine: Machine, direction: Direction, types: tuple[str, str], rows: int, how: Plan | None
+) -> Plan | None:
+    """The plan for as many clusters as run at once on the machine."""
     if how is None or how.map.cluster == 1:
         return how
     return plan.resident(how, rows, machine.clusters(_program(direction, types, how), _launch(how)))

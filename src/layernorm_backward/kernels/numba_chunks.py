@@ -16,11 +16,12 @@ from layernorm_backward.kernels.lane_memory import (
     put_line,
     some_lines,
 )
-from layernorm_backward.kernels.lanes import fold, height, width
+from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1
 from layernorm_backward.kernels.numba_backward import backward_group, first_sums
 from layernorm_backward.kernels.numba_forward import first_moments, forward_group
 from layernorm_backward.kernels.numba_ring import HELD, empty
 from layernorm_backward.kernels.numba_scratch import BEYOND, part_row
+from layernorm_backward.kernels.numba_sharing import next_piece
 from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
 
 _STEP = 4  # lines of a chunk's sums that are added at a time
@@ -194,3 +195,27 @@ def forward_task(rows, i, end, how, ragged, lag, like, one):
     if height(like) > 1:
         _forward_rows(held, i, end, how, ragged, None, one, one)
     fence()
+
+
+@njit(**PLAIN)
+def forward_pieces(task, work, rows, how, ragged, lag, like):
+    """All pieces of the rows that a task gets; work: the ends of the pieces, and which are taken."""
+    like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
+    count, units = rows[-1].size, work[0][-1, -1]
+    while span[0] < span[1]:
+        forward_task(rows, span[0] * count // units, span[1] * count // units, how, ragged, lag, like, one)
+        span = next_piece(*work, task)
+
+
+@njit(**PLAIN)
+def backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like):
+    """As `forward_pieces`; scratch: the arrays of `numba_scratch` that follow gamma."""
+    like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
+    sums, levels, parts, copies = scratch
+    part, columns = parts[task], rows[4].size
+    if widened is not None:
+        widened = elements(part_row(part, 2, 4, columns)), elements(part_row(part, 3, 4, columns))
+    while span[0] < span[1]:
+        given = rows, sums, span, levels[task], part, copies[task], how
+        backward_task(*given, widened, ragged, lag, recentre, like, one)
+        span = next_piece(*work, task)

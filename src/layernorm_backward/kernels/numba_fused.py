@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import name_of, sum_dtype
@@ -35,7 +34,7 @@ class _Call(NamedTuple):
     in whole lines, and what converts gamma and its like where they are not of that dtype and order.
     """
 
-    compiled: Callable[..., None]
+    compiled: Callable[..., bool]
     walk: tuple[int, int, int]
     scratch: numba_scratch.Layout
     pieces: NDArray[np.intp]
@@ -65,7 +64,7 @@ def forward(
     eps = checks.forward(x, gamma, beta, eps, {})
     given = x, gamma, beta
     y = checks.output("out", out, x.shape, x.dtype, ())
-    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size)
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
     plain = _plain(*given, y)
     if not plain:
@@ -110,7 +109,7 @@ def backward(
         raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
     given, wanted = (dy, x, mean, rstd, gamma), (x.shape, x.dtype, gamma.dtype)
     results = checks.gradients(out, *wanted, None)
-    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], get_num_threads()
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size)
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
     plain = _plain(*given, *results)
     if not plain:

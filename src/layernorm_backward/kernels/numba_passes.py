@@ -1,7 +1,7 @@
 """The compiled passes of numba_fused: pieces of rows on threads, then the sums of all chunks in one.
 
-A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`. The code is compiled
-for each storage dtype and way to work on rows, and kept in Numba's cache.
+A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`; a single task wakes no
+other thread. The code is compiled for each storage dtype and way to work on rows, and kept in Numba's cache.
 """
 
 from collections.abc import Callable
@@ -10,19 +10,22 @@ from functools import cache
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements
-from layernorm_backward.kernels.lanes import by_parity, zeros1, zeros2, zeros4
-from layernorm_backward.kernels.numba_chunks import add_chunks, backward_task, copy_total, forward_task
+from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
+from layernorm_backward.kernels.numba_chunks import add_chunks, backward_pieces, copy_total, forward_pieces
 from layernorm_backward.kernels.numba_disjoint import disjoint, extent
-from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
-from layernorm_backward.kernels.numba_sharing import next_piece, untaken
+from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward
+from layernorm_backward.kernels.numba_sharing import untaken
 from layernorm_backward.kernels.numba_walk import PLAIN
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns of partial sums that a thread adds
+_ZEROS = {1: zeros1, 2: zeros2, 4: zeros4}
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 
 
 def _backward(sources, group, ragged, widened, lag):
+    zeros, lag, widened = _ZEROS[group], lag if group == 2 else None, widened if group == 1 else None
+
     def backward(
         dy,
         x,
@@ -49,24 +52,14 @@ def _backward(sources, group, ragged, widened, lag):
             return False
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
-        counters = untaken(len(pieces))
-        for task in prange(len(pieces)):
-            one, span = by_parity(zeros1(x)), next_piece(pieces, counters, task)
-            while span[0] < span[1]:
-                given = rows, sums, span, levels[task], parts[task], copies[task], how
-                if group == 4:
-                    backward_task(*given, None, ragged, None, recentre, by_parity(zeros4(x)), one)
-                elif group == 2:
-                    backward_task(*given, None, ragged, lag, recentre, by_parity(zeros2(x)), one)
-                elif widened:
-                    z = elements(part_row(parts[task], 2, 4, vector.size))
-                    d = elements(part_row(parts[task], 3, 4, vector.size))
-                    backward_task(*given, (z, d), ragged, None, recentre, one, one)
-                else:
-                    backward_task(*given, None, ragged, None, recentre, one, one)
-                span = next_piece(pieces, counters, task)
+        tasks, work, scratch = len(pieces), (pieces, untaken(len(pieces))), (sums, levels, parts, copies)
+        if tasks == 1:
+            backward_pieces(0, work, rows, scratch, how, widened, ragged, lag, recentre, zeros(x))
+        else:
+            for task in prange(tasks):
+                backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, zeros(x))
         columns = sums.shape[1]
-        if sums.size < _FEW:
+        if tasks == 1 or sums.size < _FEW:
             add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
         else:
             for tile in prange((columns + _TILE - 1) // _TILE):
@@ -79,6 +72,8 @@ def _backward(sources, group, ragged, widened, lag):
 
 
 def _forward(sources, group, ragged, lag):
+    zeros, lag = _ZEROS[group], lag if group > 1 else None
+
     def forward(
         x,
         gamma,
@@ -98,21 +93,15 @@ def _forward(sources, group, ragged, lag):
         _ = sources
         if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
             return False
-        vectors, units = cut_forward(held, places, gamma, beta), pieces[-1, -1]
+        vectors = cut_forward(held, places, gamma, beta)
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
-        counters = untaken(len(pieces))
-        for task in prange(len(pieces)):
-            one, span = by_parity(zeros1(x)), next_piece(pieces, counters, task)
-            while span[0] < span[1]:
-                i, end = span[0] * mean.size // units, span[1] * mean.size // units
-                if group == 4:
-                    forward_task(rows, i, end, how, ragged, lag, by_parity(zeros4(x)), one)
-                elif group == 2:
-                    forward_task(rows, i, end, how, ragged, lag, by_parity(zeros2(x)), one)
-                else:
-                    forward_task(rows, i, end, how, ragged, None, one, one)
-                span = next_piece(pieces, counters, task)
+        tasks, work = len(pieces), (pieces, untaken(len(pieces)))
+        if tasks == 1:
+            forward_pieces(0, work, rows, how, ragged, lag, zeros(x))
+        else:
+            for task in prange(tasks):
+                forward_pieces(task, work, rows, how, ragged, lag, zeros(x))
         return True
 
     return forward
@@ -122,7 +111,7 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 
 @cache
-def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., None]:
+def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., bool]:
     """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, hidden, ahead,
     spread, first), compiled.
 
@@ -132,7 +121,8 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
     so is the scratch `held`, with `places` as in `numba_scratch`; gamma and beta as `lane_memory.in_lanes`
-    has them. pieces as in `numba_sharing`.
+    has them. pieces as in `numba_sharing`. Returns False, and has written nothing, where y overlaps what is
+    given.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
@@ -148,7 +138,7 @@ def backward_pass(
     widened: bool = False,
     lag: bool = False,
     recentre: bool = True,
-) -> Callable[..., None]:
+) -> Callable[..., bool]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, block,
     hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
 
@@ -160,9 +150,8 @@ def backward_pass(
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 6
     kind = types.boolean if recentre else types.none
-    return _compile(
-        types.boolean(*given, kind), _backward(checksum(), group, ragged or None, widened, lag or None)
-    )
+    way = group, ragged or None, widened or None, lag or None
+    return _compile(types.boolean(*given, kind), _backward(checksum(), *way))
 
 
 def _of_sums(dtype):

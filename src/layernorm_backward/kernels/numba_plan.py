@@ -25,6 +25,7 @@ ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 VERY_SHORT = 128  # bytes
 WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
+GRAIN = 1 << 15  # elements from which on it is worth to wake another thread
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -51,6 +52,12 @@ class Plan(NamedTuple):
     widened: bool = False
     lag: bool = False
     recentre: bool = True
+
+
+def tasks(size: int) -> int:
+    """How many threads work on so many elements of x: all that are set, where there are GRAIN for each."""
+    worth = size // GRAIN
+    return min(worth, get_num_threads()) if worth > 1 else 1
 
 
 def checked(plan: Plan) -> Plan:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward import tables, yamlfile
 from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.judgement import Judgement, NothingMeasured
+from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured
 from layernorm_backward.paper.selection import select
 from layernorm_backward.schemas import SCHEMAS
 
@@ -95,11 +95,11 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> J
     try:
         rows = {_parameter(stem): _rows(frames[stem], stem, where) for stem, where in claim.tables.items()}
         return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
-    except ValueError as missing:
+    except (NothingMeasured, ClaimMisfit) as missing:
         return Judgement("not measured", "", "", _excuse(claim, excuses, missing))
 
 
-def _excuse(claim: Claim, excuses: Excuses, missing: ValueError) -> str:
+def _excuse(claim: Claim, excuses: Excuses, missing: NothingMeasured | ClaimMisfit) -> str:
     """Why a claim may go without a verdict; ClaimError where it may not."""
     reason = excuses.reason(claim.id, claim.tables)
     if reason:

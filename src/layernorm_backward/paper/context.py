@@ -1,14 +1,12 @@
 """What the paper's template can name: numbers, claims, rows of tables, provenance, constants."""
 
-import ast
 import difflib
-import json
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import figures, mixed, tables
+from layernorm_backward import constants, figures, jsonfile, mixed, tables
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.recorded import read_record
@@ -19,11 +17,12 @@ class UnknownName(ValueError):
 
 
 class Number(str):
-    """A printed number: its Markdown text, and `.tex` (for use inside math), `.value`, `.table`."""
+    """A printed number: its Markdown text, `.tex` (for use inside math), `.value`, `.table`, `.cells`."""
 
-    __slots__ = ("table", "value")
+    __slots__ = ("cells", "table", "value")
     value: Any
     table: str
+    cells: int
 
     @property
     def tex(self) -> str:
@@ -58,6 +57,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
     return {
         "n": Names("number", _numbers(numbers)),
         "claims": claims,
+        "judged": Names("claim", {row["claim"]: claim_rows.judged(row) for row in claims}),
         "claim_rows": partial(claim_rows.claim_rows, claims),
         "goal_rows": partial(goals.goal_rows, claims),
         "attempts": partial(attempts.rows, folder / "attempts.csv"),
@@ -101,23 +101,25 @@ def constant(text: str) -> Number:
 
 
 def _numbers(path: Path) -> dict[str, Number]:
-    records = json.loads(path.read_text(encoding="utf-8"))
-    return {name: _number(it["text"], it["value"], it["table"]) for name, it in records.items()}
+    return {
+        name: _number(it["text"], it["value"], it["table"], it.get("cells", 0))
+        for name, it in jsonfile.load(path).items()
+    }
 
 
-def _number(text: str, value: Any, table: str) -> Number:
+def _number(text: str, value: Any, table: str, cells: int = 0) -> Number:
     number = Number(text)
-    number.value, number.table = value, table
+    number.value, number.table, number.cells = value, table, cells
     return number
 
 
 def _caption(stem: str) -> str:
     """The constant CAPTION of a figure's module, read without importing it; it must be there."""
     path = Path(figures.__file__).with_name(f"{stem}.py")
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(getattr(it, "id", "") == "CAPTION" for it in node.targets):
-            return " ".join(ast.literal_eval(node.value).split())
-    raise ValueError(f"{path.name}: the figure has no CAPTION")
+    caption = constants.constant(path, "CAPTION")
+    if caption is None:
+        raise ValueError(f"{path.name}: the figure has no CAPTION")
+    return " ".join(caption.split())
 
 
 def _rows(tables_dir: Path, stem: str) -> list[dict[str, Any]]:

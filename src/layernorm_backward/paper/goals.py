@@ -20,7 +20,8 @@ _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:
 def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str, str]]:
     """One row a subject, in the order of the claims of a scope: floor and goal, what became of them, values.
 
-    The cells that are short of a floor are listed, those that are short of a goal counted.
+    The cells that are short of a floor are listed, those that are short of a goal counted; where none is,
+    the cells are counted all the same.
     """
     rows: dict[str, dict[str, str]] = {}
     for claim in claims:
@@ -33,7 +34,7 @@ def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str,
         )
         row[kind] = f"{plain(wanted)}: {_reached(claim)}"
         row["measured"] = row["measured"] or plain(claim["value"])
-        if claim["verdict"] != "confirmed":
+        if claim["verdict"] != "confirmed" or "cells" not in row["measured"]:
             reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
             told = row["measured"]
             row["measured"] = told if plain(reason) in told else f"{told}. {plain(reason)}".removeprefix(". ")

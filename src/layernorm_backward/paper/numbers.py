@@ -80,16 +80,20 @@ def load(path: Path) -> dict[str, Number]:
 
 
 def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
-    """Evaluate every entry over the tables in a folder; writes {name: {text, value, table}} as JSON."""
+    """Evaluate every entry over the tables in a folder; writes {name: {text, value, table, cells}} as JSON.
+
+    `cells` is how many rows with a measurement the value stands for.
+    """
     entries = load(numbers_yaml)
     frames = {
         source: tables.read(_path(*source, tables_dir))
         for source in {(entry.table, entry.study) for entry in entries.values()}
     }
-    excuses, values, faults = Excuses(tables_dir), {}, []
+    excuses, values, cells, faults = Excuses(tables_dir), {}, {}, []
     for name, entry in entries.items():
         try:
-            values[name] = _value_or_none(name, entry, frames[entry.table, entry.study], excuses)
+            frame = frames[entry.table, entry.study]
+            values[name], cells[name] = _value_or_none(name, entry, frame, excuses)
         except NumberError as fault:
             faults.append(f"{numbers_yaml}: {name}: {fault}")
     if faults:
@@ -98,7 +102,7 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
         if entry.per is not None and values[entry.per] is None and values[name] is not None:
             excuses.reason(name, [entries[entry.per].table])
     excuses.warn("number", "n/a")
-    result = {name: _record(entry, values, name) for name, entry in entries.items()}
+    result = {name: _record(entry, values, name) | {"cells": cells[name]} for name, entry in entries.items()}
     with whole(out) as temporary:
         temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -133,13 +137,13 @@ def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
     return {"text": text, "value": value, "table": entry.table}
 
 
-def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excuses) -> Any:
-    """The value; None where the machine or a partial table excuses that there is none."""
+def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excuses) -> tuple[Any, int]:
+    """The value and its number of rows; None and 0 where the machine or a partial table excuses it."""
     try:
         return _value(entry, frame)
     except NoRow as missing:
         if _beyond_machine(frame, entry) or excuses.reason(name, () if entry.study else (entry.table,)):
-            return None
+            return None, 0
         source = "the archive" if entry.study else excuses.files([entry.table])
         raise NumberError(f"{missing}; measure such rows ({source}), or change the entry") from None
 
@@ -149,14 +153,14 @@ def _but_for_the_last(frame: pd.DataFrame, where: dict[str, Any]) -> bool:
     return len(where) > 1 and len(select(frame, dict(list(where.items())[:-1]))) > 0
 
 
-def _value(entry: Number, frame: pd.DataFrame) -> Any:
+def _value(entry: Number, frame: pd.DataFrame) -> tuple[Any, int]:
     try:
         rows = select(frame, entry.where)
         column = column_of(rows, entry.column).dropna()
     except ValueError as error:
         raise NumberError(f"{entry.table}: {error}") from None
     if column.empty and entry.reduce == "count" and _but_for_the_last(frame, entry.where):
-        return 0.0
+        return 0.0, 0
     if column.empty or (entry.reduce == "only" and len(column) != 1):
         raise NoRow(
             f"{entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a measurement, "
@@ -166,4 +170,4 @@ def _value(entry: Number, frame: pd.DataFrame) -> Any:
         value = _REDUCE[entry.reduce](column)
     except TypeError as error:
         raise NumberError(f"{entry.table}.{entry.column}: reduce: {entry.reduce}: {error}") from None
-    return value if isinstance(value, str) else float(value) * entry.scale
+    return value if isinstance(value, str) else float(value) * entry.scale, len(column)

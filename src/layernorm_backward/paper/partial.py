@@ -5,13 +5,13 @@ newest archived run of the study `paper`, or is computed from such a table. What
 table is excused, and told in one warning. With the environment variable CI only the study `smoke` excuses.
 """
 
-import ast
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from layernorm_backward import archive, tables
+from layernorm_backward.constants import constant
 from layernorm_backward.paper.predicates.judgement import count, listing
 
 PUBLISHED = "paper"
@@ -72,10 +72,7 @@ class Excuses:
 def _needs(stem: str) -> tuple[str, ...]:
     """The tables that an experiment is computed from: NEEDS of its module, which is not imported for it."""
     path = Path(tables.__file__).parent / "experiments" / f"{stem}.py"
-    for node in ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else ():
-        if isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(node).startswith("NEEDS"):
-            return ast.literal_eval(node.value)
-    return ()
+    return (path.exists() and constant(path, "NEEDS")) or ()
 
 
 def _differs(path: Path) -> bool:

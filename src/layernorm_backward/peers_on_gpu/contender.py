@@ -23,6 +23,7 @@ class Contender(NamedTuple):
     note                what is called, and with which setting
     synchronize         None where events on the null stream see the work; else the package has streams of its
                         own, and this waits for the last calls: time many, then this, by the host's clock
+    written             the arrays that the calls write, where results may be copies of them; else None
     """
 
     forward: Call | None
@@ -31,6 +32,7 @@ class Contender(NamedTuple):
     captured: Callable[[Call], Call] | None
     note: str
     synchronize: Call | None = None
+    written: Callable[[], tuple[Any, ...]] | None = None
 
 
 def refuse_float64(dtype: np.dtype, peer: str) -> None:

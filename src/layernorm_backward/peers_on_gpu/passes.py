@@ -32,9 +32,13 @@ class _Passes:
         """y, dx, and dgamma, dbeta in the dtype of gamma."""
         import torch
 
-        y, dx, *sums = (*self._kept.get("forward", [None]), *self._kept.get("backward", [None] * 3))
+        y, dx, *sums = self._tensors()
         sums = [one if one is None else one.to(getattr(torch, self._sums.name)) for one in sums]
         return tuple(one if one is None else from_tensor(one) for one in (y, dx, *sums))
+
+    def written(self) -> tuple[Any, ...]:
+        """What the passes write, of which results in another dtype are copies."""
+        return tuple(one if one is None else from_tensor(one) for one in self._tensors())
 
     def captured(self, call: Call) -> Call:
         """A replay of a graph of one of `calls`; results are those of the replay then."""
@@ -56,6 +60,9 @@ class _Passes:
             self._kept[which] = used[1]
 
         return replay
+
+    def _tensors(self) -> tuple[Any, ...]:
+        return *self._kept.get("forward", [None]), *self._kept.get("backward", [None] * 3)
 
     def _caller(self, which: str) -> Call:
         def call() -> None:
@@ -106,4 +113,5 @@ def contender(
         passes.results,
         passes.captured if cuda else None,
         note if cuda else f"{note}; on a CPU there is no CUDA graph",
+        written=passes.written,
     )

@@ -1,11 +1,14 @@
 """Kernels made ready to be timed: arrays that were written before, results that were checked on them.
 
-Correct before timed: each kernel runs once on the arrays of its cell, and the largest error of dx (or y)
-over some of their rows, against the oracle, is kept beside its time. A kernel whose error is over the limit
-is not timed. eps is the kernel's own.
+Correct before timed: each kernel runs once on the arrays of its cell, in which no result is left from before,
+and the largest error of dx (or y) over some of their rows, against the oracle, is kept beside its time. A
+kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong. eps is the
+kernel's own.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from math import sqrt
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, roofs
-from layernorm_backward.dtypes import dtype_of, round_to
+from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
+from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
 from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.traffic.least import TENSORS
 
 ACCESSES: dict[Direction, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
 LEAST_ROWS = 4  # in which errors are looked at
+STORED_U = 2  # u of the storage dtype: what is stored is rounded once, or twice where x_hat is stored, too
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
 
@@ -30,6 +35,7 @@ class Buffers(NamedTuple):
     """x, dy, out, y (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,).
 
     `out` takes y or dx. Where both are written, it takes dx, and y an array of its own; else y is `out`.
+    `sums` works out what dgamma and dbeta are for an eps; None where they are not to be looked at.
     """
 
     x: NDArray
@@ -40,11 +46,12 @@ class Buffers(NamedTuple):
     dgamma: NDArray
     dbeta: NDArray
     y: NDArray
+    sums: Callable[[float], Sums] | None = None
 
 
 class Prepared(NamedTuple):
-    """A kernel's call and how long its first run took, what its forward pass saves, and its error on the
-    arrays to be timed."""
+    """A kernel's call and how long its first run took, what its forward pass saves, and its errors on the
+    arrays to be timed: that of the sums is norm-wise, and NaN where they were not looked at."""
 
     call: Callable[[], object]
     first_s: float
@@ -53,6 +60,7 @@ class Prepared(NamedTuple):
     saved_arrays: int
     saved_scalars: int
     error_u_max: float
+    sums_error_u: float
 
 
 class Pool:
@@ -73,6 +81,7 @@ class Pool:
         own = arrays - len(inputs_in)
         self._memory = [*inputs_in, *(roofs.aligned_empty(bytes_each, np.uint8) for _ in range(own))]
         self._filled = ""
+        self._sums: dict[tuple[object, ...], Sums] = {}
         for memory in self._memory[2:]:
             memory.fill(0)
 
@@ -87,7 +96,15 @@ class Pool:
         rng = inputs.generator(self._seed, *shape)
         gamma = inputs.gamma(rng, "random", shape[-1], dtype_of(gamma_dtype or dtype))
         beta = inputs.beta(rng, shape[-1], gamma.dtype)
-        return Buffers(x, dy, out, gamma, beta, np.zeros_like(gamma), np.zeros_like(gamma), *y or [out])
+        dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
+        return Buffers(x, dy, out, gamma, beta, dgamma, dbeta, *y or [out], partial(self._known_sums, x, dy))
+
+    def _known_sums(self, x: NDArray, dy: NDArray, eps: float) -> Sums:
+        """Worked out once for a shape and dtype: these tell what x and dy hold."""
+        key = x.shape, x.dtype, eps
+        if key not in self._sums:
+            self._sums[key] = exact_sums(x, dy, eps)
+        return self._sums[key]
 
     def _fill(self, dtype: np.dtype) -> None:
         if dtype.name == self._filled:
@@ -120,18 +137,34 @@ def prepare(
         reason = missing(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
         if not reason:
             found = _prepared(kernel, direction, arrays, error_rows)
-            if found.error_u_max <= error_limit_u:
+            reason = _wrong(found, arrays.x, error_limit_u)
+            if not reason:
                 ready[name] = found
                 continue
-            reason = f"wrong: an error of {found.error_u_max:.3g} u, over {error_limit_u:g} u"
         refused[name] = reason
     return ready, refused
 
 
+def _wrong(found: Prepared, x: NDArray, limit_u: float) -> str:
+    """Why results are too far off, or "". The limit is in u of the dtype of the sums; storing adds its own.
+
+    Rounding takes a running sum of N terms some sqrt(N) u away, and a row that is left out sqrt(1/N).
+    """
+    u, rows = unit_roundoff(sum_dtype(x.dtype)) / unit_roundoff(x.dtype), x.size // x.shape[-1]
+    limit, sums_limit = limit_u * u + STORED_U, (limit_u + sqrt(rows)) * u + STORED_U
+    if not found.error_u_max <= limit:
+        return f"wrong: an error of {found.error_u_max:.3g} u, over {limit:.3g} u"
+    if found.sums_error_u > sums_limit:
+        return f"wrong: dgamma or dbeta are {found.sums_error_u:.3g} u off, over {sums_limit:.3g} u"
+    return ""
+
+
 def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows: int) -> Prepared:
-    x, dy, out, gamma, beta, dgamma, dbeta, y = arrays
+    x, dy, out, gamma, beta, dgamma, dbeta, y, _ = arrays
     eps = kernel.default_eps
     _compile(kernel, x, gamma)
+    for result in (out, y, dgamma, dbeta):
+        result.fill(np.nan)
     started = perf_counter()
     _, saved = kernel.forward(x, gamma, beta, eps, out=y)
     kept = saved_bytes(saved), saved_extra_bytes(saved), *saved_items(saved)
@@ -152,9 +185,11 @@ def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows:
     if direction != "backward":
         del saved
     first_s = perf_counter() - started
-    error = error_u_max(direction, arrays, error_rows, eps)
+    error, sums_error = error_u_max(direction, arrays, error_rows, eps), float("nan")
+    if direction != "forward" and arrays.sums:
+        sums_error = sums_error_u((dgamma, dbeta), arrays.sums(eps))
     call = {"forward": forward, "backward": backward, "both": both}[direction]
-    return Prepared(call, first_s, *kept, error)
+    return Prepared(call, first_s, *kept, error, sums_error)
 
 
 def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:

@@ -8,11 +8,9 @@ there from the call before.
 from math import ceil, sqrt
 from typing import Literal, NamedTuple
 
-import psutil
-
 from layernorm_backward import machine
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.timing import cgroup
+from layernorm_backward.timing import memory
 from layernorm_backward.traffic.least import TENSORS
 
 Direction = Literal["forward", "backward", "both"]
@@ -33,9 +31,8 @@ class Sized(NamedTuple):
 
 
 def memory_limit() -> int:
-    """Bytes that the arrays of an experiment may take: a third of what is available now, here or in a group
-    of processes with a limit of its own, such as a container."""
-    return int(min(psutil.virtual_memory().available, cgroup.available())) // SHARE
+    """Bytes that the arrays of an experiment may take: a third of what is available now."""
+    return memory.available() // SHARE
 
 
 def touched(direction: Direction, rows: int, hidden: int, dtype: str) -> int:

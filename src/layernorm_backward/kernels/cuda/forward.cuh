@@ -5,49 +5,58 @@
 #include "sample.cuh"
 #include "team.cuh"
 
-// gamma and beta of N columns.
-template <class A, int N>
-struct Affine {
-    A gamma[N], beta[N];
-
-    DEVICE void normalize(const A (&xs)[N], A centre, A rstd, A offset, A (&y)[N]) const {
+// y of N numbers of a row, whose columns' gamma and beta are arrays or of type Over.
+template <class A, int N, class V>
+DEVICE void normalize(const A (&xs)[N], const V& gamma, const V& beta, A centre, A rstd, A offset, A (&y)[N]) {
 #pragma unroll
-        for (int e = 0; e < N; ++e) {
-            y[e] = multiply_add(gamma[e], multiply_add(xs[e] - centre, rstd, offset), beta[e]);
-        }
+    for (int e = 0; e < N; ++e) {
+        y[e] = multiply_add(gamma[e], multiply_add(xs[e] - centre, rstd, offset), beta[e]);
     }
-};
+}
 
-// Of all columns of a thread. Rows are Held or Local.
-template <class T, class M>
+// gamma and beta of all columns of a thread; as they are stored where numbers would want more registers than a thread
+// has, about. Rows are Held or Local.
+template <class T, class G, class M>
 struct Kept {
     using A = sum_t<T>;
-    Affine<A, LANES<T>> chunks[M::chunks];
-    Affine<A, 1> edges[Share<T, M>::room];
+    static constexpr int words = M::chunks * 4 * (2 * sizeof(A) / sizeof(T) + (M::ring ? 0 : M::rows));
+    static constexpr bool stored = (words + 24) * M::threads * M::blocks > 65536;
+    struct {
+        Over<T, G, stored> gamma, beta;
+    } chunks[M::chunks];
+    struct {
+        A gamma[1], beta[1];
+    } edges[Share<T, M>::room];
 
-    template <class G>
     DEVICE Kept(const Share<T, M>& share, const G* gamma, const G* beta) {
         share.each_chunk([&](int c, int at) {
-            load_vector<T>(gamma + at, chunks[c].gamma);
-            load_vector<T>(beta + at, chunks[c].beta);
+            chunks[c].gamma.load(gamma + at);
+            chunks[c].beta.load(beta + at);
         });
         share.each_edge([&](int k, int at) {
             edges[k].gamma[0] = widen(gamma[at]);
             edges[k].beta[0] = widen(beta[at]);
         });
     }
+    DEVICE void compute_anew() {
+#pragma unroll
+        for (auto& one : chunks) {
+            one.gamma.compute_anew();
+            one.beta.compute_anew();
+        }
+    }
     template <class Row>
     DEVICE void normalize(const Share<T, M>& share, const Row& x, A centre, A rstd, A offset, T* y) const {
         share.each_chunk([&](int c, int at) {
             A xs[LANES<T>], results[LANES<T>];
             unpack<T>(x.chunk(c, at), xs);
-            chunks[c].normalize(xs, centre, rstd, offset, results);
+            ::normalize(xs, chunks[c].gamma, chunks[c].beta, centre, rstd, offset, results);
             store_quad(y + at, pack<T>(results));
         });
         share.each_edge([&](int k, int at) {
             const A xs[1] = {widen(x.edge(k, at))};
             A result[1];
-            edges[k].normalize(xs, centre, rstd, offset, result);
+            ::normalize(xs, edges[k].gamma, edges[k].beta, centre, rstd, offset, result);
             y[at] = narrowed<T>(result[0]);
         });
     }
@@ -86,8 +95,8 @@ DEVICE bool writes_statistics() {
 }
 
 // One round of rows in registers; WHOLE where every team has M::rows of them.
-template <bool WHOLE, class T, class M>
-DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Kept<T, M>& kept,
+template <bool WHOLE, class T, class G, class M>
+DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, Kept<T, G, M>& kept,
                             const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const T* x, sum_t<T> eps,
                             T* y, sum_t<T>* mean, sum_t<T>* rstd) {
     using A = sum_t<T>;
@@ -127,6 +136,7 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, const Ke
         add_rows();
     }
     share.compute_anew();
+    kept.compute_anew();
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
         const Statistics<A> row(sums + 2 * r, part);
@@ -146,7 +156,7 @@ template <class T, class M, class G>
 DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps,
                                 T* y, sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
-    const Kept<T, M> kept(share, gamma, beta);
+    Kept<T, G, M> kept(share, gamma, beta);
     const Sample<T, M> sample(share.hidden);
     Rounds<M> round(mine, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
@@ -173,7 +183,7 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
         for (int s = 0; s < stages && begin + s * stride < rows; ++s) ring.fill(s, begin + s * stride);
     }
     const Sample<T, M> sample(share.hidden);
-    const Kept<T, M> kept(share, gamma, beta);
+    Kept<T, G, M> kept(share, gamma, beta);
     const A part = A(1) / share.hidden;
     const int64 step = stride * share.hidden;
     const T* source = x + begin * share.hidden;
@@ -208,6 +218,7 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
                 rstd[i - stride] = scale;
             }
             share.compute_anew();
+            kept.compute_anew();
             kept.normalize(share, before, centre, scale, -row.delta * scale, result);
         }
         if (!more) break;

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import SOURCES, Program
+from layernorm_backward.kernels.cuda.plan import SYSTEM
 
 COMPILER = ("cupy-cuda13x", "nvidia-cuda-nvrtc")  # wheels
 TOOLS = ("cuobjdump", "nvdisasm")  # the wheel of each is nvidia-cuda-<name>
 UNBOUNDED = 1024  # threads of a block without __launch_bounds__
-RESERVED = 1024  # bytes of a block's shared memory that are the driver's; from sm_90 on cuobjdump counts them
 # Opcodes: atomic operations on memory; arithmetic in double.
 ATOMICS = ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "UBLKRED")
 DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP")
@@ -41,7 +41,8 @@ class MachineCode(NamedTuple):
     shared_bytes: int  # static, of a block
     threads: int  # of a block
     cluster: int  # blocks
-    opcodes: Counter[str]  # how often each stands there, with its modifiers: LDG.E.EF.128
+    order: tuple[str, ...]  # of the opcodes as they are listed, with their modifiers: LDG.E.EF.128
+    opcodes: Counter[str]  # how often each stands there
 
     def count(self, *starts: str) -> int:
         """Instructions of these opcodes, whatever modifiers follow: LDG counts LDG.E.EF.128, too."""
@@ -69,19 +70,21 @@ def inspect(programs: Sequence[Program], arch: str, sources: Path = SOURCES) -> 
         _, *parts = _SECTION.split(_run("nvdisasm", path))
     numbers = {name: tuple(map(int, found)) for name, *found in resources}
     sections = {(parts[i], parts[i + 1]): parts[i + 2] for i in range(0, len(parts), 3)}
-    reserved = RESERVED if int(arch.removeprefix("sm_")) >= 90 else 0
+    reserved = SYSTEM if int(arch.removeprefix("sm_")) >= 90 else 0  # from there on cuobjdump counts it
     codes = {}
     for program in programs:
         name = names[program.text]
         registers, stack, shared = numbers[name]
         facts = sections["nv.info", name]
+        order = tuple(_OPCODE.findall(sections["text", name]))
         codes[program] = MachineCode(
             registers=registers,
             stack_bytes=stack,
             shared_bytes=max(0, shared - reserved),
             threads=_first_word("MAX_THREADS", facts, UNBOUNDED),
             cluster=_first_word("CTA_PER_CLUSTER", facts, 1),
-            opcodes=Counter(_OPCODE.findall(sections["text", name])),
+            order=order,
+            opcodes=Counter(order),
         )
     return codes
 

@@ -18,11 +18,15 @@ STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay:
 MIN_STAGES = 3  # one row is summed, the one before is written, the others come
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
-RESERVED = 1024 + 3072  # bytes of shared memory a block: the driver's, and the sums'
+SYSTEM, GRANULE = 1024, 128  # bytes of a block's shared memory: the driver's, and what all are a multiple of
+MOST_STATIC = 48 << 10  # bytes of it that the compiler lays out, at most
+WARP = 32
 MOST_EDGES = 2  # of a thread: fewer threads than that would have the edges of a ragged row are no team for it
 MOST_RAGGED = 24  # elements of a thread, backward, of a ragged row or without a ring: with more it spills
 
 READ = {"forward": 1, "backward": 2}  # arrays
+SUMS = {"forward": 2, "backward": 3}  # of a row
+PARTS = 4  # sums that meet at once, as `Parts` in team.cuh
 
 
 class Hardware(NamedTuple):
@@ -103,6 +107,35 @@ def edges(one: Map, itemsize: int) -> int:
     return -(-2 * (CHUNK // itemsize - 1) // one.team) if one.lie > ALIKE else 0
 
 
+def _meets(one: Map) -> bool:
+    """Whether more than a warp adds up a row, in shared memory; a ring's rows always do."""
+    return one.ring or one.team > WARP or one.cluster > 1
+
+
+def static_bytes(direction: Direction, one: Map, itemsize: int) -> int:
+    """Of a block's shared memory, that the sums of rows take, as MEETING in team.cuh, and those over rows of
+    several teams, as `held` in backward.cuh.
+    """
+    wide = max(itemsize, np.dtype(np.float32).itemsize)
+    meeting = 2 * (max(one.team // WARP, 1) + (one.cluster > 1)) * PARTS * wide
+    again = direction == "forward" and one.ring and _meets(one._replace(ring=False))  # where a mean is far
+    held = 0
+    if direction == "backward" and one.teams > 1:
+        held = one.threads * (one.chunks * (CHUNK // itemsize) + edges(one, itemsize)) * wide
+    return (_meets(one) + again) * meeting + held
+
+
+def refused(direction: Direction, one: Map, itemsize: int) -> str:
+    """Why the sources do not compile for a map, as their static_asserts say it; "" where they do."""
+    met = {
+        "sums meet in pairs": all(number & (number - 1) == 0 for number in (one.team, one.cluster)),
+        "a ring brings one row to a block": not one.ring or one.rows == one.teams == 1,
+        "parts hold four numbers": not _meets(one) or SUMS[direction] * one.rows <= PARTS,
+        "too much static shared memory": static_bytes(direction, one, itemsize) <= MOST_STATIC,
+    }
+    return next((text for text, holds in met.items() if not holds), "")
+
+
 def phases(hidden: int, itemsize: int) -> int:
     """How many positions modulo 16 bytes the beginnings of rows have."""
     lanes = CHUNK // itemsize
@@ -143,7 +176,7 @@ def choose(
     needed = chunks(hidden, itemsize)
     holding = _holding(direction, needed, itemsize, lie)
     for one in filter(None, (_on(device, one, direction, itemsize) for one in holding)):
-        if not one.ring or _stages(one, _slot(one, needed), READ[direction], device) >= MIN_STAGES:
+        if not one.ring or _stages(direction, one, needed, itemsize, device) >= MIN_STAGES:
             return fit(direction, one, rows, hidden, itemsize, device)
     return None
 
@@ -157,21 +190,22 @@ def fit(
     device: Hardware,
     rest: Rest | None = None,
 ) -> Plan:
-    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory, or
-    where the device has no clusters and bulk copies.
+    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory,
+    where the sources do not compile for it, or where the device has no clusters and bulk copies.
 
     `rest` takes the place of what REST has for the map.
     """
-    arrays = READ[direction]
     needed = chunks(hidden, itemsize)
     if needed > chosen.most:
         raise ValueError(f"{chosen} holds {chosen.most} chunks of a row, D = {hidden} has {needed}")
+    if reason := refused(direction, chosen, itemsize):
+        raise ValueError(f"{chosen}: {reason}")
     if (chosen.ring or chosen.cluster > 1) and not device.hopper:
         raise ValueError(f"{chosen} needs clusters and bulk copies, which this device does not have")
     if chosen.lie == ALIKE and needed == chosen.most:
         chosen = chosen._replace(lie=FULL)
     slot = _slot(chosen, needed) if chosen.ring else 0
-    stages = _stages(chosen, slot, arrays, device) if chosen.ring else 0
+    stages = _stages(direction, chosen, needed, itemsize, device) if chosen.ring else 0
     if chosen.ring and stages < MIN_STAGES:
         raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
     period = phases(hidden, itemsize)
@@ -215,10 +249,11 @@ def _slot(chosen: Map, needed: int) -> int:
     return (-(-needed // chosen.cluster) + 2) * CHUNK
 
 
-def _stages(chosen: Map, slot: int, arrays: int, device: Hardware) -> int:
-    """Rows that the shared memory of a block holds, at most STAGES."""
-    free = device.shared_bytes // chosen.blocks - RESERVED - STAGES * GATE
-    return min(STAGES, free // (arrays * slot))
+def _stages(direction: Direction, chosen: Map, needed: int, itemsize: int, device: Hardware) -> int:
+    """Rows of so many chunks that the shared memory of a block holds, at most STAGES."""
+    block = device.shared_bytes // chosen.blocks // GRANULE * GRANULE
+    free = block - SYSTEM - static_bytes(direction, chosen, itemsize) - STAGES * GATE
+    return min(STAGES, free // (READ[direction] * _slot(chosen, needed)))
 
 
 def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map | None:

@@ -66,6 +66,7 @@ struct Ring {
 
     DEVICE Ring(const Slices<T, M>* slices_, int stages_, int slot_) : slices(slices_), stages(stages_), slot(slot_) {
         if (thread_index() == 0) {
+#pragma unroll 1
             for (int s = 0; s < stages; ++s) open_gate(gate(s));
         }
         block_barrier();

@@ -133,6 +133,38 @@ DEVICE void load_vector(const G* from, sum_t<T> (&to)[LANES<T>]) {
     }
 }
 
+// gamma or beta over a chunk, in registers through all rows: as numbers, or as it is stored, which may take fewer.
+template <class T, class G, bool STORED>
+struct Over {
+    sum_t<T> numbers[LANES<T>];
+
+    DEVICE void load(const G* from) { load_vector<T>(from, numbers); }
+    DEVICE void compute_anew() {}
+    DEVICE sum_t<T> operator[](int e) const { return numbers[e]; }
+};
+template <class T, class G>
+struct Over<T, G, true> {
+    Quad quads[LANES<T> / LANES<G>];
+
+    DEVICE void load(const G* from) {
+        const bool whole = aligned(from);
+#pragma unroll
+        for (int q = 0; q < LANES<T> / LANES<G>; ++q) {
+            quads[q] = whole ? load_quad(from + q * LANES<G>) : gathered(from + q * LANES<G>);
+        }
+    }
+    // Its numbers are had from the quads again, rather than held in registers.
+    DEVICE void compute_anew() {
+#pragma unroll
+        for (Quad& quad : quads) quad = anew(quad);
+    }
+    DEVICE sum_t<T> operator[](int e) const {
+        sum_t<G> some[LANES<G>];
+        unpack<G>(quads[e / LANES<G>], some);
+        return some[e % LANES<G>];
+    }
+};
+
 // The sums over a chunk, to the vector (hidden,) they belong to.
 template <class T, class M>
 DEVICE void store_vector(const sum_t<T> (&from)[LANES<T>], sum_t<T>* to) {

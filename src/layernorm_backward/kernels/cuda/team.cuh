@@ -66,7 +66,10 @@ struct Meeting {
             if (thread_index() < WARP) {
                 A values[N];
                 add_parts(turn, values);
-                if (thread_index() == 0) put(blocks[turn], values);
+                if (thread_index() == 0) {
+                    put(blocks[turn], values);
+                    order_before_arrival();
+                }
             }
             cluster_arrive();
         }

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
+    ClaimMisfit,
     Judgement,
     listing,
     number,
@@ -17,7 +18,7 @@ def two_derivations_agree(derivation: pd.DataFrame, *, tolerance: float) -> Judg
     """Two derivations differ by less than the tolerance: by at most the sum of their errors."""
     errors = _worst(derivation)
     if len(errors) != 2:
-        raise ValueError(f"two derivations are compared, {len(errors)} selected: {listing(errors.index)}")
+        raise ClaimMisfit(f"two derivations are compared, {len(errors)} selected: {listing(errors.index)}")
     bound = errors.sum()
     parts = listing(f"{name} {number(error)}" for name, error in errors.items())
     return Judgement(

@@ -24,6 +24,10 @@ class NothingMeasured(ValueError):
     """A table has no measured row for a claim; the message says which rows were wanted."""
 
 
+class ClaimMisfit(ValueError):
+    """The rows or numbers of a claim are not what its predicate takes; the message says what it takes."""
+
+
 def verdict(confirmed: bool, corrected: bool = False) -> Verdict:
     """The first of the two that holds; refuted where none does."""
     if confirmed:

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
+    ClaimMisfit,
     Judgement,
     NothingMeasured,
     number,
@@ -42,7 +43,7 @@ def _kept(spells: pd.DataFrame, slowed: float) -> pd.DataFrame:
         raise NothingMeasured("no measured band of repetitions")
     if slowed not in set(bands["update_from"]):
         starts = ", ".join(map(number, sorted(set(bands["update_from"]))))
-        raise ValueError(f"slowed is {number(slowed)}; allowed: where a band begins: {starts}")
+        raise ClaimMisfit(f"slowed is {number(slowed)}; allowed: where a band begins: {starts}")
     free = bands[bands["band"] == 1].set_index(CELL)["roof_fraction"]
     taken = bands[bands["update_from"] >= slowed].set_index([*CELL, "band"])
     kept = taken["roof_fraction"] / free.reindex(taken.index.droplevel("band")).to_numpy()

@@ -37,10 +37,12 @@ DEVICE A shuffle_xor(A value, int mask) {
 DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
 
 // The same number, but what follows from it is computed anew here rather than held in registers.
-DEVICE int anew(int a) {
+DEVICE unsigned anew(unsigned a) {
     asm volatile("" : "+r"(a));
     return a;
 }
+DEVICE int anew(int a) { return anew(static_cast<unsigned>(a)); }
+DEVICE Quad anew(Quad a) { return {anew(a.x), anew(a.y), anew(a.z), anew(a.w)}; }
 
 // The largest power of two that is at most a > 0.
 DEVICE int power_of_two(int a) { return 1 << (31 - __clz(a)); }
@@ -151,12 +153,14 @@ DEVICE int cluster_rank() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// Orders what this block wrote to its shared memory only: a fence of all memory would wait for the stores of results,
-// too. What was read of another block's has been used before, or it would not have been read.
-DEVICE void cluster_arrive() {
+// What this thread wrote to its block's shared memory comes before its arrival, for the threads that wait for that. A
+// fence of all memory would wait for the stores of results, too.
+DEVICE void order_before_arrival() {
     asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
+// Orders nothing: other threads than the one that orders before have written nothing that another block reads. What was
+// read of another block's has been used before, or it would not have been read.
+DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 // The 16 bytes that block `rank` of the cluster holds where this block holds `at`.
 DEVICE Quad cluster_load(const Quad* at, int rank) {

@@ -59,7 +59,10 @@ DEVICE bool any_of_warp(bool one) {
     return any;
 }
 
-DEVICE int anew(int a) { return a; }
+template <class A>
+DEVICE A anew(A a) {
+    return a;
+}
 
 DEVICE float rounded_product(float a, float b) { return a * b; }
 DEVICE double rounded_product(double a, double b) { return a * b; }
@@ -151,6 +154,7 @@ DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
 DEVICE void wait_gate(Gate* gate, unsigned parity) { emulation::wait_gate(gate, parity); }
 
 DEVICE int cluster_rank() { return emulation::cluster_rank(); }
+DEVICE void order_before_arrival() {}
 [[gnu::always_inline]] DEVICE void cluster_arrive() { emulation::cluster_arrive(); }
 DEVICE void cluster_wait() { emulation::cluster_wait(); }
 DEVICE Quad cluster_load(const Quad* at, int rank) {

@@ -1,0 +1,74 @@
+"""When two times differ: beyond the scatter of their repetitions, and beyond what equal calls differ by."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from layernorm_backward.difference import Ratio, differs, judged, noise
+
+NAN = float("nan")
+
+
+def table(*rows, residency="memory"):
+    """Of rows (ratio, low, high, noise), each a cell of its own."""
+    columns = ["ratio", "ratio_low", "ratio_high", "noise"]
+    return pd.DataFrame(rows, columns=columns).assign(threads=1, residency=residency)
+
+
+def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1():
+    assert differs(Ratio(1.1, 1.05, 1.2), 0.02)
+    assert not differs(Ratio(1.1, 0.99, 1.2), 0.02)
+    assert not differs(Ratio(1.1, 1.05, 1.2), 0.11)
+    assert not differs(Ratio(1.1, float("nan"), float("nan")), 0.0)
+
+
+@pytest.mark.parametrize("median", [0.9, 1.1])
+def test_noise_is_a_distance(median):
+    assert noise(Ratio(median, NAN, NAN)) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ((1.1, 1.05, 1.2, 0.02), True),
+        ((0.9, 0.85, 0.95, 0.02), True),
+        ((1.1, 0.99, 1.2, 0.02), False),
+        ((1.1, 1.05, 1.2, 0.11), False),
+        ((1.1, NAN, NAN, 0.0), False),
+    ],
+)
+def test_a_table_of_one_cell_is_judged_as_that_cell_is(row, found):
+    assert judged(table(row), "ratio")["differs"].to_list() == [found]
+    assert differs(Ratio(*row[:3]), row[3]) == found
+
+
+def test_a_cell_whose_noise_happens_to_be_small_is_held_to_that_of_the_cells_alike():
+    """All differ by 5 %, beyond their own noise; a tenth of the table has no less than 10 % of it."""
+    noises = [0.001] * 7 + [0.1] * 3
+    rows = [(1.05, 1.04, 1.06, value * (1 + 1e-6 * number)) for number, value in enumerate(noises)]
+    assert not judged(table(*rows), "ratio")["differs"].any()
+    fewer = judged(table(*rows[:7]), "ratio")
+    assert fewer["differs"].all()
+    elsewhere = pd.concat([table(*rows[:7]), table(*rows[7:], residency="cache")], ignore_index=True)
+    assert judged(elsewhere, "ratio")["differs"].to_list() == [True] * 7 + [False] * 3
+
+
+def test_rows_of_one_cell_count_once():
+    """One noisy cell with many rows among twenty quiet ones is no tenth of the cells."""
+    noisy, quiet = (1.5, 1.4, 1.6, 0.4), [(1.05, 1.04, 1.06, 0.01 + 1e-6 * cell) for cell in range(20)]
+    assert judged(table(*[noisy] * 20, *quiet), "ratio")["differs"].all()
+
+
+def test_equal_times_may_be_a_cost_of_nothing_and_a_row_without_a_time_is_not_judged():
+    found = judged(table((0.05, 0.04, 0.06, 0.01), (NAN, NAN, NAN, NAN)), "ratio", same=0.0)
+    assert found["differs"].to_list() == [True, pd.NA]
+
+
+def test_equal_calls_on_a_machine_that_favours_some_are_seldom_said_to_differ():
+    """Ratios and noise of equal calls, which where they lie in memory moves by 1 % either way."""
+    rng = np.random.default_rng(4)
+    moved, again = 1 + 0.01 * rng.standard_normal((2, 1000))
+    rows = [(one, one - 0.002, one + 0.002, abs(other - 1)) for one, other in zip(moved, again, strict=True)]
+    assert 0.05 < judged(table(*rows), "ratio")["differs"].mean() < 0.15
+    alone = [differs(Ratio(*row[:3]), row[3]) for row in rows]
+    assert np.mean(alone) > 0.4

@@ -1,0 +1,148 @@
+"""Correct before timed: results of the arrays that are timed, of this kernel and no other, all of them."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+from layernorm_backward import inputs, oracle
+from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.kernels import KERNELS
+from layernorm_backward.timing import prepared
+from layernorm_backward.timing.exact_sums import exact_sums, sums_error_u
+
+SHAPE = (40, 3, 16)
+
+
+def prepare(direction, shape=SHAPE, dtype="float32", limit_u=100.0, **kernels):
+    pool = prepared.Pool(int(np.prod(shape)) * 8, seed=3)
+    return prepared.prepare(kernels, direction, pool.buffers(shape, dtype), 8, limit_u)
+
+
+def kernel(**changed):
+    return dataclasses.replace(KERNELS["numba_fused"], **changed)
+
+
+def forward_elsewhere(x, gamma, beta, eps, out=None):
+    return KERNELS["numba_fused"].forward(x, gamma, beta, eps)
+
+
+def backward_elsewhere(dy, saved, out=None):
+    return KERNELS["numba_fused"].backward(dy, saved)
+
+
+def backward_but(change):
+    """A backward pass whose results are changed behind it."""
+
+    def backward(dy, saved, out=None):
+        results = KERNELS["numba_fused"].backward(dy, saved, out=out)
+        change(*results)
+        return results
+
+    return backward
+
+
+def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
+    pool = prepared.Pool(1 << 16, 1)
+    for dtype in ("float64", "float32", "float16", "bfloat16"):
+        x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
+        assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
+        assert len(np.unique(x[0], axis=0)) == 64
+
+
+def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
+    arrays = prepared.buffers((5, 1, 16), "float64", seed=3)
+    ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
+    assert refused == {} and ready["compact"].error_u_max < 10
+    arrays.out[-1] *= 2  # the last row is among those looked at
+    assert prepared.error_u_max("backward", arrays, 2, 1e-5) > 1e14
+
+
+def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
+    compact, compiled = KERNELS["compact"], []
+
+    def forward(*arguments, **options):
+        if not compiled:
+            time.sleep(1.0)
+            compiled.append(True)
+        return compact.forward(*arguments, **options)
+
+    kernel = dataclasses.replace(compact, forward=forward)
+    arrays = prepared.buffers((2, 1, 8), "float64", seed=3)
+    ready, _ = prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
+    assert ready["compact"].first_s < 0.9
+
+
+@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_a_y_that_another_kernel_left_is_not_taken_for_the_next_ones(direction):
+    lazy = kernel(forward=forward_elsewhere)
+    ready, refused = prepare(direction, right=KERNELS["numba_fused"], lazy=lazy)
+    assert list(ready) == ["right"] and refused["lazy"].startswith("wrong: an error of ")
+
+
+@pytest.mark.parametrize("direction", ["backward", "both"])
+def test_a_dx_that_another_kernel_left_is_not_taken_for_the_next_ones(direction):
+    lazy = kernel(backward=backward_elsewhere)
+    ready, refused = prepare(direction, right=KERNELS["numba_fused"], lazy=lazy)
+    assert list(ready) == ["right"] and refused["lazy"].startswith("wrong: an error of ")
+
+
+def unwritten_dbeta(dy, saved, out=None):
+    others = out and (*out[:2], np.empty_like(out[2]))
+    return KERNELS["numba_fused"].backward(dy, saved, out=others)
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        unwritten_dbeta,
+        backward_but(lambda dx, dgamma, dbeta: dgamma.__imul__(1.001)),
+        backward_but(lambda dx, dgamma, dbeta: dbeta.__imul__(1.001)),
+        backward_but(lambda dx, dgamma, dbeta: dgamma.fill(np.nan)),
+    ],
+    ids=["dbeta is not written", "dgamma is off", "dbeta is off", "dgamma is NaN"],
+)
+def test_a_kernel_whose_sums_are_wrong_is_not_timed(backward):
+    ready, refused = prepare("backward", wrong=kernel(backward=backward))
+    assert not ready and refused["wrong"].startswith("wrong: dgamma or dbeta are ")
+
+
+def test_a_row_left_out_of_many_is_more_than_rounding():
+    def without_last(dy, saved, out=None):
+        results, fewer = KERNELS["numba_fused"].backward(dy, saved, out=out), dy.copy()
+        fewer[-1] = 0
+        for target, value in zip(results[1:], KERNELS["numba_fused"].backward(fewer, saved)[1:], strict=True):
+            target[...] = value
+        return results
+
+    _, refused = prepare("backward", (1 << 15, 16), limit_u=200, wrong=kernel(backward=without_last))
+    assert "dgamma or dbeta are" in refused["wrong"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_sums_of_right_kernels_are_well_within_the_limit(dtype):
+    names = ("numba_fused", "recentred", "compact", "numpy_blocked")
+    kernels = {name: KERNELS[name] for name in names if dtype not in KERNELS[name].unsupported}
+    ready, refused = prepare("backward", (1 << 12, 16), dtype, limit_u=200, **kernels)
+    assert not refused and set(ready) == set(kernels)
+    assert max(found.sums_error_u for found in ready.values()) < 64
+
+
+def test_errors_in_16_bits_are_told_from_those_of_their_sums():
+    """200 u of float32 are nothing beside one of bfloat16: what storing rounds away is allowed."""
+    off = kernel(backward=backward_but(lambda dx, dgamma, dbeta: dx.__imul__(dx.dtype.type(1.03125))))
+    _, refused = prepare("backward", dtype="bfloat16", limit_u=200, wrong=off)
+    assert refused["wrong"].startswith("wrong: an error of ") and refused["wrong"].endswith("over 2 u")
+
+
+def test_sums_are_those_of_the_oracle():
+    rng = inputs.generator(8)
+    x, dy = rng.standard_normal((2, 50, 7)), rng.standard_normal((2, 50, 7))
+    dgamma, dbeta = exact_sums(x, dy, 1e-3)
+    right = oracle.backward(x.reshape(-1, 7), np.ones(7), dy.reshape(-1, 7), 1e-3)
+    np.testing.assert_allclose(dgamma, right.dgamma.hi, rtol=1e-13)
+    np.testing.assert_allclose(dbeta, right.dbeta.hi, rtol=1e-13)
+    assert sums_error_u((dgamma, dbeta * (1 + 1e-6)), (dgamma, dbeta)) == pytest.approx(
+        1e-6 / unit_roundoff("float64"), rel=1e-6
+    )

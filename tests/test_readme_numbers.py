@@ -1,0 +1,113 @@
+"""The numbers of the README are those of the archived tables: each sentence is written anew from them."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from workspace import ROOT
+
+ARCHIVE = ROOT / "results" / "archive"
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+WIDE = ("float64", "float32")
+EVEN = [2**power for power in range(6, 15)]
+RAGGED = [65, 1023, 1025, 4095, 16383]
+FLOORS = [f"goal-{name}-floor" for name in ("backward-all-short", "backward-all-long")]
+FLOORS += [f"goal-{name}-floor" for name in ("backward-one-short", "backward-one-long", "half")]
+
+
+def read(machine: str, stem: str) -> pd.DataFrame:
+    return pd.read_csv(ARCHIVE / machine / f"{stem}.csv", keep_default_na=False, na_values=[""])
+
+
+def record(machine: str, stem: str) -> dict:
+    return json.loads((ARCHIVE / machine / f"{stem}.meta.json").read_text(encoding="utf-8"))
+
+
+def reach(rows: pd.DataFrame) -> str:
+    return f"{rows['roof_fraction'].min():.2f} to {rows['roof_fraction'].max():.2f}"
+
+
+def on_cpu(machine: str) -> str:
+    """The fractions of the triad that the backward pass reaches on all threads, beyond the cache."""
+    rows = read(machine, "timing_cpu")
+    rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == "backward")]
+    rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(WIDE)]
+    return reach(rows[rows["threads"] == rows["threads"].max()])
+
+
+def on_gpu(sizes: list[int]) -> str:
+    rows = read("nvidia-h200", "timing_gpu")
+    rows = rows[(rows["kernel"] == "cuda_fused") & (rows["direction"] == "backward")]
+    rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(("float32", "bfloat16"))]
+    return reach(rows[(rows["gamma_dtype"] == rows["dtype"]) & rows["hidden"].isin(sizes)])
+
+
+def published() -> str:
+    claims = read("epyc-2core", "claims")
+    verdicts = claims[claims["origin"] == "published"].set_index("claim")["verdict"]
+    many = verdicts.value_counts()
+    refuted = ", ".join(f"`{name}`" for name in verdicts.index[verdicts == "refuted"])
+    counts = f"{many['confirmed']} confirmed, {many['corrected']} corrected and {many['refuted']} refuted"
+    return f"of {len(verdicts)} published claims {counts} ({refuted})"
+
+
+def errors() -> str:
+    rows = read("epyc-2core", "backward_error")
+    rows = rows[(rows["dtype"] == "float32") & (rows["hidden"] == 1024) & (rows["quantity"] == "dx")]
+    at = (rows["kernel"] == "compact") & (rows["upstream"] == "shifted") & (rows["kappa"] == 1e6)
+    most = rows.loc[rows["kernel"].isin(("recentred", "numba_fused")), "error_u_max"].max()
+    thousands = rows.loc[at, "error_u_max"].item() / 1e3
+    return f"errs by {thousands:.0f} thousand u in dx, the re-centred kernels by at most {most:.1f} u"
+
+
+def bounds() -> str:
+    rows = read("epyc-2core", "mean_path")
+    assert rows["violations"].sum() == 0
+    return f"none of {rows['bounded_rows'].sum():.0f} errors exceeds its bound"
+
+
+def floors() -> str:
+    claims = read("epyc-2core", "claims").set_index("claim")["verdict"]
+    missed, never = (claims[FLOORS] != "confirmed").sum(), (claims[FLOORS] == "refuted").sum()
+    assert claims["goal-peers-small-floor"] == "refuted"
+    told = "floors for the speed of the backward pass are missed in some cell"
+    return f"On `epyc-2core` {missed} of {len(FLOORS)} {told}, and {never} of them in every cell"
+
+
+def measured(machine: str, stem: str) -> str:
+    found = record(machine, stem)
+    return f"measured on {found['date'][:10]} at commit {found['commit'][:7]}"
+
+
+def reached_everywhere() -> str:
+    """A floor is missed on each machine of the archive that judged them."""
+    for machine in ("xeon6-2core", "epyc-2core", "epyc-avx512-2core"):
+        claims = read(machine, "claims").set_index("claim")["verdict"]
+        assert (claims[claims.index.str.endswith("-floor")] != "confirmed").any(), machine
+    return "no machine reaches every floor"
+
+
+SENTENCES = {
+    "machine": lambda: f"`xeon6-2core`: {record('xeon6-2core', 'timing_cpu')['machine']['cpu']}, measured",
+    "first figure": lambda: measured("xeon6-2core", "timing_cpu"),
+    "second figure": lambda: f"NVIDIA H200, {measured('nvidia-h200', 'timing_gpu')}",
+    "Xeon 6": lambda: f"the kernel reaches {on_cpu('xeon6-2core')} of the triad there",
+    "others": lambda: (
+        f"{on_cpu('epyc-avx512-2core')} on `epyc-avx512-2core` and {on_cpu('epyc-2core')} on `epyc-2core`"
+    ),
+    "GPU": lambda: f"{on_gpu(EVEN)} of the triad on rows of a power of two up to {EVEN[-1]} elements",
+    "GPU, other rows": lambda: (
+        f"and {on_gpu(RAGGED)} on rows of {', '.join(map(str, RAGGED[:-1]))} and {RAGGED[-1]},"
+    ),
+    "published claims": published,
+    "errors": errors,
+    "bounds": bounds,
+    "floors": floors,
+    "all machines": reached_everywhere,
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_readme_says_what_the_archived_tables_say(name: str) -> None:
+    assert SENTENCES[name]() in README
