@@ -30,5 +30,6 @@ def audits() -> Iterator[Case]:
         refuted=[findings(right, right)],
     )
     for predicate in ("audit_grows", "peers_grow"):
-        near, far = findings((1.05, False), (0.93, False)), findings((1.0, False), (1.2, False))
-        yield from cases_of(predicate, 0.1, {"expected": 1.0}, confirmed=[near], refuted=[far])
+        near = findings((1.05, False), (0.93, False))
+        far = [findings((1.0, False), (1.0, False), (power, False)) for power in (1.2, 0.8)]
+        yield from cases_of(predicate, 0.1, {"expected": 1.0}, confirmed=[near], refuted=far)

@@ -2,17 +2,25 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from claim_cases import Case, Tables, cases_of, wrapped
 from claim_frames import accuracy, cases, cost, exponents, peaks, saved, steps, timing, traffic, work
 
 ITEMS = {"kernel": "overcached", "items": 10, "than": "compact", "arrays": 3, "scalars": 1}
 ACCESSES = {"separate": 12.0, "fused": {"forward": 4.0, "backward": 5.0}}
 WORK = {"published": {"forward": 6.0, "backward": 9.0}}
-LEAST = {"over_least": {"forward": 1.5, "backward": 1.3}}
+LEAST = {
+    "over_least": {
+        "non-temporal": {"forward": 1.0, "backward": 1.0},
+        "ordinary": {"forward": 1.5, "backward": 1.3},
+    }
+}
 LESS = {"kernel": "compact", "than": "overcached"}
+LINEAR = (1.0, 0.95, 1.05)
 MEMORY = {"published": "overcached", "bytes_each": 8}
-# 1e6 elements in 5 ms: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
-RATES = {"elements": 10**6, "milliseconds": {"forward": 5.0, "backward": 5.0}}
+# 8 elements in 40 ns: 0.2e9 elements a second, 3.2 (forward) and 4.8 (backward) GB/s of useful bytes
+SLOW, FAST = (40e-9, 40e-9), (10e-9, 10e-9)
 
 
 def costs() -> Iterator[Case]:
@@ -20,9 +28,13 @@ def costs() -> Iterator[Case]:
         "stability_pays",
         100,
         {"most": 2.0},
-        confirmed=[(accuracy(1e-8), cost(0.8))],
-        corrected=[(accuracy(1e-8), cost(0.2))],
-        refuted=[(accuracy(1e-16), cost(0.8))],
+        confirmed=[(accuracy(1e-8, 1e-9, 1e-8), cost(0.8, 0.1, 0.9))],
+        corrected=[(accuracy(1e-16, 1e-8, 1e-6), cost(0.8)), (accuracy(1e-8, 1e-16, 1e-6), cost(0.8))],
+        refuted=[
+            (accuracy(1e-16, 1e-16, 1e-16), cost(0.8)),
+            (accuracy(1e-8, 1e-8, 1e-16), cost(0.8)),
+            (accuracy(1e-8, 1e-8, 1e-8), cost(0.2, 0.1, 0.9)),
+        ],
     )
     yield from cases_of(
         "tensors_suffice",
@@ -41,14 +53,16 @@ def costs() -> Iterator[Case]:
         refuted=wrapped(saved, (2, 1, 300)),
     )
     light, heavy = wrapped(saved, (8, 4, 300)), wrapped(saved, (8, 4, 120))
+    shapes = [saved(8, 4, size).assign(shape=f"1x1x{8 + n}") for n, size in enumerate((300, 120, 300))]
+    heavy.append((pd.concat(shapes),))
     yield from cases_of("saves_less", 0.5, LESS, confirmed=light, refuted=heavy)
     yield from cases_of(
         "reductions_are",
         0,
         {"expected": 2},
-        confirmed=[_reductions(2, True)],
-        corrected=[_reductions(3, True)],
-        refuted=[_reductions(2, False), (_reductions(2, True)[0], cases(True, False))],
+        confirmed=[reductions(2, True)],
+        corrected=[reductions(3, True)],
+        refuted=[reductions(2, False), (reductions(2, True)[0], cases(True, False))],
     )
     yield from cases_of(
         "accesses_are",
@@ -72,14 +86,21 @@ def costs() -> Iterator[Case]:
         {"expected": 5},
         confirmed=wrapped(steps, (5, 5)),
         corrected=wrapped(steps, (7, 12), (5, 7)),
-        refuted=wrapped(steps, (7, 51)),
+        refuted=wrapped(steps, (7, 16), (16, 5)),
     )
     yield from cases_of(
         "traffic_is",
         0.05,
         LEAST,
-        confirmed=wrapped(traffic, (1.5, 1.3)),
-        refuted=wrapped(traffic, (1.5, 1.5)),
+        confirmed=[
+            *wrapped(traffic, (1.5, 1.3), (1.0, 1.0, "non-temporal")),
+            _stores((1.5, 1.3), (1.0, 1.0)),
+        ],
+        refuted=[
+            *wrapped(traffic, (1.5, 1.5), (1.5, 1.0, "non-temporal"), (1.0, 1.3, "non-temporal")),
+            _stores((1.5, 1.3), (1.5, 1.0)),
+            _stores((1.7, 1.3), (1.0, 1.0)),
+        ],
     )
 
 
@@ -92,18 +113,23 @@ def times() -> Iterator[Case]:
         corrected=wrapped(timing, (9.0, 2.5)),
         refuted=wrapped(timing, (0.9, 2.5)),
     )
-    alike, unlike = wrapped(timing, (1.0, 1.0)), wrapped(timing, (1.0, 3.0))
-    yield from cases_of("published_times", 1.5, _printed(3.2, 4.8), confirmed=alike)
-    yield from cases_of("published_times", 1.5, _printed(3.2, 7.0), corrected=alike, refuted=unlike)
-    yield from cases_of("published_times", 1.5, _printed(0.2, 0.2), corrected=alike + unlike)
-    yield from cases_of("published_times", 1.5, _printed(7.0, 7.0), refuted=unlike)
+    slow, fast = wrapped(timing, SLOW), wrapped(timing, FAST)
+    yield from cases_of("published_times", 3, _printed(3.2, 4.8), confirmed=slow, refuted=fast)
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), corrected=slow, refuted=fast)
+    uneven = wrapped(timing, (40e-9, 10e-9), (40e-9, 1e-6))
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), refuted=uneven)
+    just_over, just_under = wrapped(timing, (40e-9, 10.5e-9)), wrapped(timing, (40e-9, 165e-9))
+    yield from cases_of("published_times", 3, _printed(0.2, 0.2), refuted=just_over + just_under)
     yield from cases_of(
         "grows_linearly",
         0.1,
         {},
-        confirmed=wrapped(exponents, ((0.95, 0.94, 0.96), (1.3, 0.7, 1.6))),
-        corrected=wrapped(exponents, ((0.5, 0.4, 0.6), (1.0, 0.9, 1.1))),
-        refuted=[(exponents((1.5, 1.4, 1.6)),), (exponents((1.5, 1.4, 1.6), (1.0, 0.9, 1.1)),)],
+        confirmed=wrapped(exponents, (LINEAR, LINEAR, (0.95, 0.91, 1.09))),
+        corrected=[
+            (exponents(LINEAR, LINEAR, other),)
+            for other in ((1.0, 0.5, 1.05), (1.0, 0.95, 1.4), (1.2, 1.11, 1.3), (0.5, 0.4, 0.6))
+        ],
+        refuted=wrapped(exponents, (LINEAR, LINEAR, (1.5, 1.4, 1.6))),
     )
     yield from cases_of(
         "memory_is_constant",
@@ -111,7 +137,7 @@ def times() -> Iterator[Case]:
         MEMORY,
         confirmed=[_memory(0.0, 5)],
         corrected=[_memory(1.0, 2)],
-        refuted=[_memory(1.0, 5)],
+        refuted=[_memory(1.0, 5), _memory([0.0, 0.0, 1.0], 5), _memory(1.0, 2, 5, 2)],
     )
 
 
@@ -123,13 +149,20 @@ def _operations(forward: float, backward: float) -> Tables:
     return (work("counted_operations_per_element", compact=(forward, backward)),)
 
 
-def _reductions(backward: int, right: bool) -> Tables:
+def reductions(backward: int, right: bool) -> Tables:
     return work("reductions", compact=(2, backward)), cases(right)
 
 
-def _memory(exponent: float, arrays: int) -> Tables:
-    return exponents((exponent, exponent, exponent)), peaks(arrays * 8 * 64.0)
+def _memory(exponent: float | list[float], *arrays: int) -> Tables:
+    each = exponent if isinstance(exponent, list) else [exponent]
+    return exponents(*((one, one, one) for one in each)), peaks(*(many * 8 * 64.0 for many in arrays))
+
+
+def _stores(ordinary: tuple[float, float], streamed: tuple[float, float]) -> Tables:
+    kinds = [traffic(1.0, 1.0), traffic(*ordinary), traffic(*streamed, "non-temporal")]
+    return (pd.concat(kinds, ignore_index=True),)
 
 
 def _printed(forward: float, backward: float) -> dict:
-    return RATES | {"printed": {"forward": forward, "backward": backward}}
+    milliseconds = {"forward": 4e-5, "backward": 4e-5}
+    return {"milliseconds": milliseconds, "printed": {"forward": forward, "backward": backward}}

@@ -21,8 +21,8 @@ def bits(*equal: bool) -> pd.DataFrame:
     return frame("bits_equal variant", *rows, hidden=256, **KEYS)
 
 
-def errors(kept: float, lost: float) -> pd.DataFrame:
-    rows = [("default", kept), ("no_recentring", lost)]
+def errors(kept: list[float], lost: list[float]) -> pd.DataFrame:
+    rows = [*(("default", it) for it in kept), *(("no_recentring", it) for it in lost)]
     return frame("variant kappa_error_u_max", *rows, hidden=256, kappa=1e6, **KEYS)
 
 
@@ -34,9 +34,9 @@ def decisions() -> Iterator[Case]:
         "recentring_is_used",
         4,
         {"without": 1e3},
-        confirmed=[(errors(2.0, 1e5),)],
-        corrected=[(errors(2.0, 3.0),)],
-        refuted=[(errors(5.0, 1e5),)],
+        confirmed=[(errors([2.0, 3.0, 1.0], [1e5, 1e4, 1e6]),)],
+        corrected=[(errors([2.0], [3.0]),), (errors([2.0, 3.0, 1.0], [1e5, 3.0, 1e6]),)],
+        refuted=[(errors([5.0], [1e5]),), (errors([2.0, 5.0, 1.0], [1e5, 1e4, 1e6]),)],
     )
     sure, small, unsure = (-0.2, True), (-0.01, True), (-0.2, False)
     yield from cases_of(

@@ -35,12 +35,12 @@ def goals() -> Iterator[Case]:
         "best_peer_takes",
         1.2,
         PEERS,
-        confirmed=[_peers((256, "torch", 1.0), (1024, "torch", 1.5), (1024, "jax", 9.0))],
+        confirmed=[peers((256, "torch", 1.0), (1024, "torch", 1.5), (1024, "jax", 9.0))],
         corrected=[
-            _peers((256, "torch", 0.9), (1024, "torch", 9.0)),
-            _peers((256, "torch", 1.1), (1024, "torch", 1.1)),
+            peers((256, "torch", 0.9), (1024, "torch", 9.0)),
+            peers((256, "torch", 1.1), (1024, "torch", 1.1)),
         ],
-        refuted=[_peers((256, "torch", 9.0), (256, "jax", 0.9), (256, "numba_fused", 1.0))],
+        refuted=[peers((256, "torch", 9.0), (256, "jax", 0.9), (256, "numba_fused", 1.0))],
     )
     yield from cases_of(
         "extra_memory_is",
@@ -65,9 +65,7 @@ def unmeasured() -> Iterator[Case]:
     cached = reached((256, 0.95), residency="cache")
     empty = reached((256, float("nan")))
     yield from cases_of("cells_reach", 0.88, SHORT, **{"not measured": [cached, empty]})
-    yield from cases_of(
-        "best_peer_takes", 1.2, PEERS, **{"not measured": [_peers((256, "numba_fused", 1.0))]}
-    )
+    yield from cases_of("best_peer_takes", 1.2, PEERS, **{"not measured": [peers((256, "numba_fused", 1.0))]})
     nothing = {"not measured": [_memory(float("nan"))]}
     yield from cases_of("extra_memory_is", 0.02, {}, **nothing)
     yield from cases_of("extra_memory_is_vectors", 16.0, {"bytes_each": 8}, **nothing)
@@ -80,7 +78,7 @@ def reached(*cells: tuple[int, float], residency: str = "memory") -> Tables:
     return (frame("hidden roof_fraction compact_ratio", *rows, residency=residency, **keys),)
 
 
-def _peers(*cells: tuple[int, str, float]) -> Tables:
+def peers(*cells: tuple[int, str, float]) -> Tables:
     keys = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 2, "rows": 8}
     return (frame("hidden kernel ours_ratio", *cells, setting="default", residency="memory", **keys),)
 

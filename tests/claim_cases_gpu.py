@@ -8,7 +8,7 @@ from claim_cases import Case, Tables, cases_of
 from claim_frames import frame
 
 STAY = {"warp": 512, "chip": 65536}
-LAUNCHES = {"fused": "cuda_fused", "separate": "cuda_separate"}
+LAUNCHES = {"fused": "cuda_fused", "separate": "cuda_separate", "low": 4, "high": 5}
 ACCESSES = {"kernel": "cuda_separate", "accesses": {"forward": 12.0, "backward": 12.0}}
 GAIN = {"separate": "cuda_separate", "low": 2.0, "high": 3.0}
 REACH = {"column": "roof_fraction", "hidden": [[1024, 16384]]}
@@ -22,36 +22,42 @@ def gpu() -> Iterator[Case]:
         32,
         STAY,
         confirmed=[_checks("results", (32, True, 1.0), (33, False, 99.0), (1024, True, 1.0))],
-        corrected=[_checks("results", (33, True, 1.0), (8, False, 99.0))],
+        corrected=[_checks("results", (8, True, 1.0), (33, True, 1.0), (1024, True, 1.0))],
         refuted=[
-            _checks("results", (1024, False, 99.0)),
-            _checks("results", (8, False, 99.0), (64, False, 99.0)),
+            _checks("results", (8, True, 1.0), (33, True, 1.0), (1024, False, 99.0)),
+            _checks("results", (8, False, 99.0), (9, True, 1.0), (64, False, 99.0)),
             _checks("results", (8, True, 1.0), (64, True, 1.0), (65, False, 99.0)),
+            _checks("results", (33, True, 1.0), (7, True, 1.0), (8, False, 99.0)),
         ],
     )
     yield from cases_of(
         "gpu_sums_repeat",
         0,
         {},
-        confirmed=[_checks("repeats", (64, False, 2.0), (65, False, 1.0))],
-        corrected=[_checks("repeats", (64, True, 0.0))],
-        refuted=[_checks("repeats", (64, False, 2.0), (65, True, 0.0))],
+        corrected=[_checks("repeats", (64, True, 0.0), (65, True, 0.0), (66, True, 0.0))],
+        **{"not measured": [_checks("repeats", (64, True, 0.0), (65, False, 2.0), (66, True, 0.0))]},
     )
     yield from cases_of(
         "gpu_launches_are",
-        4,
+        0,
         LAUNCHES,
-        confirmed=[_traffic(("cuda_fused", 1.0, 1.0), ("cuda_separate", 1.0, 4.0))],
-        corrected=[_traffic(("cuda_fused", 1.0, 2.0), ("cuda_separate", 1.0, 12.0))],
-        refuted=[_traffic(("cuda_fused", 1.0, 5.0), ("cuda_separate", 1.0, 4.0))],
+        confirmed=[_launches((1, 4), (1, 5))],
+        corrected=[
+            _launches(*pairs)
+            for pairs in (((1, 8), (2, 12)), ((2, 4), (1, 4)), ((1, 4), (1, 3)), ((1, 6), (1, 4)))
+        ],
+        refuted=[_launches((5, 4), (1, 4)), _launches((1, 4), (4, 4))],
     )
     yield from cases_of(
         "gpu_accesses_are",
         1,
         ACCESSES,
         confirmed=[_traffic(("cuda_separate", 4.0, 9.0), ("cuda_separate", 4.2, 9.0))],
-        corrected=[_traffic(("cuda_separate", 2.0, 9.0), ("cuda_separate", 9.0, 9.0))],
-        refuted=[_traffic(("cuda_separate", 9.0, 9.0))],
+        corrected=[
+            _traffic(*(("cuda_separate", over, 9.0) for over in found))
+            for found in ((2.0, 9.0), (4.0, 4.0, 4.5), (4.0, 4.0, 3.5))
+        ],
+        refuted=[_traffic(("cuda_separate", 9.0, 9.0)), _traffic(("cuda_separate", 4.5, 9.0))],
     )
     yield from cases_of(
         "gpu_fusion_gains",
@@ -80,9 +86,11 @@ def gpu() -> Iterator[Case]:
     yield from cases_of(
         "gpu_traffic_is",
         1.05,
-        {},
-        confirmed=[_traffic(("cuda_fused", 1.05, 2.0))],
-        corrected=[_traffic(("cuda_fused", 1.05, 2.0), ("cuda_fused", 1.2, 2.0))],
+        {"least": 0.95},
+        confirmed=[_traffic(("cuda_fused", 1.05, 2.0), ("cuda_fused", 0.95, 2.0))],
+        corrected=[
+            _traffic(*(("cuda_fused", over, 2.0) for over in (1.0, other, 1.0))) for other in (1.2, 0.9)
+        ],
         refuted=[_traffic(("cuda_fused", 1.3, 2.0))],
     )
     yield from cases_of(
@@ -111,9 +119,9 @@ def unmeasured_gpu() -> Iterator[Case]:
     yield from cases_of("gpu_rows_stay", 32, STAY, **{"not measured": nothing})
     yield from cases_of("gpu_sums_repeat", 0, {}, **{"not measured": nothing})
     bytes_missing = {"not measured": [_traffic(("cuda_fused", np.nan, np.nan), reason="no CUDA device")]}
-    yield from cases_of("gpu_launches_are", 4, LAUNCHES, **bytes_missing)
+    yield from cases_of("gpu_launches_are", 0, LAUNCHES, **bytes_missing)
     yield from cases_of("gpu_accesses_are", 1, ACCESSES, **bytes_missing)
-    yield from cases_of("gpu_traffic_is", 1.05, {}, **bytes_missing)
+    yield from cases_of("gpu_traffic_is", 1.05, {"least": 0.95}, **bytes_missing)
     times_missing = {"not measured": [_ratios((64, "cuda_separate", np.nan), reason="no CUDA device")]}
     yield from cases_of("gpu_fusion_gains", 0.1, GAIN, **times_missing)
     yield from cases_of("gpu_peers_take", 1.3, PEERS, **times_missing)
@@ -130,6 +138,17 @@ def _checks(check: str, *cells: tuple[int, bool | None, float], reason: str = ""
 def _traffic(*cells: tuple[str, float, float], reason: str = "") -> Tables:
     keys = KEYS | {"rows": 9, "hidden": 1024, "reason": reason}
     return (frame("kernel measured_over_minimum launches", *cells, **keys),)
+
+
+def _launches(forward: tuple[int, int], backward: tuple[int, int]) -> Tables:
+    """Kernels that cuda_fused and cuda_separate launch in float32; the fused ones are one in bfloat16."""
+    rows = [("cuda_fused", way, "bfloat16", 1.0) for way in ("forward", "backward")]
+    rows += [
+        (kernel, way, "float32", float(many))
+        for way, pair in (("forward", forward), ("backward", backward))
+        for kernel, many in zip(("cuda_fused", "cuda_separate"), pair, strict=True)
+    ]
+    return (frame("kernel direction dtype launches", *rows, hidden=1024, reason=""),)
 
 
 def _ratios(*cells: tuple[int, str, float], reason: str = "") -> Tables:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from claim_cases import Case, Tables, cases_of
 from claim_frames import frame
 
@@ -25,11 +27,17 @@ def cell(
     return (frame(COLUMNS, *rows, **KEYS),)
 
 
+def more(*cells: Tables) -> Tables:
+    return (pd.concat([table for (table,) in cells], ignore_index=True),)
+
+
 def mean_paths() -> Iterator[Case]:
     small, large = [cell(error=3.0)], [cell(error=30.0)]
     yield from cases_of("pass_errors_stay_below", 4, {}, confirmed=small, refuted=large)
     yield from cases_of("pass_errors_reach", 10, {}, confirmed=large, refuted=small)
-    yield from cases_of("passes_within_bounds", 0, {}, confirmed=[cell()], refuted=[cell(violations=1)])
+    passes = {"confirmed": [cell(), more(cell(), cell())], "refuted": [cell(violations=1)]}
+    passes["refuted"].append(more(cell(), cell(violations=1), cell()))
+    yield from cases_of("passes_within_bounds", 0, {}, **passes)
     yield from cases_of("bounds_are_loose", 0.1, {}, confirmed=[cell(ratio=0.01)], refuted=[cell()])
     yield from cases_of("eta_and_rho_explain", 4, {}, confirmed=[cell()], refuted=[cell(remainder=5.0)])
     yield from cases_of("first_order_explains", 0.05, {}, confirmed=[cell()], refuted=[cell(residual=6.0)])

@@ -15,6 +15,11 @@ def checked(alarms: int, *caught: bool) -> tuple[pd.DataFrame]:
     return (frame(columns, *rows, check="ours", setting="default", data="mixed random shifted"),)
 
 
+def both(first: tuple[pd.DataFrame], second: tuple[pd.DataFrame]) -> tuple[pd.DataFrame]:
+    """The second on another data set."""
+    return (pd.concat([first[0], second[0].assign(data="zero_mean random normal")], ignore_index=True),)
+
+
 def executed(own: float, ours: int) -> tuple[pd.DataFrame]:
     (table,) = checked(0, True)
     return (table.assign(executed=True, package_caught_draws=own, caught_draws=ours),)
@@ -33,8 +38,10 @@ def mutants() -> Iterator[Case]:
         {},
         confirmed=[checked(0, True, True)],
         corrected=[checked(1, True, True)],
-        refuted=[checked(0, True, False)],
+        refuted=[checked(0, True, False), both(checked(0, True, True), checked(0, True, False))],
     )
+    one, two = checked(0, False, True, True), checked(0, False, False, True)
+    yield from cases_of("faults_are_caught", 1, {}, confirmed=[both(one, one)], refuted=[both(one, two)])
     yield from cases_of(
         "faults_survive",
         2,

@@ -67,7 +67,9 @@ def representing() -> Iterator[Case]:
         4,
         {},
         confirmed=wrapped(represented, ((4e-16, 1.0), (1e-16, 1.0))),
-        refuted=wrapped(represented, ((4e-16, 1.0), (5e-16, 1.0))),
+        refuted=wrapped(
+            represented, ((4e-16, 1.0), (5e-16, 1.0)), ((4e-16, 1.0), (5e-16, 1.0), (1e-16, 1.0))
+        ),
     )
     yield from cases_of(
         "rounding_grows",

@@ -14,8 +14,8 @@ def sums(column: str, *values: float, **more: object) -> Tables:
     return (frame(column, *((value,) for value in values), **(_SUM | {"scheme": "running"} | more)),)
 
 
-def exact(share: float, change: float) -> Tables:
-    return (frame("exact_share order_change", (share, change), **(_SUM | {"scheme": "running"})),)
+def exact(*cells: tuple[float, float]) -> Tables:
+    return (frame("exact_share order_change", *cells, **(_SUM | {"scheme": "running"})),)
 
 
 def stopped(at: float, *, last: int = 1000) -> Tables:
@@ -30,8 +30,20 @@ def kernel(recentred: float, fused: float) -> Tables:
     return (frame("scheme rel_error_median", *rows, **_SUM),)
 
 
-def changes(small: float, large: float) -> Tables:
-    rows = [(0.0, float("nan")), (1e-4, small), (1e-3, large)]
+def ways(*cells: tuple[float, float, float]) -> Tables:
+    """Errors of running and pairwise sums, and of running ones in float64, one quantity after another."""
+    names = [("running", "storage"), ("pairwise", "storage"), ("running", "float64")]
+    rows = [
+        (*name, f"quantity_{number}", error)
+        for number, errors in enumerate(cells)
+        for name, error in zip(names, errors, strict=True)
+    ]
+    keys = {"dtype": "float16", "upstream": "shifted", "rows": 100}
+    return (frame("scheme accumulator quantity rel_error_median", *rows, **keys),)
+
+
+def changes(small: list[float], large: list[float]) -> Tables:
+    rows = [(0.0, float("nan")), *((1e-4, it) for it in small), *((1e-3, it) for it in large)]
     return (frame("variance dx_change", *rows, **(_EPS | {"eps": 1e-5})),)
 
 
@@ -84,9 +96,18 @@ def summation() -> Iterator[Case]:
         "sums_are_exact",
         0,
         {},
-        confirmed=[exact(1.0, 0.0)],
-        corrected=[exact(0.5, 0.0)],
-        refuted=[exact(1.0, 1e-9)],
+        confirmed=[exact((1.0, 0.0), (1.0, 0.0))],
+        corrected=[exact((0.5, 0.0)), exact((1.0, 0.0), (0.5, 0.0), (1.0, 0.0))],
+        refuted=[exact((1.0, 1e-9)), exact((1.0, 0.0), (1.0, 1e-9), (1.0, 0.0))],
+    )
+    good, less, wider = (1e-1, 1e-3, 1e-3), (1e-3, 1e-3, 1e-3), (1e-1, 1e-3, 0.0)
+    yield from cases_of(
+        "pairwise_helps",
+        2,
+        {"wide": "float64"},
+        confirmed=[ways(good, good, good)],
+        corrected=[ways(good, wider, good)],
+        refuted=[ways(good, less, good), ways(good, (1e-4, 1e-3, 1e-3), good)],
     )
     orders = {"orders": {"recentred": "running", "fused": "chunked"}}
     yield from cases_of(
@@ -103,8 +124,11 @@ def placement() -> Iterator[Case]:
         "eps_changes_dx",
         0.01,
         {"below": 40, "above": 60},
-        confirmed=[changes(0.02, 0.005)],
-        refuted=[changes(0.005, 0.001), changes(0.1, 0.02)],
+        confirmed=[changes([0.02, 0.03, 0.9], [0.005, 0.0, 0.001])],
+        refuted=[
+            changes([0.02, 0.005, 0.03], [0.005, 0.0, 0.001]),
+            changes([0.02, 0.03, 0.9], [0.005, 0.02, 0.001]),
+        ],
     )
     yield from cases_of(
         "eps_change_is_first_order",

@@ -28,7 +28,7 @@ def trained() -> Iterator[Case]:
         1.01,
         {},
         confirmed=wrapped(sites, (1.001, 1.002)),
-        refuted=wrapped(sites, (1.001, 2)),
+        refuted=wrapped(sites, (1.001, 2), (1.001, 2, 1.002)),
     )
     yield from cases_of(
         "ways_err_alike",

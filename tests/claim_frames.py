@@ -16,12 +16,17 @@ def error_rows(*errors: float, scope: str = "full", quantity: str = "dx", **more
     return frame(columns, *rows, scope=scope, quantity=quantity, **(keys | more))
 
 
+def by_method(*errors: float) -> pd.DataFrame:
+    """One error of each method of differences."""
+    return pd.concat([error_rows(error, method=f"central{2 + n}") for n, error in enumerate(errors)])
+
+
 def derivation(*rows: tuple) -> pd.DataFrame:
     return frame("derivation gamma_kind rel_error proved", *rows, shape="1x1x3", quantity="dx")
 
 
-def naive(first: float, second: float, two_pass: float) -> pd.DataFrame:
-    rows = [("naive", first), ("naive_s2", second), ("two_pass", two_pass)]
+def naive(first: list[float], second: float, two_pass: float) -> pd.DataFrame:
+    rows = [*(("naive", it) for it in first), ("naive_s2", second), ("two_pass", two_pass)]
     return frame("algorithm computed", *rows, data="ladder", offset=1e8, hidden=5)
 
 
@@ -37,34 +42,28 @@ def spot(error: float, quantity: str) -> pd.DataFrame:
     )
 
 
-def sums(running: float, pairwise: float, wide: float) -> pd.DataFrame:
-    rows = [
-        ("welford", "storage", running),
-        ("chan", "storage", pairwise),
-        ("welford", "float32", wide),
-        ("chan", "float32", wide),
-    ]
-    columns = "algorithm accumulator rel_error_median"
-    return frame(columns, *rows, dtype="float16", hidden=64, data="gaussian")
-
-
 def growth(naive: float, welford: float) -> pd.DataFrame:
-    """Errors that grow as kappa to these powers."""
+    """Errors that grow as kappa to these powers, until they are lost."""
     powers = {"naive": naive, "welford": welford}
     rows = [
         (name, kappa, 1e-9 * kappa**power) for name, power in powers.items() for kappa in (1.0, 10.0, 100.0)
     ]
+    rows += [(name, 1e4, 2.0) for name in powers]
     columns = "algorithm kappa rel_error_median"
     return frame(columns, *rows, dtype="float64", hidden=64, data="gaussian")
 
 
-def accuracy(naive_error: float) -> pd.DataFrame:
-    rows = [("naive", naive_error), ("two_pass", 1e-16)]
-    return frame("algorithm rel_error_max", *rows, kappa=1e4, dtype="float64")
+def accuracy(*naive_errors: float) -> pd.DataFrame:
+    """Errors of the naive variance at kappa 1, 10, 100, ..., and of the two-pass one."""
+    rows = [("naive", 10.0**power, error) for power, error in enumerate(naive_errors)]
+    rows += [("two_pass", 10.0**power, 1e-16) for power in range(len(naive_errors))]
+    return frame("algorithm kappa rel_error_max", *rows, dtype="float64")
 
 
-def cost(ratio: float) -> pd.DataFrame:
-    return frame("two_pass_ratio", (ratio,), algorithm="naive", dtype="float64", rows=64, hidden=64)
+def cost(*ratios: float) -> pd.DataFrame:
+    return frame(
+        "two_pass_ratio", *((it,) for it in ratios), algorithm="naive", dtype="float64", rows=64, hidden=64
+    )
 
 
 def bounds(*errors: float) -> pd.DataFrame:
@@ -74,10 +73,15 @@ def bounds(*errors: float) -> pd.DataFrame:
     return frame("rel_error_max error_u_max bound bound_u", *rows, **keys)
 
 
-def kernel_error(power: float) -> pd.DataFrame:
-    rows = [(kappa, 3.0 * kappa**power, 3.0 * kappa**power) for kappa in (1.0, 10.0, 100.0)]
-    keys = {"kernel": "compact", "quantity": "dx", "dtype": "float32", "upstream": "shifted", "hidden": 64}
-    return frame("kappa error_u_median error_u_max", *rows, **keys)
+def kernel_error(*powers: float) -> pd.DataFrame:
+    """Errors of one kernel after the other that grow as kappa to these powers."""
+    rows = [
+        (f"kernel_{number}", kappa, 3.0 * kappa**power, 3.0 * kappa**power)
+        for number, power in enumerate(powers)
+        for kappa in (1.0, 10.0, 100.0)
+    ]
+    keys = {"quantity": "dx", "dtype": "float32", "upstream": "shifted", "hidden": 64}
+    return frame("kernel kappa error_u_median error_u_max", *rows, **keys)
 
 
 def cancellation(relative: float, absolute: float) -> pd.DataFrame:
@@ -110,9 +114,15 @@ def saved(arrays: int, scalars: int, size: int) -> pd.DataFrame:
 
 def timing(forward: float, backward: float, **more: object) -> pd.DataFrame:
     rows = [("forward", forward), ("backward", backward)]
-    table = frame(
-        "direction median_s", *rows, kernel="numba_fused", dtype="float64", shape="1x1x8", threads=1
-    )
+    keys = {
+        "kernel": "numba_fused",
+        "dtype": "float64",
+        "shape": "1x1x8",
+        "threads": 1,
+        "rows": 1,
+        "hidden": 8,
+    }
+    table = frame("direction median_s", *rows, **keys)
     return table.assign(compact_ratio=table["median_s"], **more)
 
 
@@ -121,8 +131,8 @@ def exponents(*found: tuple[float, float, float]) -> pd.DataFrame:
     return frame("exponent exponent_low exponent_high", *found, **keys)
 
 
-def peaks(published: float) -> pd.DataFrame:
-    rows = [("overcached", published), ("numba_fused", 2 * 8 * 64.0)]
+def peaks(*published: float) -> pd.DataFrame:
+    rows = [*(("overcached", peak) for peak in published), ("numba_fused", 2 * 8 * 64.0)]
     keys = {"rows": 8, "hidden": 8, "direction": "forward", "axis": "rows", "dtype": "float64"}
     return frame("kernel peak_bytes", *rows, **keys)
 
@@ -134,8 +144,8 @@ def work(column: str, **counts: tuple[float, float]) -> pd.DataFrame:
     return frame(f"kernel direction {column}", *rows, dtype="float64", rows=8, hidden=8)
 
 
-def traffic(forward: float, backward: float) -> pd.DataFrame:
-    return work("modelled_bytes", numba_fused=(forward, backward)).assign(minimum_bytes=1.0)
+def traffic(forward: float, backward: float, stores: str = "ordinary") -> pd.DataFrame:
+    return work("modelled_bytes", numba_fused=(forward, backward)).assign(minimum_bytes=1.0, stores=stores)
 
 
 def steps(forward: int, backward: int) -> pd.DataFrame:

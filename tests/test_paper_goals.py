@@ -49,6 +49,13 @@ def test_a_floor_and_its_goal_share_a_row():
     ]
 
 
+def test_a_goal_that_is_reached_in_part_says_in_how_many_cells():
+    part = judged("goal of it: 1", "corrected", reason="19 of 21 cells miss 1: D=4 (0.8)")
+    none = judged("goal of it: 1", "refuted", reason="21 of 21 cells miss 1: D=4 (0.8)")
+    found = [goal_rows([claim], HERE)[0]["goal"] for claim in (part, none)]
+    assert found == ["1: **in 2 of 21 cells**", "1: **missed**"]
+
+
 def test_what_was_not_measured_says_why():
     (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")], HERE)
     assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")
@@ -65,6 +72,7 @@ def test_sizes_that_differ_in_their_rows_only_are_told_apart():
     keys = {"direction": "backward", "dtype": "float64", "axis": "rows"}
     cells = frame("rows hidden extra_share", (32, 256, 0.5), (64, 256, 0.1), **keys)
     found = PREDICATES["extra_memory_is"](cells, tolerance=0.02)
+    assert found.value.endswith("in 2 cells")
     assert found.reason.endswith("backward float64 N=32 D=256 (0.5) and backward float64 N=64 D=256 (0.1)")
 
 

@@ -137,3 +137,12 @@ def test_the_interval_of_a_slope_is_one_of_95_per_cent():
     slopes_of_all = np.sort((y[high] - y[low]) / (x[high] - x[low]))
     found = slope(np.exp(x), np.exp(y))
     assert (found.low, found.high) == (pytest.approx(slopes_of_all[11]), pytest.approx(slopes_of_all[33]))
+
+
+@pytest.mark.parametrize(("count", "known"), [(2, False), (4, False), (5, True)])
+def test_an_interval_needs_five_points(count, known):
+    x = 2.0 ** np.arange(count)
+    found = slope(x, x * np.exp(0.1 * np.sin(x)))
+    assert found.value == pytest.approx(1, abs=0.3) and found.points == count
+    assert np.isfinite([found.low, found.high]).all() == known
+    assert np.isnan([found.low, found.high]).all() != known

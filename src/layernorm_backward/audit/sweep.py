@@ -19,7 +19,7 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
 QUANTITIES = Results._fields
-POINTS = 4  # fewer give no slope
+POINTS = 4  # fewer give no slope; `fits` says how many give an interval
 FLOOR = 4.0  # an error this many times that at kappa = 1 has begun to grow
 LOST = 0.1  # a relative error above this grows no further
 
@@ -65,7 +65,7 @@ def worst_errors(computed: tuple, exact: oracle.Results) -> list[float]:
 
 
 def growth(kappas: Floats, errors: Floats, u: float) -> tuple[float, float, float]:
-    """The power of kappa with which errors grow, and its interval (`fits.slope`).
+    """The power of kappa with which errors grow, and its interval, if any (`fits.slope`).
 
     Where POINTS or more stand clear of the error at kappa = 1, and are not yet lost, it is theirs. NaN where
     there are not as many in all.

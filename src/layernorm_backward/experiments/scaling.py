@@ -17,7 +17,7 @@ from layernorm_backward.tabulate import table
 
 NEEDS = ("scaling_points",)
 QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"}
-FEWEST = 3  # points for a slope with an interval
+FEWEST = 3  # points for a slope; `fits` says how many for its interval
 _FromOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 

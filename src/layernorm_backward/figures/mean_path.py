@@ -16,8 +16,8 @@ CAPTION = (
     "identity for the $\\eta$ and $\\rho$ of the pass; dashed: bounds, which end where they are infinite; "
     "dotted: slopes 1 and 2, and $1/u$, an error as large as the result. Hatched: no row of the dtype has "
     "this $\\kappa$. In (e) the rounding of the result to float16, half a $u$, hides what the identity "
-    "says, and the ways coincide at first. (f), (g) Fitted slopes with their intervals: the ways not drawn "
-    "in (a) to (e) behave like their neighbours."
+    "says, and the ways coincide at first. (f), (g) Fitted slopes, with intervals "
+    "from five points on: the ways not drawn in (a) to (e) behave like their neighbours."
 )
 HIDDEN = 1024
 SHOWN = ("naive", "welford", "two_pass", "recentred")  # the others grow like one of these

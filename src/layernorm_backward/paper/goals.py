@@ -13,6 +13,7 @@ REACHED = {
     "not measured": "not measured",
 }
 NONE = "\N{EN DASH}"
+_MISSED = re.compile(r"(\d+) of (\d+) cells miss ")
 _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:]+)")
 
 
@@ -31,10 +32,19 @@ def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str,
         row = rows.setdefault(
             subject, {"subject": plain(subject), "floor": NONE, "goal": NONE, "measured": ""}
         )
-        row[kind] = f"{plain(wanted)}: {REACHED[claim['verdict']]}"
+        row[kind] = f"{plain(wanted)}: {_reached(claim)}"
         row["measured"] = row["measured"] or plain(claim["value"])
         if claim["verdict"] != "confirmed" or "cells" not in row["measured"]:
             reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
             told = row["measured"]
             row["measured"] = told if plain(reason) in told else f"{told}. {plain(reason)}".removeprefix(". ")
     return list(rows.values())
+
+
+def _reached(claim: Mapping[str, Any]) -> str:
+    """What became of a floor or goal; of one that is reached in part, in how many cells it is."""
+    missed = _MISSED.match(claim["reason"])
+    if claim["verdict"] != "corrected" or missed is None:
+        return REACHED[claim["verdict"]]
+    few, many = map(int, missed.groups())
+    return f"**in {many - few} of {many} cells**"

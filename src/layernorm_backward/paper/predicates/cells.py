@@ -7,6 +7,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    count,
     listing,
     number,
     over,
@@ -34,12 +35,17 @@ def memory_cells_reach(table: pd.DataFrame, column: str, hidden: list[Range], to
 def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: float) -> Judgement:
     """Time of the fastest of the peers in each cell over ours: a geometric mean of at least the tolerance,
     and no cell under `least`; corrected where one of the two holds."""
-    best = peers.loc[peers.groupby([*KEYS, "rows"])["ours_ratio"].idxmin()]
+    cells = peers.groupby([*KEYS, "rows"])
+    best = peers.loc[cells["ours_ratio"].idxmin()]
+    timed = (
+        f"{name} in {part.groupby([*KEYS, 'rows']).ngroups}"
+        for name, part in peers.groupby("kernel", sort=False)
+    )
     ratio, mean = best["ours_ratio"], geometric_mean(best["ours_ratio"])
     lost = best[ratio < least].sort_values("ours_ratio")
     return Judgement(
         verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
-        f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells",
+        f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells ({listing(timed)})",
         f"time of the fastest of {over(peers, 'kernel')}{over_ours}; "
         + over(best, *KEYS[:2], "hidden", "threads", "residency"),
         f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
@@ -52,7 +58,7 @@ def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> J
     found = cells[column]
     return Judgement(
         verdict(bool(good.all()), bool(good.any())),
-        f"{span(found)}, median {number(found.median())}",
+        f"{span(found)}, median {number(found.median())}, in {count(len(found), 'cell')}",
         over(cells, *(name for name in (*KEYS, "rows") if name in cells)),
         short(cells[~good], column, len(cells), wanted),
     )

@@ -34,8 +34,7 @@ def division_last_avoids_overflow(division_order: pd.DataFrame, *, tolerance: fl
         said(
             losses.empty,
             "no cell is lost by dividing last",
-            "each order overflows where the other does not: dividing first where std is small, dividing last "
-            "in its sums where std is large",
+            f"dividing first loses rows at std {_stds(wins)}, dividing last at {_stds(losses)}",
         ),
     )
 
@@ -62,6 +61,10 @@ def eps_is_standard(
 def _places(rows: pd.DataFrame, *columns: str) -> str:
     places = rows[["eps", *columns]].drop_duplicates().itertuples(index=False)
     return listing(f"{number(place[0])} in {' '.join(place[1:])}" for place in places)
+
+
+def _stds(cells: pd.Series) -> str:
+    return listing(number(std) for std in cells.index.unique("std"))
 
 
 def _cells(cells: pd.Series) -> str:

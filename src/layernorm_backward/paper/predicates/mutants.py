@@ -76,8 +76,8 @@ def packages_agree(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
     differ = run[run["package_caught_draws"] != run["caught_draws"]]
     return Judgement(
         verdict(len(differ) <= tolerance),
-        f"{len(run) - len(differ)} of {count(len(run), 'verdict')} agree",
-        _what(run),
+        f"{len(run) - len(differ)} of {count(len(run), 'verdict')} agree, of {over(run, 'check')}",
+        over(run, "setting", "data"),
         f"allowed: {number(tolerance)} others",
     )
 

@@ -5,10 +5,14 @@ import pandas as pd
 from layernorm_backward.paper.predicates.forms import grows_as, stays_below, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    NothingMeasured,
+    among,
+    count,
     listing,
     number,
     over,
     pick,
+    said,
     span,
     verdict,
 )
@@ -68,6 +72,36 @@ def sums_are_exact(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
         f"share without error {span(exact)}; change when rows are reversed {number(change.max())}",
         _condition(summation),
         f"{len(exact)} cells, {len(change)} of them in reverse too",
+    )
+
+
+def pairwise_helps(summation: pd.DataFrame, *, wide: str, tolerance: float) -> Judgement:
+    """Of the most rows that are summed each way, pairwise sums gain more than the factor `tolerance` over
+    running ones, for every quantity; corrected where running sums in the dtype `wide` gain that much more."""
+    errors = summation.pivot_table(
+        index=["quantity", "rows"], columns=["scheme", "accumulator"], values="rel_error_median"
+    )
+    ways = [("running", "storage"), ("pairwise", "storage"), ("running", wide)]
+    among(errors.columns, *ways)
+    most = errors[ways].dropna().groupby("quantity").tail(1)
+    if most.empty:
+        raise NothingMeasured("no number of rows was summed in each way")
+    running, pairwise, wider = (most[way] for way in ways)
+    helps = bool((running > tolerance * pairwise).all())
+    enough = bool((pairwise <= tolerance * wider).all())
+    own = summation[(summation["scheme"] == "pairwise") & (summation["accumulator"] == "storage")]
+    told = (
+        f"running {number(running[key])}, pairwise {number(pairwise[key])}, running in {wide} "
+        f"{number(wider[key])} ({key[0]}, {key[1]} rows)"
+        for key in most.index
+    )
+    return Judgement(
+        verdict(helps and enough, helps),
+        f"median error with sums in {listing(own['dtype'].unique())}: {'; '.join(told)}",
+        _condition(summation),
+        f"pairwise sums gain a factor {span(running / pairwise)}, {wide} sums "
+        f"{said(enough, 'no more', 'more')}; {int(own['rel_error_median'].isna().sum())} of "
+        f"{count(len(own), 'cell')} of pairwise sums are not finite",
     )
 
 

@@ -29,7 +29,8 @@ def reductions_are(
         verdict(agree and right, right),
         f"{span(found)} reductions over D; dx {said(right, 'right', 'wrong')} with x overwritten",
         over(traffic_cpu, "kernel", "direction", "dtype"),
-        "x_hat and rstd are read, not computed again; dgamma and dbeta are two more sums, over rows",
+        f"published: {expected}; "
+        + said(right, "nothing is computed again from x", "x is read, or computed with, again"),
     )
 
 
@@ -68,28 +69,40 @@ def operations_are(traffic_cpu: pd.DataFrame, *, published: dict[str, float], to
 
 
 def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
-    """So many steps touch whole arrays, in each direction; corrected where it is a few more or less."""
+    """So many steps touch whole arrays, in each direction; corrected up to three times as many."""
     whole = traffic_steps[traffic_steps["reads"] + traffic_steps["writes"] >= 1]
     found = {way: len(pick(whole, "step", direction=way)) for way in WAYS}
     agree = all(abs(count - expected) <= tolerance for count in found.values())
     return Judgement(
-        verdict(agree, all(count <= 10 * expected for count in found.values())),
+        verdict(agree, all(count <= 3 * expected for count in found.values())),
         f"{_both(found)} passes over arrays of x's size",
         f"{over(traffic_steps, 'kernel')}; NumPy, one pass for each ufunc and reduction",
-        f"published: {expected} in each direction; their number is fixed, so O(BTD) holds",
+        f"published: {expected} in each direction",
     )
 
 
-def traffic_is(traffic_cpu: pd.DataFrame, *, over_least: dict[str, float], tolerance: float) -> Judgement:
-    """Modelled bytes over the least are at most those given for a direction, within the share `tolerance`."""
+def traffic_is(
+    traffic_cpu: pd.DataFrame, *, over_least: dict[str, dict[str, float]], tolerance: float
+) -> Judgement:
+    """Modelled bytes over the least are at most those given for a kind of store and a direction, within the
+    share `tolerance`."""
     ratios = traffic_cpu.assign(ratio=traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"])
-    most = {way: pick(ratios, "ratio", direction=way).max() for way in WAYS}
-    good = all(most[way] <= over_least[way] * (1 + tolerance) for way in WAYS)
+    for way in WAYS:
+        pick(ratios, "ratio", direction=way)
+    kinds = {kind: part for kind, part in ratios.dropna(subset=["ratio"]).groupby("stores", sort=False)}
+    most = {kind: part.groupby("direction")["ratio"].max() for kind, part in kinds.items()}
+    good = all(
+        ratio <= over_least[kind][way] * (1 + tolerance)
+        for kind, found in most.items()
+        for way, ratio in found.items()
+    )
+    told = (f"{listing(f'{number(it)} {way}' for way, it in most[kind].items())} ({kind})" for kind in most)
+    allowed = (f"{_both(most_allowed)} ({kind} stores)" for kind, most_allowed in over_least.items())
     return Judgement(
         verdict(good),
-        f"modelled over least bytes at most {_both(most)}",
-        over(traffic_cpu, "kernel", "dtype", "rows", "hidden"),
-        f"allowed: {_both(over_least)}, {number(100 * tolerance)} % more",
+        f"modelled over least bytes at most {'; '.join(told)}",
+        over(traffic_cpu, "kernel", "dtype", "stores", "rows", "hidden"),
+        f"allowed: {listing(allowed)}, {number(100 * tolerance)} % more",
     )
 
 
