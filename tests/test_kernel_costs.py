@@ -131,9 +131,11 @@ def test_bits_do_not_depend_on_threads_stores_or_prefetch(measured):
 
 @pytest.mark.parametrize("hidden", [8, 48])
 def test_bits_are_compared_on_as_many_rows_as_make_all_threads_work(hidden, monkeypatch):
-    arrays = prepared.buffers((most_threads() * numba_plan.GRAIN // hidden + 9, hidden), "float32", seed=1)
+    arrays = prepared.buffers(
+        (most_threads() * numba_plan.GRAIN // (4 * hidden) + 9, hidden), "float32", seed=1
+    )
     found, tasks = [], numba_plan.tasks
-    monkeypatch.setattr(numba_plan, "tasks", lambda size: found.append(tasks(size)) or found[-1])
+    monkeypatch.setattr(numba_plan, "tasks", lambda *of: found.append(tasks(*of)) or found[-1])
     check.agreements("backward", arrays, 1, {"default": numba_plan.choose(*arrays.x.shape, arrays.x.dtype)})
     assert max(found) == most_threads()
 

@@ -56,7 +56,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(dtype, shape, problem, monk
     try:
         for count in range(1, numba.config.NUMBA_NUM_THREADS + 1):
             numba.set_num_threads(count)
-            assert numba_plan.tasks(data[0].size) == count
+            assert numba_plan.tasks(data[0].size, data[0].itemsize) == count
             found[count] = run("numba_fused", *data)
     finally:
         numba.set_num_threads(threads)

@@ -125,8 +125,10 @@ def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
 
 
 @pytest.mark.parametrize(("grains", "tasks"), [(0, 1), (1, 1), (1.99, 1), (2, 2), (1000, 2)])
-def test_another_thread_is_woken_where_there_is_work_for_it(grains, tasks):
+@pytest.mark.parametrize(("itemsize", "worked_on"), [(8, 8), (4, 4), (2, 4)])
+def test_another_thread_is_woken_where_there_is_work_for_it(grains, tasks, itemsize, worked_on):
+    size = int(grains * numba_plan.GRAIN) // worked_on
     with stopwatch.threads(2):
-        assert numba_plan.tasks(int(grains * numba_plan.GRAIN)) == tasks
+        assert numba_plan.tasks(size, itemsize) == tasks
     with stopwatch.threads(1):
-        assert numba_plan.tasks(int(grains * numba_plan.GRAIN)) == 1
+        assert numba_plan.tasks(size, itemsize) == 1

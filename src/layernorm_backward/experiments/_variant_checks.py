@@ -100,7 +100,7 @@ def agreements(
 
     There are at least so many rows that all threads have some: little work is done by one, whatever is set.
     """
-    rows = max(rows, most_threads() * numba_plan.GRAIN // arrays.x.shape[-1] + 1)
+    rows = max(rows, most_threads() * numba_plan.GRAIN // arrays.x[:1].nbytes + 1)
     problem = Problem(arrays.x[:rows], arrays.gamma, arrays.beta, arrays.dy[:rows])
     with stopwatch.threads(1):
         expected = _results(direction, problem, made[DEFAULT])

@@ -64,7 +64,7 @@ def forward(
     eps = checks.forward(x, gamma, beta, eps, {})
     given = x, gamma, beta
     y = checks.output("out", out, x.shape, x.dtype, ())
-    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size)
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size, x.itemsize)
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, "forward", threads)
     plain = _plain(*given, y)
     if not plain:
@@ -109,7 +109,7 @@ def backward(
         raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
     given, wanted = (dy, x, mean, rstd, gamma), (x.shape, x.dtype, gamma.dtype)
     results = checks.gradients(out, *wanted, None)
-    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size)
+    hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size, x.itemsize)
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, threads=threads)
     plain = _plain(*given, *results)
     if not plain:

@@ -25,7 +25,8 @@ ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 VERY_SHORT = 128  # bytes
 WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
-GRAIN = 1 << 15  # elements from which on it is worth to wake another thread
+GRAIN = 1 << 18  # bytes of x, as it is worked on, for which it is worth to wake another thread
+_WORKED_ON = 4  # bytes of an element of 16 bits, in the dtype of its sums
 UNKNOWN_L2, UNKNOWN_LAST_LEVEL = 1 << 20, 32 << 20  # bytes, where the system does not tell
 
 
@@ -54,9 +55,9 @@ class Plan(NamedTuple):
     recentre: bool = True
 
 
-def tasks(size: int) -> int:
-    """How many threads work on so many elements of x: all that are set, where there are GRAIN for each."""
-    worth = size // GRAIN
+def tasks(size: int, itemsize: int) -> int:
+    """How many threads work on so many elements of so many bytes: all that are set, with GRAIN for each."""
+    worth = size * max(itemsize, _WORKED_ON) // GRAIN
     return min(worth, get_num_threads()) if worth > 1 else 1
 
 
