@@ -43,6 +43,12 @@ NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported=
 def slow(x, gamma, beta, eps):
     sleep(0.15)
     return forward(x, gamma, beta, eps)
+slow_calls = 0
+def slower(x, gamma, beta, eps):
+    global slow_calls
+    slow_calls += 1
+    sleep(0.6)
+    return forward(x, gamma, beta, eps)
 def plain(x, gamma, beta, eps):
     return forward(x, gamma, beta, eps)
 def wrong(dy, saved):
@@ -161,6 +167,23 @@ def test_what_is_imported_counts_and_is_told(theirs, monkeypatch, capsys):
         r"no time is left for it \(of 0\.1 s, importing and a first call took .*\); allowed: --seconds \d+\n"
     )
     assert re.search(said, capsys.readouterr().err)
+
+
+def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, capsys):
+    """But once, since the first one may compile."""
+    assert main(["bench", "--kernel", "theirs:slower,backward", *SIZE]) == 2
+    said = r"slower,backward: one run, .*, takes about 0\.[67]\d* s, .*; allowed: --seconds \d+\n"
+    assert re.search(said, capsys.readouterr().err)
+    assert sys.modules["theirs"].slow_calls == 2
+
+
+def test_what_nobody_foresaw_does_not_say_that_results_are_wrong(monkeypatch, capsys):
+    def draw(*arguments):
+        raise RuntimeError("cannot cache function")
+
+    monkeypatch.setattr("layernorm_backward.bench.draw", draw)
+    assert main(["bench", "--kernel", "recentred", *SIZE]) == 2
+    assert "RuntimeError: cannot cache function" in capsys.readouterr().err
 
 
 def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):

@@ -1,15 +1,19 @@
 """`python -m layernorm_backward bench --kernel NAME`: options, progress, report, CSV, exit code."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 
 import pandas as pd
 
 from layernorm_backward import bench as benches
-from layernorm_backward import tables
+from layernorm_backward import tables, watch
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
+from layernorm_backward.bench.contenders import BRIEF_S, own_runs, too_slow
+from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
@@ -35,8 +39,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             require_csv(out)
             require_writable(tables.meta_path(out))
-        kernel = _timeable(load(target), setting)
-        deadline.note("importing and a first call")
+        kernel = _timeable(load(target), setting, deadline)
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
         tell(report.text(kernel, setting, found))
@@ -52,6 +55,9 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         sizes = f"--rows {setting.rows} --hidden {setting.hidden}"
         print(f"error: out of memory with {sizes}; allowed here: less", file=sys.stderr)
         return 2
+    except Exception:  # 1 would say that results are wrong
+        traceback.print_exc()
+        return 2
     return 0
 
 
@@ -61,6 +67,7 @@ def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
     target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
     deadline = Deadline(given["seconds"], spent_s=spent_s)
+    watch.tell(step=f"importing {target}", limit_s=f"{given['seconds'] + watch.LIMIT_S:g}")
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
@@ -82,16 +89,30 @@ def _count(threads: str) -> int:
     return most_threads() if threads == "all" else int(threads)
 
 
-def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
+def _timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> Kernel:
     if kernel.device != "cpu":
         here = f"; {missing(kernel)}" if missing(kernel) else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
     try:
-        try_out(kernel, setting.dtype, EPS)
+        _require_quick_calls(kernel, setting, deadline)
+    except TooSlowError as error:
+        raise too_slow(kernel, error, setting, deadline) from None
     except ValueError as error:
         name = "" if str(error).startswith(kernel.name) else f"{kernel.name}: "
         raise ValueError(f"{name}{error}") from None
     return kernel
+
+
+def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
+    """TooSlowError where calls on three rows take too long already; the first of two may compile."""
+    for _ in range(2):
+        started = perf_counter()
+        try_out(kernel, setting.dtype, EPS)
+        its_s = perf_counter() - started
+        deadline.note("importing and a first call")
+        if own_runs(setting) * its_s <= max(deadline.left(), BRIEF_S):
+            return
+    raise TooSlowError(its_s, deadline.left(), 0)
 
 
 def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, started: Started) -> None:

@@ -82,7 +82,7 @@ class Deadline:
     def note(self, what: str) -> None:
         """What the time since the last note, or the start, went into."""
         now = self._clock()
-        self._parts[what] = now - self._noted
+        self._parts[what] = self._parts.get(what, 0.0) + now - self._noted
         self._noted = now
 
     def told(self) -> str:

@@ -21,7 +21,7 @@ from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
-from layernorm_backward.kernels import device_missing
+from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.provenance import code_hash
 from layernorm_backward.revision import commit
 
@@ -39,7 +39,7 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
     until = Until(60 * given.minutes - spent_s)
     reason = device_missing()
     if reason:
-        print(f"error: {reason}", file=sys.stderr)
+        print(f"error: {reason}{remedy(['cupy'])}", file=sys.stderr)
         return 1
     try:
         with until.interruptible():
