@@ -48,6 +48,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         raise ValueError(
             f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
         )
+    if not results.is_dir():
+        raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
     campaign = (results / LEDGER).is_dir()
     if results.name not in studies and not campaign:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
