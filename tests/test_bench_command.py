@@ -1,6 +1,7 @@
 """The command `bench`: options, messages, exit codes, its table, kernels from outside, and its page."""
 
 import re
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -202,7 +203,10 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         (["--kernel", "fast"], "no kernel is called 'fast'; there are: reference, compact,"),
         (["--kernel", "theirs:DEVICE"], "device runs on cuda; bench times kernels on the CPU"),
         (["--kernel", "theirs:NARROW"], "narrow cannot run here in float32: only doubles"),
-        (["--kernel", "theirs:forward,raises"], "theirs:forward,raises: backward raised IndexError"),
+        (
+            ["--kernel", "theirs:forward,raises"],
+            "theirs:forward,raises on float32 arrays: backward raised IndexError",
+        ),
         (
             ["--kernel", "theirs:forward,stops"],
             "forward,stops: backward raised RuntimeError: tired (theirs.py:",
@@ -244,6 +248,12 @@ def test_an_unknown_choice_is_told_in_one_line(option, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["bench", "--kernel", "recentred", *SIZE, option, "sideways"])
     assert re.fullmatch(r"error: .*'sideways' .*\n", capsys.readouterr().err)
+
+
+def test_a_bad_option_is_told_before_what_takes_long_to_import():
+    code = "import sys; from layernorm_backward import bench_options; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numba", "scipy", "sympy", "pandas"} & set(done.stdout.split())
 
 
 PAGE = (ROOT / "docs" / "time-your-own.md").read_text(encoding="utf-8")

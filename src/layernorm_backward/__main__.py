@@ -222,9 +222,12 @@ def _run(words: list[str]) -> int:
     started = perf_counter()
     numba_cache.ensure()
     if words[:1] == ["bench"]:
+        from layernorm_backward import bench_options
+
+        given = vars(bench_options.parser().parse_args(words[1:]))
         from layernorm_backward.bench import command
 
-        return command.main(words[1:], spent_s=perf_counter() - started)
+        return command.main(given, spent_s=perf_counter() - started)
     if words[:1] == ["gpu"]:
         from layernorm_backward.gpu import command
 

@@ -10,7 +10,8 @@ from layernorm_backward.bench.limits import limit_u
 from layernorm_backward.bench.prepare import Ready, gradients_u, needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.schedule import fitting_rows, room
-from layernorm_backward.bench.setting import BASELINES, Deadline, Setting
+from layernorm_backward.bench.setting import Deadline, Setting
+from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.stopwatch import untimed
 

@@ -9,7 +9,6 @@ from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.timing.prepared import Direction
 from layernorm_backward.timing.timed import most_threads
 
-BASELINES = ("numba_fused", "numpy_blocked", "compact")  # the quickest first
 EPS = 1e-5
 ERROR_ROWS = 64
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from layernorm_backward import archive, figures, files, study, tables
+from layernorm_backward import archive, figures, files, tables
 from layernorm_backward.figures import style
 
 
@@ -27,7 +27,7 @@ def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".p
 def _table(tables_dir: Path, name: str) -> pd.DataFrame:
     """A table of a folder; ValueError where it is not there, with the archive's folder that holds one."""
     path = tables_dir / f"{name}.csv"
-    found = None if path.exists() else archive.latest(name, study.CHOICES["study"][0])
+    found = None if path.exists() else archive.latest(name, archive.WHOLE)
     if found:
         raise ValueError(f"{path}: there is no such table, but {found}; needed: all tables in one folder")
     return tables.read(path)
