@@ -68,7 +68,7 @@ class Smoke(NamedTuple):
 def narrow(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a registered kernel that takes no float16."""
     kernel = replace(kernels.KERNELS["compact"], name="narrow", unsupported={"float16": "not so narrow"})
-    points = kernels._points() | {"narrow": SimpleNamespace(load=lambda: kernel)}
+    points = kernels._points() | {"narrow": SimpleNamespace(load=lambda: kernel, value="theirs:NARROW")}
     monkeypatch.setattr(kernels, "_points", lambda: points)
     return "narrow"
 

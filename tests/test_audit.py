@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from audit_small import SMALL, failed
+from layernorm_backward import edge_cases
 from layernorm_backward.audit import audit, sweep
 from layernorm_backward.audit.advice import advice
+from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.target import as_kernel
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.gradient_check import mutants
@@ -141,13 +143,13 @@ SPOILT: dict[str, tuple[str, str, str, str]] = {  # what stands there, what is p
     "a tail of the second reduction": (
         "z.mean(axis=-1, keepdims=True)  # (13)",
         "z[..., : z.shape[-1] // 4 * 4 or 1].sum(-1, keepdims=True) / z.dtype.type(z.shape[-1])",
-        "edge_width_39_far",
+        "edge_widths_far",
         "float32",
     ),
     "a tail of a row": (
         "(g * x_hat).mean(axis=-1, keepdims=True)",
         "(g * x_hat)[..., : dy.shape[-1] // 8 * 8 or 1].sum(-1, keepdims=True) / dy.dtype.type(dy.shape[-1])",
-        "edge_width_39",
+        "edge_widths",
         "float16",
     ),
     "a long row": ("g.mean(axis=-1", "g[..., :1024].mean(axis=-1", "edge_width_4099", "float32"),
@@ -215,6 +217,28 @@ SPOILT: dict[str, tuple[str, str, str, str]] = {  # what stands there, what is p
     ),
     "eps squared": ("var + eps)", "var + eps * eps)", "eps_obeyed", "float32"),
 }
+
+
+@pytest.mark.parametrize("left", range(1, 16))
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_tail_of_any_length_that_is_lost_is_found(left, dtype):
+    def lossy(dx, saved):
+        wrong = dx.shape[-1] % 16 == left
+        dx[..., dx.shape[-1] - left * wrong :] *= 1 - wrong
+        return dx
+
+    problem, exact = edge_cases.posed("widths", dtype, SMALL.eps, SMALL.seed, CASES)
+    trial = edge_cases.Trial(Planted(dx=lossy).kernel(), problem, exact, SMALL.eps, SMALL.limit_u)
+    assert not edge_cases.outcome("widths", trial, CASES).passed
+
+
+def test_the_worst_width_is_told_and_the_size_of_what_should_be_0():
+    def off(dx, saved):
+        return dx * (1 + 0.5 * (dx.shape[-1] == 36)) + 1e-9 * (dx.shape[-1] == 1)
+
+    found = {finding.property: finding.note for finding in audit(Planted(dx=off).kernel(), "float32", SMALL)}
+    assert "worst at D = 36; " in found["edge_widths"]
+    assert "largest |dx| 1e-09, |dgamma| 0; " in found["edge_width_1"]
 
 
 @pytest.mark.parametrize("name", SPOILT)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from audit_small import failed
-from layernorm_backward import config
+from layernorm_backward import config, kernels
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
@@ -59,6 +59,7 @@ def test_a_reader_who_leaves_takes_nothing_away(tmp_path):
 
 
 MODULE = """
+import numpy as np
 from layernorm_backward.kernels.recentred import KERNEL, backward, forward
 PAIR = (forward, backward)
 NUMBER = 5
@@ -69,11 +70,19 @@ def wide(x, gamma, beta, eps):
     return y.astype("float64"), saved
 def two(dy, saved): return backward(dy, saved)[:2]
 def one(x, gamma, beta, eps): return x
+def masked(dy, saved): return tuple(map(np.ma.masked_array, backward(dy, saved)))
 def turned(dy, saved): return backward(dy, saved)[0].T, *backward(dy, saved)[1:]
 def raises(dy, saved):
     return dy[99]
 def many(dy, saved):
     return backward(dy, saved) if len(dy) < 5 else raises(dy[:1], saved)
+class Panic(BaseException): pass
+def panics(dy, saved):
+    if len(dy) == 3: return backward(dy, saved)
+    raise Panic("unwrap")
+def halves(dy, saved):
+    if dy.dtype == "float16": raise TypeError("no halves")
+    return backward(dy, saved)
 def leaves(dy, saved):
     return backward(dy, saved) if len(dy) == 3 else exit("gone")
 def deaf(x, gamma, beta, eps): return forward(x, gamma, beta, 1)
@@ -126,8 +135,9 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
         ),
         ("leaves:PAIR", "leaves cannot be imported: it raised SystemExit: 7 (leaves.py:1)"),
         ("theirs:one,backward", "forward returned an array (3, 16) of float32; wanted: y, saved"),
+        ("theirs:forward,masked", "dx is one MaskedArray (3, 16) of float32; wanted: an array (3, 16)"),
         ("theirs:forward,turned", "dx is an array (16, 3) of float32; wanted: an array (3, 16) of float32"),
-        ("theirs:forward,raises", "out of bounds for axis 0 with size 3 (theirs.py:14)"),
+        ("theirs:forward,raises", "out of bounds for axis 0 with size 3 (theirs.py:16)"),
         ("theirs:forward,two", "backward returned one tuple of 2; wanted: dx, dgamma, dbeta"),
     ],
 )
@@ -171,6 +181,14 @@ def test_an_unknown_dtype_is_told_in_one_line(capsys):
     assert re.fullmatch(r"error: .*'float8' .*float64, .*\n", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("word", ["0", "inf", "nan"])
+def test_a_limit_that_is_none_is_told_in_one_line(word, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "recentred", "--limit-s", word])
+    said = f"error: argument --limit-s: {word}; allowed: finite and > 0; --help lists what is allowed\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_target_after_the_dtypes_is_told_where_it_belongs(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "--dtype", "float32", "recentred"])
@@ -205,20 +223,36 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
     (tmp_path / "theirs.py").write_text(MODULE)
     assert main(["audit", "theirs:forward,many", *QUICK]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "raised IndexError: index 99 is out of bounds for axis 0 with size 1 (theirs.py:14)" in said
+    assert "raised IndexError: index 99 is out of bounds for axis 0 with size 1 (theirs.py:16)" in said
     assert "could not be run; the reason stands above" in said
     sys.modules.pop("theirs")
 
 
-def test_a_function_that_leaves_the_program_has_failed(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("name", "raised"), [("leaves", "SystemExit: gone"), ("panics", "Panic: unwrap (theirs.py:")]
+)
+def test_a_function_that_leaves_the_program_has_failed(name, raised, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "theirs.py").write_text(MODULE)
-    assert main(["audit", "theirs:forward,leaves", *QUICK]) == 1
+    assert main(["audit", f"theirs:forward,{name}", *QUICK]) == 1
     said = capsys.readouterr().out
     lines = [line.split()[:2] for line in said.splitlines()]
     for name in ("gradient_check", "repeatable", "dx_error", "edge_one_row"):
         assert ["FAILED", name] in lines
-    assert "raised SystemExit: gone" in " ".join(said.split())
+    assert f"raised {raised}" in " ".join(said.split())
+    sys.modules.pop("theirs")
+
+
+def test_a_dtype_that_cannot_be_run_is_told_after_the_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(MODULE)
+    words = ["theirs:forward,halves", *QUICK, "--dtype", "float16", "float32", "--out", "found.csv"]
+    assert main(["audit", *words]) == 2
+    out, err = capsys.readouterr()
+    assert re.search(r"theirs:forward,halves: float32, .*(\d\d) of \1 passed", out, flags=re.DOTALL)
+    assert "error: theirs:forward,halves on float16 arrays: backward raised TypeError: no halves" in err
+    with (tmp_path / "found.csv").open() as file:
+        assert {row["dtype"] for row in csv.DictReader(file)} == {"float32"}
     sys.modules.pop("theirs")
 
 
@@ -267,6 +301,24 @@ def test_an_eps_that_the_dtype_cannot_hold_is_refused(target, eps, kept, tmp_pat
 def test_a_dtype_that_a_kernel_does_not_take_is_told(narrow, capsys):
     assert main(["audit", narrow, "--dtype", "float16"]) == 2
     assert "narrow cannot run here in float16: not so narrow" in capsys.readouterr().err
+
+
+def test_the_entry_point_that_is_audited_is_told(narrow, capsys):
+    assert main(["audit", narrow, *QUICK]) == 1  # it keeps a plain mean
+    said = "narrow: the entry point theirs:NARROW in the group layernorm_backward.kernels\n"
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "command"), [("torch", "torch", "make peers"), ("cupy_compact", "cupy", "make cuda")]
+)
+def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
+    name, package, command, monkeypatch, capsys
+):
+    found = kernels.find_spec
+    monkeypatch.setattr(kernels, "find_spec", lambda asked: None if asked == package else found(asked))
+    assert main(["audit", name, *QUICK]) == 2
+    assert f"not installed: {package}; `{command}` installs it\n" in capsys.readouterr().err
 
 
 def test_rows_too_short_to_judge_are_refused(capsys):

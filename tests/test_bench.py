@@ -17,7 +17,7 @@ from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import needs, ready, takes_out
 from layernorm_backward.bench.quick import TooSlowError
-from layernorm_backward.bench.setting import BASELINES
+from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
 from layernorm_backward.timing import cgroup, sizing

@@ -1,6 +1,7 @@
 """The command `bench`: options, messages, exit codes, its table, kernels from outside, and its page."""
 
 import re
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -42,6 +43,12 @@ DEVICE = Kernel("device", "cuda", forward, backward, 1e-5, "theirs")
 NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported={"float32": "only doubles"})
 def slow(x, gamma, beta, eps):
     sleep(0.15)
+    return forward(x, gamma, beta, eps)
+slow_calls = 0
+def slower(x, gamma, beta, eps):
+    global slow_calls
+    slow_calls += 1
+    sleep(0.6)
     return forward(x, gamma, beta, eps)
 def plain(x, gamma, beta, eps):
     return forward(x, gamma, beta, eps)
@@ -163,6 +170,23 @@ def test_what_is_imported_counts_and_is_told(theirs, monkeypatch, capsys):
     assert re.search(said, capsys.readouterr().err)
 
 
+def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, capsys):
+    """But once, since the first one may compile."""
+    assert main(["bench", "--kernel", "theirs:slower,backward", *SIZE]) == 2
+    said = r"slower,backward: one run, .*, takes about 0\.[67]\d* s, .*; allowed: --seconds \d+\n"
+    assert re.search(said, capsys.readouterr().err)
+    assert sys.modules["theirs"].slow_calls == 2
+
+
+def test_what_nobody_foresaw_does_not_say_that_results_are_wrong(monkeypatch, capsys):
+    def draw(*arguments):
+        raise RuntimeError("cannot cache function")
+
+    monkeypatch.setattr("layernorm_backward.bench.draw", draw)
+    assert main(["bench", "--kernel", "recentred", *SIZE]) == 2
+    assert "RuntimeError: cannot cache function" in capsys.readouterr().err
+
+
 def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
     def draw(*arguments):
         raise MemoryError
@@ -179,7 +203,10 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         (["--kernel", "fast"], "no kernel is called 'fast'; there are: reference, compact,"),
         (["--kernel", "theirs:DEVICE"], "device runs on cuda; bench times kernels on the CPU"),
         (["--kernel", "theirs:NARROW"], "narrow cannot run here in float32: only doubles"),
-        (["--kernel", "theirs:forward,raises"], "theirs:forward,raises: backward raised IndexError"),
+        (
+            ["--kernel", "theirs:forward,raises"],
+            "theirs:forward,raises on float32 arrays: backward raised IndexError",
+        ),
         (
             ["--kernel", "theirs:forward,stops"],
             "forward,stops: backward raised RuntimeError: tired (theirs.py:",
@@ -221,6 +248,12 @@ def test_an_unknown_choice_is_told_in_one_line(option, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["bench", "--kernel", "recentred", *SIZE, option, "sideways"])
     assert re.fullmatch(r"error: .*'sideways' .*\n", capsys.readouterr().err)
+
+
+def test_a_bad_option_is_told_before_what_takes_long_to_import():
+    code = "import sys; from layernorm_backward import bench_options; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numba", "scipy", "sympy", "pandas"} & set(done.stdout.split())
 
 
 PAGE = (ROOT / "docs" / "time-your-own.md").read_text(encoding="utf-8")

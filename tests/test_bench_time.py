@@ -10,7 +10,8 @@ import pytest
 from layernorm_backward.bench import Deadline, bench, contenders
 from layernorm_backward.bench.block import Making, block_rows, require_exact
 from layernorm_backward.bench.data import draw, errors_u
-from layernorm_backward.bench.prepare import ready
+from layernorm_backward.bench.prepare import needs, ready
+from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.kernels import KERNELS, recentred
 from layernorm_backward.timing import sizing
 from test_bench import OWN, SETTING, changed
@@ -88,6 +89,20 @@ def test_where_nothing_is_left_more_seconds_are_advised_and_no_rows(monkeypatch)
     said = r"^recentred: one run, .*, and no time is left for it \(of 5 s, importing .* took 6.1 s\); "
     with pytest.raises(ValueError, match=said + r"allowed: --seconds \d+$"):
         bench(OWN, SETTING, deadline)
+
+
+def test_few_rows_that_take_longer_than_all_may_are_the_last(monkeypatch):
+    monkeypatch.setattr("layernorm_backward.bench.prepare.FEW", 24 * 20)
+    calls = []
+
+    def slow(x, gamma, beta, eps, out=None):
+        calls.append(len(x))
+        time.sleep(0.4)
+        return recentred.forward(x, gamma, beta, eps, out)
+
+    with pytest.raises(TooSlowError, match="takes about"):
+        needs(changed(OWN, forward=slow), draw(SETTING).arrays, 0.05)
+    assert calls == [20, 20]
 
 
 def test_a_baseline_that_is_too_slow_is_left_out_with_the_seconds_there_are(monkeypatch):

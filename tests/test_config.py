@@ -242,9 +242,15 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         (f"{SET}.kernels", ["compat"], "sets: published: kernels: unknown 'compat'; allowed: reference, "),
         (f"{SET}.directions", [], "sets.published.directions: List should have at least 1 item"),
         (f"{SET}.sizes", [[0, 1, 2]], "sets.published.sizes.0.0: Input should be greater than or equal"),
-        (f"{SIZES}.hidden", [0], "sizes.ByWorkingSet.hidden.0: Input should be greater than or equal to 1"),
-        (f"{SIZES}.working_set", -5, "sizes.ByWorkingSet.working_set: Input should be greater than or"),
-        (f"{SIZES}.thread", [1], "sizes.ByWorkingSet.thread: unknown key; allowed: hidden, working_set"),
+        (f"{SIZES}.hidden", [0], "sizes.hidden.0: Input should be greater than or equal to 1"),
+        (f"{SIZES}.working_set", -5, "sizes.working_set: Input should be greater than or"),
+        (f"{SIZES}.hidden", 5, "sizes.hidden: Input should be a valid array, found 5"),
+        (
+            f"{SIZES}.working_set",
+            "in_cach",
+            "sizes.working_set: Input should be 'beyond_cache' or 'in_cache'",
+        ),
+        (f"{SIZES}.thread", [1], "sizes.thread: unknown key; allowed: hidden, working_set"),
         ("peers_cpu.kernels", ["compact", "recentred"], "kernels: Value should have at most 1 item"),
         ("peers_cpu.sets.resident.kernels", ["guess"], "resident: kernels: unknown 'guess'; allowed: torch_"),
         ("peers_cpu.error_limit_u.float32", -1, "error_limit_u.float32: Input should be greater than 0"),
@@ -302,6 +308,16 @@ def test_an_argument_of_an_experiment_that_cannot_be_is_told(tmp_path, key, valu
         of_experiment(path)
     assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(f"{SET}.sizes", [[0, 1, 2]]), (f"{SIZES}.hidden", [0]), (f"{SIZES}.working_set", -5)],
+)
+def test_one_wrong_value_is_one_fault_whatever_else_might_stand_there(tmp_path, key, value):
+    with pytest.raises(config.ConfigError) as caught:
+        of_experiment(changed(tmp_path, key, value))
+    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.skipif(not missing(KERNELS["cuda_fused"]), reason="cuda_fused can run here")

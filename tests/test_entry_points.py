@@ -58,3 +58,12 @@ def test_an_entry_point_that_is_listed_twice_is_one(installed):
     assert list(kernels.KERNELS)[-1] == "recentred_too"
     with pytest.raises(ValueError, match="calls itself 'recentred'"):
         kernels.KERNELS["recentred_too"]
+
+
+def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, monkeypatch, capsys):
+    """As those in Rust do, with an exception that is no Exception."""
+    (tmp_path / "panicking.py").write_text("class Panic(BaseException): pass\nraise Panic('unwrap')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed(("theirs", "panicking:KERNEL"))
+    assert main(["audit", "theirs"]) == 2
+    assert "raises Panic: unwrap; allowed: MODULE:NAME of a Kernel\n" in capsys.readouterr().err

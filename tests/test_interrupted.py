@@ -143,7 +143,7 @@ def heeding_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_ends_a_command_in_one_line(tmp_path):
+def test_ctrl_c_ends_a_command_in_one_line_that_says_where(tmp_path):
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     command = [sys.executable, "-m", "layernorm_backward", "audit", "sleepy:forward,backward"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -151,7 +151,8 @@ def test_ctrl_c_ends_a_command_in_one_line(tmp_path):
         try:
             wait_for((tmp_path / "started").exists)
             run.send_signal(signal.SIGINT)
-            assert run.communicate(timeout=30) == ("", "error: interrupted\n")
+            said = "error: interrupted in sleepy:forward,backward float32: a first try, forward\n"
+            assert run.communicate(timeout=30) == ("", f"\n{said}")
             assert run.returncode == 130
         finally:
             run.kill()

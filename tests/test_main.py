@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward import __main__ as command
-from layernorm_backward import config, study
+from layernorm_backward import config, files, study
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
 from layernorm_backward.figures import FIGURES
 from layernorm_backward.schemas import SCHEMAS
 from workspace import ROOT
 
+LESS = "allowed: smaller sizes"
 CONFIG = ROOT / "config/smoke/division_order.yaml"
 
 
@@ -54,8 +55,11 @@ def test_a_table_of_another_name_is_refused_before_it_is_measured(told, measurin
     [
         (ValueError("rounds is 0"), f"{CONFIG}: rounds is 0"),
         (OverflowError("math range error"), f"{CONFIG}: math range error"),
-        (MemoryError("Unable to allocate 9 GiB"), "{table}: out of memory: Unable to allocate 9 GiB"),
-        (MemoryError(), "{table}: out of memory"),
+        (
+            MemoryError("Unable to allocate 9 GiB"),
+            f"{CONFIG}: out of memory: Unable to allocate 9 GiB; {LESS}",
+        ),
+        (MemoryError(), f"{CONFIG}: out of memory; {LESS}"),
         (OSError(28, "No space left on device"), "{table}: No space left on device"),
         (PermissionError(13, "Permission denied", "/there"), "/there: Permission denied"),
     ],
@@ -78,6 +82,45 @@ def test_an_unknown_figure_lists_those_there_are(told, tmp_path):
     assert said == f"error: no figure is called 'epsilon'; there are: {', '.join(FIGURES)}\n"
 
 
+@pytest.mark.parametrize("name", ["variance", "variance.png"])
+def test_a_figure_is_a_pdf_file(told, tmp_path, name):
+    said = f"{tmp_path / name}: allowed: a name that ends in .pdf; a .png file is written beside it"
+    assert told("figure", "variance", tmp_path, tmp_path / name) == f"error: {said}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_tells_the_files_that_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("layernorm_backward.figures._files.write", lambda *given: None)
+    assert main(["figure", "variance", str(tmp_path), str(tmp_path / "mine.pdf")]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "mine.pdf"), str(tmp_path / "mine.png")]
+
+
+def test_a_table_that_another_folder_of_the_archive_holds_is_named(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    folder = Path("results/archive/epyc-2core")
+    said = f"error: {folder}/ceiling_gpu.csv: there is no such table, but results/archive/nvidia-h200/"
+    assert told("figure", "roofline", folder, tmp_path / "roofline.pdf").startswith(said)
+
+
+def test_a_file_that_cannot_be_written_is_named_and_not_the_one_before_it(tmp_path, monkeypatch):
+    def refuse(**where):
+        raise PermissionError(13, "Permission denied", f"{tmp_path}/.out-x.csv")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError) as caught, files.whole(tmp_path / "out.csv"):
+        pass
+    assert caught.value.filename == str(tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [("variance", "writes table, samples"), ("crate", "Write the met")]
+)
+def test_the_help_of_a_step_says_what_it_does(step, said, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([step, "--help"])
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("name", study.CHOICES["study"])
 def test_the_configs_of_the_studies_have_no_fault(name, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -85,7 +128,7 @@ def test_the_configs_of_the_studies_have_no_fault(name, monkeypatch):
 
 
 def test_an_unknown_study_cannot_be_checked(told):
-    assert "study=smok: allowed: paper, smoke, full" in told("check", "smok")
+    assert told("check", "smok") == "error: no study is called 'smok'; there are: paper, smoke, full\n"
 
 
 def test_a_folder_without_config_files_is_no_study_without_faults(told, tmp_path, monkeypatch):
@@ -130,3 +173,9 @@ def test_packages_that_are_missing_do_not_stop_the_check(configs, monkeypatch):
     monkeypatch.setattr(study, "missing", lambda stem: [])
     with pytest.raises(ModuleNotFoundError):
         main(["check", "smoke"])
+
+
+def test_all_faults_of_a_config_are_told_as_errors(told, configs):
+    (configs / "division_order.yaml").write_text("sed: 1\ndyptes: 2\n")
+    lines = told("division_order", configs / "division_order.yaml", "division_order.csv").splitlines()
+    assert len(lines) > 2 and all(line.startswith("error: config/smoke/") for line in lines)

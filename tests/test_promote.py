@@ -88,6 +88,11 @@ def test_a_bad_name_is_refused(run, archive, name):
         allowed(run, archive, name)
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path, archive):
+    with pytest.raises(ValueError, match=r"nowhere: there is no such folder; allowed: results/STUDY"):
+        promote(tmp_path / "nowhere", "xeon-2core", archive)
+
+
 def test_the_smoke_study_is_not_published(run, archive):
     with pytest.raises(ValueError, match="only these studies are published: paper, full"):
         promote(run, "some-machine", archive)

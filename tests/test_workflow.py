@@ -138,6 +138,29 @@ def test_a_part_of_a_study_is_made_without_the_paper(smoke, tmp_path):
     assert (workspace.root / "results/smoke/tables/division_order.csv").exists()
 
 
+def test_a_part_of_a_study_tells_nothing_of_an_earlier_paper(tmp_path):
+    workspace = Workspace.of_sources(tmp_path / "tree")
+    results = workspace.root / "results/smoke"
+    results.mkdir(parents=True)
+    for suffix in ("md", "tex", "html", "pdf"):
+        (results / f"paper.{suffix}").touch()
+    done = workspace.snakemake("division_order")
+    assert done.returncode == 0, done.stdout
+    assert "error: " not in done.stdout and "paper: " not in done.stdout
+
+
+@pytest.mark.skipif(not os.geteuid(), reason="root may write anywhere")
+def test_a_tree_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
+    workspace = Workspace.of_sources(tmp_path / "tree")
+    workspace.root.chmod(0o555)
+    try:
+        done = workspace.snakemake("--dry-run")
+    finally:
+        workspace.root.chmod(0o755)
+    assert done.returncode != 0
+    assert f"{workspace.root}: cannot be written to; allowed: a copy of it that can" in done.stdout
+
+
 def test_smoke_run_makes_every_file_in_time(smoke, capsys):
     with capsys.disabled():
         print(f" smoke study: {smoke.seconds:.0f} s ", end="")

@@ -2,13 +2,12 @@
 
 import argparse
 import importlib
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, schemas, tables
+from layernorm_backward import experiments, numba_cache, schemas, tables, watch
 from layernorm_backward.provenance import constant
 from layernorm_backward.schemas import SCHEMAS
 
@@ -23,13 +22,19 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     name = experiments.module_name(stem)
     run = importlib.import_module(name).run
     needs = constant(name, "NEEDS")
-    arguments = config.load(config_path, run, needs)
+    try:
+        arguments = config.load(config_path, run, needs)
+    except config.ConfigError as error:
+        raise ValueError("\nerror: ".join(str(error).splitlines())) from None
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
     started = begin()
     try:
         result = run(**arguments, **inputs)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{config_path}: {error}") from error
+    except MemoryError as error:
+        wanted = f": {error}" if str(error) else ""
+        raise ValueError(f"{config_path}: out of memory{wanted}; allowed: smaller sizes") from error
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
@@ -47,7 +52,8 @@ def check(study: str) -> None:
     """Check every config file of a study (paper, smoke, full) as its experiment does; tells all faults."""
     from layernorm_backward import study as studies
 
-    studies.choose({"study": study})
+    if study not in studies.CHOICES["study"]:
+        raise ValueError(f"no study is called {study!r}; there are: {', '.join(studies.CHOICES['study'])}")
     faults = [fault for stem in studies.stems(study) for fault in _faults(studies.config_path(study, stem))]
     if faults:
         raise ValueError("\nerror: ".join(faults))
@@ -70,10 +76,13 @@ def _faults(config_path: Path) -> list[str]:
 
 
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
-    """Draw one figure from its tables; writes OUT.pdf and OUT.png."""
+    """Draw the figure STEM from the tables in TABLES_DIR; writes OUT, a .pdf file, and a .png beside it."""
     from layernorm_backward.figures import _files
 
+    if out.suffix != ".pdf":
+        raise ValueError(f"{out}: allowed: a name that ends in .pdf; a .png file is written beside it")
     _files.write(stem, tables_dir, out)
+    print(out, out.with_suffix(".png"), sep="\n")
 
 
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
@@ -165,7 +174,6 @@ _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "crate": (crate, ("folder",)),
 }
 _TEXT = frozenset({"stem", "study", "pdf", "machine"})
-INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know Ctrl-C
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -173,13 +181,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for stem in experiments.EXPERIMENTS:
         also = "; `audit MODULE:NAME` audits an implementation (`audit --help`)" if stem == "audit" else ""
-        sub = commands.add_parser(stem, help=f"measure the table {stem}{also}")
+        sub = commands.add_parser(stem, help=f"measure the table {stem}{also}", description=measure.__doc__)
         sub.set_defaults(function=measure, stem=stem)
         _add_arguments(sub, ("config_path", "table"))
     commands.add_parser("bench", help="time a kernel beside its roof and ours (`bench --help`)")
     commands.add_parser("gpu", help="measure everything there is to measure on a GPU (`gpu --help`)")
     for name, (function, arguments) in _COMMANDS.items():
-        sub = commands.add_parser(name, help=function.__doc__)
+        sub = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
         sub.set_defaults(function=function)
         _add_arguments(sub, arguments)
     return parser
@@ -195,22 +203,31 @@ def _names_an_implementation(words: list[str]) -> bool:
     return words[:1] == ["audit"] and not any(word.endswith(".yaml") for word in words[1:2])
 
 
+def _runs_foreign_code(words: list[str]) -> bool:
+    """Whether a kernel of anybody's is run, which may end the process or hang."""
+    return words[:1] == ["bench"] or _names_an_implementation(words)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; Ctrl-C ends it in one line and exit code 130."""
     try:
         return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return watch.INTERRUPTED
 
 
 def _run(words: list[str]) -> int:
     """Run one command; an error in a config, a table, a value or a file ends in one line and exit code 1."""
     started = perf_counter()
+    numba_cache.ensure()
     if words[:1] == ["bench"]:
+        from layernorm_backward import bench_options
+
+        given = vars(bench_options.parser().parse_args(words[1:]))
         from layernorm_backward.bench import command
 
-        return command.main(words[1:], spent_s=perf_counter() - started)
+        return command.main(given, spent_s=perf_counter() - started)
     if words[:1] == ["gpu"]:
         from layernorm_backward.gpu import command
 
@@ -244,4 +261,4 @@ def _told(error: Exception, made: str = "") -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(watch.watched(main) if _runs_foreign_code(sys.argv[1:]) else main())

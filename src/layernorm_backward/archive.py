@@ -15,6 +15,7 @@ from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
 
 ARCHIVE = Path("results/archive")
+WHOLE = "paper"  # the study whose tables stand for others that are not here
 PROVENANCE = "provenance.json"
 RECORD_HASH = "record_sha256"  # of a table, in its folder's provenance
 

@@ -34,10 +34,12 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
     fields = {name: (hints[name], ...) for name in names}
     model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=True), **fields)
     needed = {name: hints[name] for name in names}
+    text = _json(path, values)
     try:
-        checked = model.model_validate_json(_json(path, values))
+        checked = model.model_validate_json(text)
     except ValidationError as error:
-        raise ConfigError(yamlfile.faults(path, error, partial(_keys, needed))) from None
+        said = yamlfile.faults(path, error, partial(_keys, needed), json.loads(text))
+        raise ConfigError(said) from None
     if lacking := per_dtype.lacking(values):
         raise ConfigError("\n".join(f"{path}: {fault}" for fault in lacking))
     arguments = {name: getattr(checked, name) for name in names}

@@ -121,6 +121,14 @@ def nan_row(trial: Trial) -> Outcome:
     return Outcome(spoiled and worst <= trial.limit_u, worst, reason)
 
 
+def one_wide(trial: Trial) -> Outcome:
+    """Judged as usual; the sizes of dx and dgamma, which are to be 0, are told."""
+    computed = run_kernel(trial.kernel, trial.problem, trial.eps)
+    dx, dgamma = (float(np.max(np.abs(inputs.values(part)))) for part in (computed.dx, computed.dgamma))
+    outcome = _compared(trial, computed)
+    return outcome._replace(reason=f"largest |dx| {dx:.2g}, |dgamma| {dgamma:.2g}; {outcome.reason}")
+
+
 def norm_at_scale(scale: float) -> Callable[[Trial], Outcome]:
     """Judged as usual; the value is norm(dx)*scale over norm(dx) of the row scaled back, which eps lowers."""
 
@@ -166,7 +174,7 @@ CASES: dict[str, Case] = {
     "zero_input": Case("x = 0", (4, 64), lambda deviates, u: 0 * deviates, as_given),
     "tiny_variance": Case("mean 1, std 32u", (16, 128), lambda deviates, u: 1 + 32 * u * deviates, as_given),
     "offset_1e8": Case("mean 1e8, std 1", (16, 128), lambda deviates, u: 1e8 + deviates, as_given),
-    "width_1": Case("D = 1, dx and dgamma are 0", (5, 1), _normal, as_given),
+    "width_1": Case("D = 1, dx and dgamma are 0", (5, 1), _normal, one_wide),
     "width_1024": Case("D = 1024", (16, 1024), _normal, as_given),
     "one_row": Case("one row", (1, 64), _normal, as_given),
     "no_rows": Case("no rows, dgamma and dbeta are 0", (0, 64), _normal, as_given),

@@ -11,7 +11,10 @@ from pathlib import Path
 def whole(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     os.close(handle)
     temporary = Path(name)
     try:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
+from layernorm_backward import watch
 from layernorm_backward.timing import sizing
 
 
@@ -79,6 +80,7 @@ def progress(steps: int, what: str) -> Iterator[Callable[[str], None]]:
     with tqdm(total=steps, desc=what, leave=False) as bar:
 
         def tick(step: str) -> None:
+            watch.tell(step=f"{what}: {step}", function="")
             bar.set_postfix_str(step, refresh=False)
             bar.update()
 

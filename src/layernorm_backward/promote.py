@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward import crate, mixed, study, tables
-from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, record_hash, verify
+from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
 from layernorm_backward.record import commit
 from layernorm_backward.recorded import read_record
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 CLAIMS = "claims"  # a table of every study, but of no experiment
-WHOLE, IN_PARTS = "paper", "full"
+IN_PARTS = "full"
 STUDIES = (WHOLE, IN_PARTS)
 MOST_BYTES = 5_000_000  # of a table of the study full
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -48,6 +48,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         raise ValueError(
             f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
         )
+    if not results.is_dir():
+        raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
     campaign = (results / LEDGER).is_dir()
     if results.name not in studies and not campaign:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")

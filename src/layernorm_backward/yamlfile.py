@@ -48,20 +48,61 @@ def faults(
     path: Path,
     error: "ValidationError",
     allowed: Collection[str] | KeysAt,
+    values: Any = None,
 ) -> str:
     """One line for each fault that pydantic found: file, key, what is wrong and what is allowed.
 
-    allowed: the keys, or what gives those at a place where they are not everywhere the same.
+    allowed: the keys, or what gives those at a place where they are not everywhere the same; values: what the
+    file holds, by which its keys are told from pydantic's names for one of several types.
     """
     keys_at = allowed if callable(allowed) else lambda place: allowed
-    return "\n".join(_fault(path, detail, keys_at) for detail in error.errors())
+    details = [(detail, _named(detail, values)) for detail in error.errors()]
+    return "\n".join(_fault(path, detail, named, keys_at) for detail, named in _meant(details))
 
 
-def _fault(path: Path, detail: Any, keys_at: KeysAt) -> str:
+def _named(detail: Any, values: Any) -> list[str | int]:
+    """The keys and indices of a fault's place, less pydantic's names of alternatives."""
+    *place, last = detail["loc"] or ("",)
+    found = []
+    for part in place:
+        if _holds(values, part):
+            values = values[part]
+            found.append(part)
+        elif values is None and not _ALTERNATIVE.match(str(part)):
+            found.append(part)
+    known = detail["type"] == "missing" or values is None or _holds(values, last)
+    return [*found, last] if known and not _ALTERNATIVE.match(str(last)) else found
+
+
+def _holds(values: Any, part: str | int) -> bool:
+    return part in values if isinstance(values, dict) else isinstance(values, list) and isinstance(part, int)
+
+
+def _meant(details: list[tuple[Any, list[str | int]]]) -> list[tuple[Any, list[str | int]]]:
+    """All but those of alternatives whose kind the value does not have, where it has the kind of another."""
+    fits = [
+        detail["loc"]
+        for detail, named in details
+        if named[-1:] == [*detail["loc"][-1:]] or not _unlike(detail)
+    ]
+    return [
+        (detail, named)
+        for detail, named in details
+        if detail["loc"] in fits
+        or not any(loc[: len(detail["loc"]) - 1] == detail["loc"][:-1] for loc in fits)
+    ]
+
+
+def _unlike(detail: Any) -> bool:
+    """Whether a value is of another kind than an alternative, a list and no number say."""
+    kind = detail["type"]
+    return kind.endswith("_type") or (kind == "literal_error" and not isinstance(detail["input"], str))
+
+
+def _fault(path: Path, detail: Any, named: Sequence[str | int], keys_at: KeysAt) -> str:
     *place, _ = detail["loc"] or ("",)
     keys = keys_at(place)
-    named = (str(part) for part in detail["loc"])
-    where = f"{path}: {'.'.join(part for part in named if not _ALTERNATIVE.match(part))}"
+    where = f"{path}: {'.'.join(map(str, named))}"
     if detail["type"] == "extra_forbidden":
         return f"{where}: unknown key" + (f"; allowed: {', '.join(keys)}" if keys else "")
     if detail["type"] == "missing" and not place:

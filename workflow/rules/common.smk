@@ -8,25 +8,29 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+if not os.access(workflow.basedir, os.W_OK):
+    raise WorkflowError(f"{workflow.basedir}: cannot be written to; allowed: a copy of it that can")
+
 try:
     from layernorm_backward import study
+    from layernorm_backward.figures import FIGURES as FIGURE_STEMS
+    from layernorm_backward.lock import release_stale
+    from layernorm_backward.paper.pandoc import engine
+    from layernorm_backward.provenance import code_hash
 except ModuleNotFoundError as error:
     raise WorkflowError(f"{error}: run `. .venv/bin/activate` first; `make .venv/.ready` sets .venv up")
-
-from layernorm_backward.figures import FIGURES as FIGURE_STEMS
-from layernorm_backward.lock import release_stale
-from layernorm_backward.paper.pandoc import engine
-from layernorm_backward.provenance import code_hash
+except KeyboardInterrupt:
+    raise WorkflowError("interrupted")
 
 
 workdir: workflow.basedir
 
 
-release_stale(Path.cwd())
 STARTED = time.time()
 shell.prefix(f'set -euo pipefail; PATH="{Path(sys.executable).parent}:$PATH"; ')
 
 try:
+    release_stale(Path.cwd())
     CHOSEN = study.choose(config)
     STUDY = CHOSEN["study"]
     STEMS = study.stems(STUDY)
@@ -34,6 +38,8 @@ try:
     ENGINE = engine(CHOSEN["pdf"], Path("paper"))
 except ValueError as error:
     raise WorkflowError(str(error))
+except KeyboardInterrupt:
+    raise WorkflowError("interrupted")
 
 RESULTS = f"results/{STUDY}"
 

@@ -6,6 +6,7 @@ The gradient check, the growth of the error with mean/std, eps, long sums, repea
 import warnings
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -28,8 +29,10 @@ def audit(
     setting: Setting = STANDARD,
     tick: Callable[[str], None] = lambda what: None,
     asked: Collection[DtypeName] = (),
+    keep: Callable[[Finding], None] = lambda finding: None,
 ) -> list[Finding]:
-    """The findings about a kernel in one dtype; `tick` is told what comes next, `steps` times in all.
+    """The findings about a kernel in one dtype; `tick` is told what comes next, `steps` times in all, and
+    `keep` each finding as it is made.
 
     `asked` are the dtypes that audits of this kernel are asked for, if more than this one: the formula is
     checked in `formula_dtype` of them. What the kernel raises is a finding. ValueError for a dtype that the
@@ -41,11 +44,16 @@ def audit(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, about numbers: the findings judge them
         formula = formula_dtype(kernel, {dtype, *asked}, setting)
-        found = [
-            *behaviour.findings(kernel, dtype, formula, setting, tick),
-            *sweep.findings(kernel, dtype, setting, tick),
-        ]
-        edges = [_edge(kernel, name, dtype, setting, tick) for name in CASES]
+        found, edges = [], []
+        for finding in chain(
+            behaviour.findings(kernel, dtype, formula, setting, tick),
+            sweep.findings(kernel, dtype, setting, tick),
+        ):
+            found.append(finding)
+            keep(finding)
+        for name in CASES:
+            edges.append(_edge(kernel, name, dtype, setting, tick))
+            keep(edges[-1])
     return [*found, _summary(edges), *edges]
 
 

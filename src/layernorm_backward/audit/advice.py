@@ -30,7 +30,7 @@ ADVICE: dict[str, str] = {
     "edge_gamma_uniform": "gamma may be the same throughout and not 1",
 } | dict.fromkeys(("edge_dy_transposed", "edge_dy_expanded"), "dy may lie in memory unlike x")
 ADVICE |= dict.fromkeys(
-    ("edge_width_39", "edge_width_39_far", "edge_width_4099", "edge_rows_1031"),
+    ("edge_widths", "edge_widths_far", "edge_width_4099", "edge_rows_1031"),
     "what is left over after whole blocks is lost",
 )
 ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have refused too much
@@ -46,7 +46,7 @@ ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have r
     )
 )
 NEEDS = {"eps_obeyed": QUANTITIES, "long_sums": QUANTITIES, "ones_counted": ("dbeta",)}
-FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_width_39_far")
+FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_widths_far")
 FLAT = (
     "the std is 0, and what the mean is rounded by is all that is left: mend what grows with mean/std first"
 )

@@ -1,10 +1,11 @@
 """Edge cases of the audit alone, beside those of the table edge_cases: odd sizes, and a gamma or dy unlike x.
 
-They show loops that forget what is left over after whole blocks, and backward passes that take dy's layout
-for x's, zeros for nothing, or the last axis for the second.
+They show loops that forget what is left over after whole blocks, however long these are, and backward passes
+that take dy's layout for x's, zeros for nothing, or the last axis for the second.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from layernorm_backward.edge_cases import Case, Outcome, Trial, as_given
 from layernorm_backward.problem import Problem
 
 MANY = 1031
+WIDTHS = range(33, 48)  # whatever is left over after whole blocks of up to 16
 LAST = 7
 FAINT = 2.0**-8
 
@@ -30,6 +32,17 @@ def changed(change: Callable[[Problem], Problem]) -> Callable[[Trial], Outcome]:
         return as_given(trial._replace(problem=problem, exact=exact))
 
     return judge
+
+
+def each_width(trial: Trial) -> Outcome:
+    """Judged as usual at each of WIDTHS, on the first columns of the trial's arrays; the worst is told."""
+    found = {width: changed(partial(_narrowed, width=width))(trial) for width in WIDTHS}
+    worst = max(found, key=lambda width: found[width].value)
+    return found[worst]._replace(reason=f"worst at D = {worst}; {found[worst].reason}")
+
+
+def _narrowed(problem: Problem, width: int) -> Problem:
+    return Problem(*(array[..., :width].copy() for array in problem))
 
 
 def _normal(deviates: Floats, u: float) -> Floats:
@@ -71,10 +84,11 @@ def _alike(problem: Problem) -> Problem:
     return problem._replace(gamma=np.full_like(problem.gamma, 1.5))
 
 
+_WIDTHS = f"D = {WIDTHS[0]} to {WIDTHS[-1]}"
 FURTHER: dict[str, Case] = {
     "leading_axes": Case("x of three axes", (3, 5, 64), _normal, as_given),
-    "width_39": Case("D = 39", (16, 39), _normal, as_given),
-    "width_39_far": Case("D = 39, mean 2^-10/u", (16, 39), _far, as_given),
+    "widths": Case(_WIDTHS, (16, WIDTHS[-1]), _normal, each_width),
+    "widths_far": Case(f"{_WIDTHS}, mean 2^-10/u", (16, WIDTHS[-1]), _far, each_width),
     "width_4099": Case("D = 4099", (4, 4099), _normal, as_given),
     "rows_1031": Case(f"{MANY} rows, the last count most", (MANY, 16), _normal, changed(_last_rows_count)),
     "dy_transposed": Case("dy in Fortran order, x not", (8, 64), _normal, changed(_transposed)),

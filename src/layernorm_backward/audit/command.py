@@ -1,5 +1,6 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
+import math
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward import audit as audits
-from layernorm_backward import files
+from layernorm_backward import files, watch
 from layernorm_backward.audit import report
 from layernorm_backward.audit.room import require_room
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
-from layernorm_backward.kernels import Kernel, version
+from layernorm_backward.kernels import Kernel, version, whence
 from layernorm_backward.options import Parser, progress, require_csv, tell, writing
 from layernorm_backward.schemas import SCHEMAS
 
@@ -37,23 +38,51 @@ OPTIONS = {
 
 
 def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: Path | None) -> int:
-    """Audit and print; 0 where all passed, 1 where something failed, 2 where it could not be run."""
+    """Audit and print; 0 where all passed, 1 where something failed, 2 where it could not be run.
+
+    A dtype that cannot be run is told after those that can.
+    """
     try:
         setting = replace(STANDARD, **changes)
         require_room(setting, dtypes)
         if out is not None:
             require_csv(out)
+        watch.tell(step=f"importing {target}")
         kernel = load(target)
-        for dtype in dtypes:
-            try_out(kernel, dtype, setting.eps)
-        found = {dtype: _with_progress(kernel, dtype, setting, dtypes) for dtype in dtypes}
-        tell("\n\n".join(report.text(kernel, dtype, setting, findings) for dtype, findings in found.items()))
-        if out is not None:
+        if found_by := whence(target):
+            print(f"{target}: {found_by}", file=sys.stderr)
+        faults = {dtype: _fault(kernel, dtype, setting) for dtype in dtypes}
+        found = _found(kernel, [dtype for dtype in dtypes if not faults[dtype]], setting)
+        if out is not None and found:
             _write(out, kernel, found)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    for fault in filter(None, faults.values()):
+        print(f"error: {fault}", file=sys.stderr)
+    if any(faults.values()):
+        return 2
     return int(any(finding.passed is False for findings in found.values() for finding in findings))
+
+
+def _fault(kernel: Kernel, dtype: DtypeName, setting: Setting) -> str:
+    """Why a kernel cannot be run in a dtype; "" where it can."""
+    watch.tell(step=f"{kernel.name} {dtype}: a first try")
+    try:
+        try_out(kernel, dtype, setting.eps)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _found(kernel: Kernel, dtypes: Sequence[DtypeName], setting: Setting) -> dict[DtypeName, list[Finding]]:
+    """The findings in each dtype, printed as soon as they are made."""
+    found = {}
+    for dtype in dtypes:
+        found[dtype] = _with_progress(kernel, dtype, setting, dtypes)
+        tell(("\n" if len(found) > 1 else "") + report.text(kernel, dtype, setting, found[dtype]))
+        watch.tell(found="")
+    return found
 
 
 def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> None:
@@ -67,9 +96,15 @@ def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> 
 def _with_progress(
     kernel: Kernel, dtype: DtypeName, setting: Setting, asked: Sequence[DtypeName]
 ) -> list[Finding]:
+    so_far: list[Finding] = []
+
+    def keep(finding: Finding) -> None:
+        so_far.append(finding)
+        watch.tell(found=report.so_far(kernel, dtype, setting, so_far))
+
     try:
         with progress(audits.steps(dtype, setting), f"{kernel.name} {dtype}") as tick:
-            return audits.audit(kernel, dtype, setting, tick, asked)
+            return audits.audit(kernel, dtype, setting, tick, asked, keep)
     except MemoryError:
         said = f"out of memory with --rows {setting.rows} --hidden {setting.hidden}; allowed here: less"
         raise ValueError(said) from None
@@ -78,7 +113,8 @@ def _with_progress(
 def main(argv: Sequence[str]) -> int:
     """Parse the words after `audit`, then run."""
     given = vars(_parser().parse_args(argv))
-    target, dtypes, out = (given.pop(name) for name in ("target", "dtypes", "out"))
+    target, dtypes, out, limit_s = (given.pop(name) for name in ("target", "dtypes", "out", "limit_s"))
+    watch.tell(limit_s=f"{limit_s:g}")
     return run(target, list(dict.fromkeys(dtypes)), given, out)
 
 
@@ -89,6 +125,12 @@ def _dtype_name(word: str) -> str:
     return word
 
 
+def _seconds(word: str) -> float:
+    if not 0 < (seconds := float(word)) < math.inf:
+        raise ArgumentTypeError(f"{word}; allowed: finite and > 0")
+    return seconds
+
+
 def _parser() -> Parser:
     parser = Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
     what = "a Kernel or a pair (forward, backward); or the name of one of ours"
@@ -97,6 +139,8 @@ def _parser() -> Parser:
     options = {"type": _dtype_name, "metavar": "DTYPE", "help": which}
     parser.add_argument("--dtype", nargs="+", default=["float32"], dest="dtypes", **options)
     parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too, a .csv file")
+    limit = {"type": _seconds, "default": watch.LIMIT_S, "metavar": "SECONDS"}
+    parser.add_argument("--limit-s", **limit, help="time that a step may take, with its calls (%(default)g)")
     for name, meaning in OPTIONS.items():
         default = getattr(STANDARD, name)
         options = {"type": type(default), "default": default, "help": f"{meaning} (%(default)s)"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from layernorm_backward import watch
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.kernels import Kernel
 
@@ -17,11 +18,13 @@ def fitting(kernel: Kernel) -> Kernel:
     """The same kernel, raising MisfitError where something that it returns does not fit."""
 
     def forward(x: Any, gamma: Any, *arguments: Any) -> tuple[Any, Any]:
+        watch.tell(function="forward")
         y, saved = parts("forward", kernel.forward(x, gamma, *arguments), 2, "y, saved")
         require_like("y", y, x.shape, x.dtype)
         return y, saved
 
     def backward(dy: Any, saved: Any) -> tuple[Any, Any, Any]:
+        watch.tell(function="backward")
         found = parts("backward", kernel.backward(dy, saved), 3, "dx, dgamma, dbeta")
         for name, part in zip(Gradients._fields, found, strict=True):
             require_like(name, part, dy.shape if name == "dx" else dy.shape[-1:], dy.dtype)
@@ -39,12 +42,13 @@ def parts(role: str, returned: Any, length: int, names: str) -> tuple:
 
 def require_like(name: str, found: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """MisfitError where a result is no array of this shape and dtype."""
-    if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (shape, dtype):
+    if type(found) is not np.ndarray or (found.shape, found.dtype) != (shape, dtype):
         raise MisfitError(f"{name} is {_described(found)}; wanted: an array {shape} of {dtype}")
 
 
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"an array {value.shape} of {value.dtype}"
+        what = "an array" if type(value) is np.ndarray else f"one {type(value).__name__}"
+        return f"{what} {value.shape} of {value.dtype}"
     size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
     return f"one {type(value).__name__}{size}"

@@ -31,6 +31,8 @@ def computes_in_float64(kernel: Kernel, setting: Setting) -> bool:
     problem, along = (draw(rng, rng.standard_normal(SHAPE), "shifted", "random") for _ in range(2))
     try:
         runs = [_run(kernel, _moved(problem, along, steps * STEP), setting.eps) for steps in range(3)]
+    except KeyboardInterrupt:
+        raise
     except FAILURES:
         return False
     return all(_straight(*parts) for parts in zip(*runs, strict=True))

@@ -36,15 +36,13 @@ def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> 
 
     Edge cases that are as wrong as everywhere are counted.
     """
-    judged = [finding for finding in found if finding.passed is not None]
+    judged = _judged(found)
     failed = [finding for finding in judged if not finding.passed]
     thoughts = advice(found)
     counted, others = _cases_apart(thoughts.get(WRONG, []))
     told = {finding.property for finding in failed} - set(counted)
     shown = [finding for finding in found if not _is_case(finding.property) or finding.property in told]
-    u = unit_roundoff(dtype_of(dtype))
-    sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} row{'s' * (setting.rows > 1)} of {setting.hidden}"
-    lines = [f"{kernel.name}: {sizes}; errors in u = {u:.2g}", _HEADER]
+    lines = _heading(kernel, dtype, setting)
     for finding in shown:
         lines += _line(finding)
     if counted:
@@ -59,6 +57,26 @@ def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> 
             f"{', '.join(names)}: {said}", WIDTH, initial_indent="- ", subsequent_indent="  "
         )
     return "\n".join(lines)
+
+
+def so_far(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> str:
+    """One line a finding of an audit that did not come to its end."""
+    passed = sum(bool(finding.passed) for finding in _judged(found))
+    shown = [finding for finding in found if not (_is_case(finding.property) and finding.passed)]
+    lines = [line for finding in shown for line in _line(finding)]
+    return "\n".join(
+        [*_heading(kernel, dtype, setting), *lines, f"{passed} of {len(_judged(found))} passed; not complete"]
+    )
+
+
+def _judged(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if finding.passed is not None]
+
+
+def _heading(kernel: Kernel, dtype: str, setting: Setting) -> list[str]:
+    u = unit_roundoff(dtype_of(dtype))
+    sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} row{'s' * (setting.rows > 1)} of {setting.hidden}"
+    return [f"{kernel.name}: {sizes}; errors in u = {u:.2g}", _HEADER]
 
 
 def rows(kernel: Kernel, dtype: str, version: str, found: Iterable[Finding]) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.portable import decades
 
 RAISED = "raised"
-FAILURES = (Exception, SystemExit)  # what somebody's function may raise, and is told of; Ctrl-C is not
+FAILURES = BaseException  # what somebody's function may raise: SystemExit, or the panics of Rust
+_OURS = (KeyboardInterrupt, GeneratorExit)  # which `told` lets pass
 LEAST_HIDDEN = 16  # in shorter rows the projection can take nearly all of g away, at any kappa
 _NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
@@ -112,6 +113,8 @@ def broken(name: str, limit: float, error: BaseException) -> Finding:
 
 def told(error: BaseException) -> str:
     """An exception in one line: type, message, and the file and line of the audited code that raised it."""
+    if isinstance(error, _OURS):
+        raise error
     if isinstance(error, MisfitError):
         return f"{RAISED}: {error}"
     line = " ".join(f"{RAISED} {type(error).__name__}: {error}".split())

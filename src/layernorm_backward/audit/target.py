@@ -19,7 +19,7 @@ from layernorm_backward import inputs, kernels
 from layernorm_backward.audit.fitting import MisfitError, fitting
 from layernorm_backward.audit.setting import FAILURES, place, told
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.kernels import KERNELS, Kernel, checks, missing
+from layernorm_backward.kernels import KERNELS, Kernel, checks, missing, remedy
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw
 
@@ -72,16 +72,17 @@ def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
     """Run the kernel once on three rows; ValueError where it cannot be called or its results do not fit."""
     reason = missing(kernel) or kernel.unsupported.get(dtype)
     if reason:
-        raise ValueError(f"{kernel.name} cannot run here in {dtype}: {reason}")
+        said = f"{reason}{remedy(kernel.requires)}"
+        raise ValueError(f"{kernel.name} cannot run here in {dtype}: {said}")
     rng = inputs.generator(0)
     problem = draw(rng, inputs.rows(rng, 3, 16, dtype_of(dtype)), "shifted", "random")
     x, gamma, beta, dy = (array.copy() for array in problem)
-    checks.forward(x, gamma, beta, eps, {})  # an eps that is 0 or infinite in this dtype is nobody's fault
     fit = fitting(kernel)
     try:
+        checks.forward(x, gamma, beta, eps, {})  # an eps that this dtype cannot hold is nobody's fault
         _, saved = _called("forward", fit.forward, x, gamma, beta, eps)
         _called("backward", fit.backward, dy, saved)
-    except MisfitError as error:
+    except ValueError as error:
         raise ValueError(f"{kernel.name} on {dtype} arrays: {error}") from None
 
 

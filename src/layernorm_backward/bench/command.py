@@ -1,31 +1,27 @@
-"""`python -m layernorm_backward bench --kernel NAME`: options, progress, report, CSV, exit code."""
+"""`python -m layernorm_backward bench --kernel NAME`: progress, report, CSV, exit code."""
 
 import sys
-from collections.abc import Sequence
+import traceback
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 import pandas as pd
 
 from layernorm_backward import bench as benches
-from layernorm_backward import tables
+from layernorm_backward import tables, watch
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
-from layernorm_backward.bench.setting import BASELINES, EPS, Deadline, Setting
-from layernorm_backward.dtypes import DTYPE_NAMES
+from layernorm_backward.bench.contenders import BRIEF_S, own_runs, too_slow
+from layernorm_backward.bench.quick import TooSlowError
+from layernorm_backward.bench.setting import EPS, Deadline, Setting
+from layernorm_backward.bench_options import BASELINES, DIRECTIONS
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.options import Parser, progress, require_csv, require_writable, tell, writing
+from layernorm_backward.options import progress, require_csv, require_writable, tell, writing
 from layernorm_backward.record import Started, begin, record
-from layernorm_backward.timing.prepared import ACCESSES
 from layernorm_backward.timing.timed import most_threads
 
-DESCRIPTION = (
-    "Time a layer normalization beside the roof of memory (copy, triad on the same arrays) and beside "
-    f"{', '.join(BASELINES)}, in under 20 seconds. Exit code 0: timed, 1: its results are wrong, 2: it could "
-    "not be run."
-)
-SECONDS = 18.5
 AUDITED = "float32"  # where `audit` is given no dtype
-DIRECTIONS = {**{name: (name,) for name in ACCESSES}, "all": tuple(ACCESSES)}
 
 
 def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> int:
@@ -35,8 +31,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             require_csv(out)
             require_writable(tables.meta_path(out))
-        kernel = _timeable(load(target), setting)
-        deadline.note("importing and a first call")
+        kernel = _timeable(load(target), setting, deadline)
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
         tell(report.text(kernel, setting, found))
@@ -52,15 +47,18 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         sizes = f"--rows {setting.rows} --hidden {setting.hidden}"
         print(f"error: out of memory with {sizes}; allowed here: less", file=sys.stderr)
         return 2
+    except Exception:  # 1 would say that results are wrong
+        traceback.print_exc()
+        return 2
     return 0
 
 
-def main(argv: Sequence[str], spent_s: float = 0.0) -> int:
-    """Parse the words after `bench`, then run; imports have taken `spent_s`."""
-    given = vars(_parser().parse_args(argv))
+def main(given: dict[str, Any], spent_s: float = 0.0) -> int:
+    """Run with the options that were given; imports have taken `spent_s`."""
     target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
     deadline = Deadline(given["seconds"], spent_s=spent_s)
+    watch.tell(step=f"importing {target}", limit_s=f"{given['seconds'] + watch.LIMIT_S:g}")
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
@@ -82,16 +80,30 @@ def _count(threads: str) -> int:
     return most_threads() if threads == "all" else int(threads)
 
 
-def _timeable(kernel: Kernel, setting: Setting) -> Kernel:
+def _timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> Kernel:
     if kernel.device != "cpu":
         here = f"; {missing(kernel)}" if missing(kernel) else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
     try:
-        try_out(kernel, setting.dtype, EPS)
+        _require_quick_calls(kernel, setting, deadline)
+    except TooSlowError as error:
+        raise too_slow(kernel, error, setting, deadline) from None
     except ValueError as error:
         name = "" if str(error).startswith(kernel.name) else f"{kernel.name}: "
         raise ValueError(f"{name}{error}") from None
     return kernel
+
+
+def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
+    """TooSlowError where calls on three rows take too long already; the first of two may compile."""
+    for _ in range(2):
+        started = perf_counter()
+        try_out(kernel, setting.dtype, EPS)
+        its_s = perf_counter() - started
+        deadline.note("importing and a first call")
+        if own_runs(setting) * its_s <= max(deadline.left(), BRIEF_S):
+            return
+    raise TooSlowError(its_s, deadline.left(), 0)
 
 
 def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, started: Started) -> None:
@@ -101,26 +113,3 @@ def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, sta
     meta = record(benches.__name__, config, Path("bench") / "-", started)
     with writing(out):
         tables.write(found, out, meta, stem="bench")
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="python -m layernorm_backward bench", description=DESCRIPTION)
-    one = "the name of a kernel, or MODULE:NAME as for `audit`: a Kernel, or a pair (forward, backward)"
-    options = {
-        "--kernel": {"required": True, "metavar": "NAME", "help": one},
-        "--rows": {"required": True, "type": int, "metavar": "N", "help": "rows of x"},
-        "--hidden": {"required": True, "type": int, "metavar": "D", "help": "elements of a row"},
-        "--dtype": {"choices": DTYPE_NAMES, "default": "float32", "help": "dtype of x (%(default)s)"},
-        "--gamma-dtype": {
-            "choices": DTYPE_NAMES,
-            "help": "dtype of gamma (that of x); allowed beside 16 bits: float32 too",
-        },
-        "--direction": {"choices": DIRECTIONS, "default": "backward", "help": "what is timed (%(default)s)"},
-        "--threads": {"default": "all", "metavar": "N", "help": "threads for Numba and BLAS (%(default)s)"},
-        "--seconds": {"type": float, "default": SECONDS, "help": "time that may be taken (%(default)s)"},
-        "--seed": {"type": int, "default": 20260423, "help": "seed of the data (%(default)s)"},
-        "--out": {"type": Path, "metavar": "CSV", "help": "write the table there too"},
-    }
-    for name, settings in options.items():
-        parser.add_argument(name, **settings)
-    return parser

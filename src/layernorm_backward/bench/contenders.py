@@ -10,7 +10,8 @@ from layernorm_backward.bench.limits import limit_u
 from layernorm_backward.bench.prepare import Ready, gradients_u, needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.schedule import fitting_rows, room
-from layernorm_backward.bench.setting import BASELINES, Deadline, Setting
+from layernorm_backward.bench.setting import Deadline, Setting
+from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.stopwatch import untimed
 
@@ -74,10 +75,22 @@ def require_right(name: str, found: Ready, setting: Setting) -> None:
             raise WrongError(f"{name} is wrong: {result} has an error of {error:.3g} u, over {limit:.3g} u")
 
 
+def own_runs(setting: Setting) -> int:
+    """Runs of the kernel that the seconds left must hold."""
+    return OWN_RUNS[len(setting.directions) > 1]
+
+
+def too_slow(kernel: Kernel, error: TooSlowError, setting: Setting, deadline: Deadline) -> ValueError:
+    """What is said of a kernel whose runs take longer than there is time, with what would do."""
+    rows = f"about --rows {error.rows}, or " if error.rows else ""
+    seconds = math.ceil(deadline.spent_s() + LARGER * own_runs(setting) * error.seconds)
+    return ValueError(f"{kernel.name}: {error}{deadline.told()}; allowed: {rows}--seconds {seconds}")
+
+
 def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Ready:
-    runs = OWN_RUNS[len(setting.directions) > 1]
+    runs = own_runs(setting)
     try:
-        needed = needs(kernel, data.arrays)
+        needed = needs(kernel, data.arrays, deadline.left() / runs)
         if needed > room():
             fits = fitting_rows(setting, needed)
             more = f"{needed / 1e9:.3g} GB beside the arrays"
@@ -86,11 +99,7 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
         found = ready(kernel, data, deadline.left() / runs)
         _require_time(found, setting, deadline)
     except TooSlowError as error:
-        rows = f"about --rows {error.rows}, or " if error.rows else ""
-        seconds = math.ceil(deadline.spent_s() + LARGER * runs * error.seconds)
-        raise ValueError(
-            f"{kernel.name}: {error}{deadline.told()}; allowed: {rows}--seconds {seconds}"
-        ) from None
+        raise too_slow(kernel, error, setting, deadline) from None
     _require_kept(kernel.name, data)
     require_right(kernel.name, found, setting)
     found = _run_again(kernel.name, found, setting, data)

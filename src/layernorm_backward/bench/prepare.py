@@ -7,6 +7,7 @@ is not started on all rows.
 import tracemalloc
 from collections.abc import Callable
 from inspect import signature
+from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import Data, errors_u
 from layernorm_backward.bench.limits import rounds
-from layernorm_backward.bench.quick import require_quick
+from layernorm_backward.bench.quick import TooSlowError, require_quick
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.held import arrays as held
@@ -26,6 +27,7 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.prepared import Buffers, Direction
 
 FEW = 1 << 16  # elements of the first run
+TRACED = 4.0  # times as long as else, a run whose memory is traced
 
 
 class Ready(NamedTuple):
@@ -48,8 +50,11 @@ def takes_out(function: Callable[..., Any]) -> bool:
         return False
 
 
-def needs(kernel: Kernel, arrays: Buffers) -> float:
-    """The most bytes beyond the arrays at any time, for all rows in proportion to a run over few rows."""
+def needs(kernel: Kernel, arrays: Buffers, limit_s: float = inf) -> float:
+    """The most bytes beyond the arrays at any time, for all rows in proportion to a run over few rows.
+
+    TooSlowError where that takes longer than `limit_s`, which is for a run over all rows.
+    """
     few = _few(arrays)
     forward, backward = _passes(kernel, first_rows(arrays, few))
     y, saved = forward()
@@ -58,13 +63,17 @@ def needs(kernel: Kernel, arrays: Buffers) -> float:
         kernel.name, _named(backward(saved)), _named((arrays.out[:few], arrays.dgamma, arrays.dbeta))
     )
     del y, saved
+    started = perf_counter()
     tracemalloc.start()
     try:
         backward(forward()[1])
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return most * len(arrays.x) / few
+    scale, its_s = len(arrays.x) / few, (perf_counter() - started) / TRACED
+    if its_s > limit_s > 0:
+        raise TooSlowError(its_s * scale, limit_s, 0)
+    return most * scale
 
 
 def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:

@@ -4,7 +4,9 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from layernorm_backward import figures, files, tables
+import pandas as pd
+
+from layernorm_backward import archive, figures, files, tables
 from layernorm_backward.figures import style
 
 
@@ -14,9 +16,18 @@ def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".p
         raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
     module = importlib.import_module(figures.module_name(stem))
     with style.context():
-        drawing = module.draw(*(tables.read(tables_dir / f"{name}.csv") for name in module.TABLES))
+        drawing = module.draw(*(_table(tables_dir, name) for name in module.TABLES))
         drawing.draw_without_rendering()  # laid out once, not for each file
         drawing.set_layout_engine("none")
         for suffix in suffixes:
             with files.whole(out.with_suffix(suffix)) as temporary:
                 drawing.savefig(temporary, metadata=style.metadata(suffix))
+
+
+def _table(tables_dir: Path, name: str) -> pd.DataFrame:
+    """A table of a folder; ValueError where it is not there, with the archive's folder that holds one."""
+    path = tables_dir / f"{name}.csv"
+    found = None if path.exists() else archive.latest(name, archive.WHOLE)
+    if found:
+        raise ValueError(f"{path}: there is no such table, but {found}; needed: all tables in one folder")
+    return tables.read(path)

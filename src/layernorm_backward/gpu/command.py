@@ -22,7 +22,7 @@ from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
-from layernorm_backward.kernels import device_missing
+from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.provenance import code_hash
 from layernorm_backward.revision import commit
 
@@ -49,7 +49,7 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
     try:
         wanted = _wanted(given.config, given.only or STEMS)
         if reason := device_missing():
-            raise ValueError(reason)
+            raise ValueError(reason + remedy(["cupy"]))
         with until.interruptible():
             return run(Gpu(), given.out, wanted, until, resume=given.resume, anew=given.anew)
     except (ValueError, OSError) as error:

@@ -4,7 +4,7 @@ A kernel's module is imported when the kernel is asked for, so that a missing te
 costs nothing until then. Other packages add kernels through the entry-point group `GROUP`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -15,6 +15,7 @@ from typing import Any, Literal
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
+_INSTALLED_BY = {"cupy": "make cuda"} | dict.fromkeys(("torch", "jax", "flax"), "make peers")
 NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
 OLDEST_DEVICE, HOPPER = 80, 90  # compute capability times ten
 OLDEST_COMPILER = (12, 8)  # NVRTC for devices with clusters, whose fences have PTX 8.6
@@ -99,8 +100,8 @@ def _loaded(point: EntryPoint) -> Kernel:
     """ValueError where another package's entry point leads to no Kernel; what ours raise stays as it is."""
     try:
         found = point.load()
-    except (Exception, SystemExit) as error:
-        if point.name in _HOME:
+    except BaseException as error:  # a package in Rust may panic
+        if point.name in _HOME or isinstance(error, KeyboardInterrupt):
             raise
         raise _misled(point, f"raises {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(found, Kernel):
@@ -126,6 +127,19 @@ def missing(kernel: Kernel) -> str:
     if packages:
         return f"not installed: {', '.join(packages)}"
     return device_missing() if kernel.device == "cuda" else ""
+
+
+def remedy(packages: Iterable[str]) -> str:
+    """The command that installs what is lacking of these packages, as a clause; "" where none is known."""
+    commands = {_INSTALLED_BY[name] for name in packages if name in _INSTALLED_BY and find_spec(name) is None}
+    return "".join(f"; `{command}` installs it" for command in sorted(commands))
+
+
+def whence(name: str) -> str:
+    """What a kernel that is not ours is registered by, in words; "" for one of ours."""
+    if name in _HOME or name not in _points():
+        return ""
+    return f"the entry point {_points()[name].value} in the group {GROUP}"
 
 
 def version(kernel: Kernel) -> str:

@@ -1,0 +1,36 @@
+"""A folder that Numba can keep compiled code in: where none can be written to, it refuses to compile."""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+VARIABLE = "NUMBA_CACHE_DIR"
+_IN_TREE = Path(__file__).parent / "kernels" / "__pycache__"
+
+
+def ensure() -> None:
+    """Where Numba would find no folder, name a temporary one in the environment, and say so."""
+    if any(_writable(folder) for folder in _folders()):
+        return
+    folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="numba-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    said = f"no folder for compiled code can be written to; it is lost after this run: {VARIABLE} names one"
+    print(f"warning: {said}", file=sys.stderr)
+
+
+def _folders() -> list[Path]:
+    """Where Numba looks for one, in its order."""
+    named, cache = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return [*([Path(named)] if named else []), _IN_TREE, Path(cache) / "numba"]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
