@@ -19,12 +19,11 @@ from layernorm_backward.kernels.numba_walk import PLAIN
 from layernorm_backward.kernels.sources import checksum
 
 _TILE = 512  # columns of partial sums that a thread adds
-_ZEROS = {1: zeros1, 2: zeros2, 4: zeros4}
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 
 
 def _backward(sources, group, ragged, widened, lag):
-    zeros, lag, widened = _ZEROS[group], lag if group == 2 else None, widened if group == 1 else None
+    lag, widened = lag if group == 2 else None, widened if group == 1 else None
 
     def backward(
         dy,
@@ -52,12 +51,18 @@ def _backward(sources, group, ragged, widened, lag):
             return False
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
+        if group == 4:
+            like = zeros4(x)
+        elif group == 2:
+            like = zeros2(x)
+        else:
+            like = zeros1(x)
         tasks, work, scratch = len(pieces), (pieces, untaken(len(pieces))), (sums, levels, parts, copies)
         if tasks == 1:
-            backward_pieces(0, work, rows, scratch, how, widened, ragged, lag, recentre, zeros(x))
+            backward_pieces(0, work, rows, scratch, how, widened, ragged, lag, recentre, like)
         else:
             for task in prange(tasks):
-                backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, zeros(x))
+                backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like)
         columns = sums.shape[1]
         if tasks == 1 or sums.size < _FEW:
             add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
@@ -72,7 +77,7 @@ def _backward(sources, group, ragged, widened, lag):
 
 
 def _forward(sources, group, ragged, lag):
-    zeros, lag = _ZEROS[group], lag if group > 1 else None
+    lag = lag if group > 1 else None
 
     def forward(
         x,
@@ -96,12 +101,18 @@ def _forward(sources, group, ragged, lag):
         vectors = cut_forward(held, places, gamma, beta)
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
+        if group == 4:
+            like = zeros4(x)
+        elif group == 2:
+            like = zeros2(x)
+        else:
+            like = zeros1(x)
         tasks, work = len(pieces), (pieces, untaken(len(pieces)))
         if tasks == 1:
-            forward_pieces(0, work, rows, how, ragged, lag, zeros(x))
+            forward_pieces(0, work, rows, how, ragged, lag, like)
         else:
             for task in prange(tasks):
-                forward_pieces(task, work, rows, how, ragged, lag, zeros(x))
+                forward_pieces(task, work, rows, how, ragged, lag, like)
         return True
 
     return forward
