@@ -1,5 +1,7 @@
 """What the set-up compiles is what calls need, and all code of a pass comes from one process."""
 
+import subprocess
+import sys
 from concurrent.futures import Future
 
 import numpy as np
@@ -163,3 +165,16 @@ def test_float32_is_compiled_without_recentring_too(monkeypatch):
         ("float64", 1, True, {"lag": False}),
         ("float64", 1, True, False, False, {}),
     ]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_later_process_finds_compiled_what_an_earlier_one_has_compiled(direction):
+    """Whatever a function closes over is part of the key: what differs by process would compile in each."""
+    code = (
+        f"from layernorm_backward.kernels.numba_passes import {direction}_pass as made\n"
+        "stats = made('float32', 1, False).stats\n"
+        "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
+    )
+    command = [sys.executable, "-c", code]
+    _, later = (subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(2))
+    assert later.stdout.split() == ["1", "0"]
