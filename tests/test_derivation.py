@@ -106,16 +106,3 @@ def test_the_table_has_a_row_for_every_cell_and_a_reason_where_nothing_was_measu
     assert (table.rel_error.isna() == unmeasured).all()
     assert (table.reason.ne("") == unmeasured).all()
     assert (table.proved == ((table.derivation == "symbolic") & (table["shape"] == "1x2x2"))).all()
-
-
-def test_an_unknown_derivation_is_named_with_what_is_allowed():
-    with pytest.raises(ValueError, match="unknown guesswork; allowed: projection, chain_rule"):
-        derivation.run(
-            derivations=["guesswork"],
-            shapes=[],
-            gamma_kinds=[],
-            prove_hidden=[],
-            eps=EPS,
-            precision_bits=256,
-            seed=0,
-        )

@@ -285,16 +285,3 @@ def test_the_published_error_measure_is_the_largest_difference_over_the_largest_
     kernel, point = KERNELS["compact"], normal((2, 4, 8), 3)
     analytic = kernel.backward(point.dy, kernel.forward(*point[:3], kernel.default_eps)[1])[0]
     assert row.max_norm_error == pytest.approx(row.max_abs_error / (2 * np.abs(analytic).max()), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("kernels", ["cudnn"], "kernels: unknown cudnn; allowed: reference"),
-        ("published_kernels", {"reference": []}, "published_kernels: unknown reference; allowed: compact"),
-        ("methods", ["central3"], "methods: unknown central3; allowed: central2"),
-    ],
-)
-def test_an_unknown_name_is_refused_with_what_is_allowed(key, value, message):
-    with pytest.raises(ValueError, match=message):
-        experiment.run(**config(**{key: value}))

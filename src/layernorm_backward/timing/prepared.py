@@ -151,7 +151,8 @@ def _wrong(found: Prepared, x: NDArray, limit_u: float) -> str:
     Rounding takes a running sum of N terms some sqrt(N) u away, and a row that is left out sqrt(1/N).
     """
     u, rows = unit_roundoff(sum_dtype(x.dtype)) / unit_roundoff(x.dtype), x.size // x.shape[-1]
-    limit, sums_limit = limit_u * u + STORED_U, (limit_u + sqrt(rows)) * u + STORED_U
+    stored = STORED_U if u < 1 else 0
+    limit, sums_limit = limit_u * u + stored, (limit_u + sqrt(rows)) * u + stored
     if not found.error_u_max <= limit:
         return f"wrong: an error of {found.error_u_max:.3g} u, over {limit:.3g} u"
     if found.sums_error_u > sums_limit:
