@@ -35,7 +35,7 @@ def test_a_name_that_the_style_does_not_know_keeps_its_look():
 
 
 def test_the_peers_at_their_best_are_joined_by_the_lines_of_the_legend():
-    rows = pd.DataFrame({"kernel": ["torch", "torch", "jax", "jax"], "hidden": [256, 1024] * 2})
+    rows = pd.DataFrame({"kernel": ["torch"] * 3 + ["jax"] * 3, "hidden": [256, 1024, 4096] * 2})
     rows = rows.assign(setting="tuned", ours_ratio=2.0, ours_ratio_low=1.5, ours_ratio_high=2.5)
     panel = Figure().subplots()
     peers_cpu.by_length(panel, rows)
@@ -54,7 +54,7 @@ def test_row_lengths_are_those_beyond_the_cache_and_cells_in_it_tell_their_rows(
     left, right = peers_cpu.draw(rows).axes
     assert [label.get_text() for label in left.get_xticklabels()] == ["256"]
     assert [label.get_text() for label in right.get_yticklabels()] == [
-        f"backward, float32,\n$N = {n}$, $D = {d}$, all threads*" for n, d, _ in sizes[1:]
+        f"backward, float32, $N = {n}$, $D = {d}$, all threads*" for n, d, _ in sizes[1:]
     ]
 
 
