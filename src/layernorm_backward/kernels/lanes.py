@@ -50,12 +50,25 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, vector(lanes))
 
 
+def _line(x, rows):
+    number = x.dtype if isinstance(x.dtype, types.Float) else types.float32
+    return Lanes(number, rows, LINE * 8 // x.dtype.bitwidth, paired=x.dtype == types.uint16)
+
+
+def _null(context, builder, signature, arguments):
+    return context.get_constant_null(signature.return_type)
+
+
+@intrinsic(prefer_literal=True)
+def zeros(typingctx, x, rows):
+    """As `zeros1`, `zeros2` and `zeros4`, of a number of rows that is known where code is compiled."""
+    return _line(x, rows.literal_value)(x, rows), _null
+
+
 def _zeros(rows):
     @intrinsic
     def zeros(typingctx, x):
-        number = x.dtype if isinstance(x.dtype, types.Float) else types.float32
-        lanes = Lanes(number, rows, LINE * 8 // x.dtype.bitwidth, paired=x.dtype == types.uint16)
-        return lanes(x), lambda context, builder, signature, arguments: context.get_constant_null(lanes)
+        return _line(x, rows)(x), _null
 
     return zeros
 

@@ -10,7 +10,7 @@ from functools import cache
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements
-from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import zeros, zeros1
 from layernorm_backward.kernels.numba_chunks import add_chunks, backward_pieces, copy_total, forward_pieces
 from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward
@@ -51,12 +51,7 @@ def _backward(sources, group, ragged, widened, lag):
             return False
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
         rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
-        if group == 4:
-            like = zeros4(x)
-        elif group == 2:
-            like = zeros2(x)
-        else:
-            like = zeros1(x)
+        like = zeros(x, group)
         tasks, work, scratch = len(pieces), (pieces, untaken(len(pieces))), (sums, levels, parts, copies)
         if tasks == 1:
             backward_pieces(0, work, rows, scratch, how, widened, ragged, lag, recentre, like)
@@ -101,12 +96,7 @@ def _forward(sources, group, ragged, lag):
         vectors = cut_forward(held, places, gamma, beta)
         how = hidden, ahead, spread, first
         rows = x, *vectors, eps, y, mean, rstd
-        if group == 4:
-            like = zeros4(x)
-        elif group == 2:
-            like = zeros2(x)
-        else:
-            like = zeros1(x)
+        like = zeros(x, group)
         tasks, work = len(pieces), (pieces, untaken(len(pieces)))
         if tasks == 1:
             forward_pieces(0, work, rows, how, ragged, lag, like)

@@ -9,6 +9,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -124,15 +125,12 @@ def _operated(numbers: NDArray) -> Lanes:
     return Lanes(numbers)
 
 
-def _zeros(rows: int) -> Any:
-    def zeros(x: NDArray) -> Lanes:
-        number = np.float32 if x.dtype in _STORED else x.dtype
-        return Lanes(np.zeros((rows, LINE // x.itemsize), number))
-
-    return zeros
+def zeros(x: NDArray, rows: int) -> Lanes:
+    number = np.float32 if x.dtype in _STORED else x.dtype
+    return Lanes(np.zeros((rows, LINE // x.itemsize), number))
 
 
-zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
+zeros1, zeros2, zeros4 = (partial(zeros, rows=rows) for rows in (1, 2, 4))
 
 
 def by_parity(like: Lanes) -> Lanes:
