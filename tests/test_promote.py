@@ -191,8 +191,10 @@ def test_a_large_table_of_the_full_study_is_left_out_and_told(run, archive, monk
 
 
 def test_a_full_study_without_tables_is_refused(tmp_path, archive):
+    full = tmp_path / "full"
+    full.mkdir()
     with pytest.raises(ValueError, match="holds no table; run the study full, or parts of it, first"):
-        promote(tmp_path / "full", "some-machine", archive)
+        promote(full, "some-machine", archive)
 
 
 def test_what_was_taken_from_the_archive_is_not_promoted_again(run, archive):
