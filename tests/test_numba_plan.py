@@ -33,8 +33,10 @@ def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
 
 @pytest.fixture
 def on_a_xeon(monkeypatch):
-    """Plans for caches of 2 and 32 MB, 2048 bytes of vector registers, lines asked for in the first level."""
+    """Plans for caches of 2 and 32 MB that keep all, 2048 bytes of vector registers, lines asked for in the
+    first level."""
     monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
+    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level: last_level)
     monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
     monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
     numba_plan._chosen.cache_clear()

@@ -79,7 +79,7 @@ def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
     x, gamma, beta, dy = (array.copy() for array in problem)
     fit = fitting(kernel)
     try:
-        checks.forward(x, gamma, beta, eps, {})  # an eps that this dtype cannot hold is nobody's fault
+        checks.forward(x, gamma, beta, eps)  # an eps that this dtype cannot hold is nobody's fault
         _, saved = _called("forward", fit.forward, x, gamma, beta, eps)
         _called("backward", fit.backward, dy, saved)
     except ValueError as error:

@@ -66,7 +66,7 @@ def forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype by equations (1) to (5) and (13); this pass is never spoiled."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide, slope, shift = (np.asarray(part, sum_dtype(x.dtype), order="C") for part in (x, gamma, beta))
     with np.errstate(over="ignore", invalid="ignore"):

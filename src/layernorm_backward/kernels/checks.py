@@ -5,7 +5,7 @@ its value, and what is allowed.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, name_of, sum_dtype
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
 
 # A row that overflows or holds inf says so in its own results (inf, NaN); a warning would speak for all rows.
 ieee = np.errstate(over="ignore", invalid="ignore")
 
+_KINDS = 1024  # of calls that are known to be right: rows may differ in every call of a long run
 _MOST_WORK = 10_000  # candidates that NumPy tries for an element of two arrays
 
 _FLOAT32 = np.dtype(np.float32)
@@ -64,30 +65,38 @@ HOST = Arrays(
 )
 
 
-def forward(
-    x: NDArray,
-    gamma: NDArray,
-    beta: NDArray,
-    eps: float,
-    unsupported: Mapping[str, str],
-    arrays: Arrays = HOST,
-) -> float:
+def forward(x: NDArray, gamma: NDArray, beta: NDArray, eps: float, arrays: Arrays = HOST) -> float:
     """Check x (..., D), gamma (D,), beta (D,) and eps; returns eps as a float."""
     _array("x", x, arrays)
-    _storage_dtype(x.dtype, unsupported)
-    last = x.shape[-1:]
+    _array("gamma", gamma, arrays)
+    _array("beta", beta, arrays)
+    return _eps(eps, _sums(x.shape, x.dtype, gamma.shape, gamma.dtype, beta.shape, beta.dtype))
+
+
+@lru_cache(_KINDS)
+def _sums(
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    gamma_shape: tuple[int, ...],
+    gamma_dtype: np.dtype,
+    beta_shape: tuple[int, ...],
+    beta_dtype: np.dtype,
+) -> np.dtype:
+    """The dtype of the sums; kept, since a model's calls are of few kinds."""
+    if dtype not in _STORAGE:
+        raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(DTYPE_NAMES)}")
+    last = shape[-1:]
     if last in ((), (0,)):
-        raise ValueError(f"x has shape {x.shape}; allowed: (..., D) with D >= 1")
-    for name, vector in (("gamma", gamma), ("beta", beta)):
-        _array(name, vector, arrays)
-        if vector.shape != last:
-            raise ValueError(f"{name} has shape {vector.shape}; allowed: {last}, the last axis of x")
-    allowed = (x.dtype,) if x.dtype.itemsize > 2 else (x.dtype, _FLOAT32)
-    if gamma.dtype not in allowed:
-        raise TypeError(f"gamma has dtype {gamma.dtype} beside x of {x.dtype}; allowed: {_names(allowed)}")
-    if beta.dtype != gamma.dtype:
-        raise TypeError(f"beta has dtype {beta.dtype}; allowed: {gamma.dtype}, as gamma")
-    return _eps(eps, sum_dtype(x.dtype))
+        raise ValueError(f"x has shape {shape}; allowed: (..., D) with D >= 1")
+    for name, found in (("gamma", gamma_shape), ("beta", beta_shape)):
+        if found != last:
+            raise ValueError(f"{name} has shape {found}; allowed: {last}, the last axis of x")
+    allowed = (dtype,) if dtype.itemsize > 2 else (dtype, _FLOAT32)
+    if gamma_dtype not in allowed:
+        raise TypeError(f"gamma has dtype {gamma_dtype} beside x of {dtype}; allowed: {_names(allowed)}")
+    if beta_dtype != gamma_dtype:
+        raise TypeError(f"beta has dtype {beta_dtype}; allowed: {gamma_dtype}, as gamma")
+    return sum_dtype(dtype)
 
 
 def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Arrays = HOST) -> None:
@@ -181,28 +190,27 @@ def _kind(value: object) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}{length}"
 
 
-def _storage_dtype(dtype: np.dtype, unsupported: Mapping[str, str]) -> None:
-    if dtype in _STORAGE and not (unsupported and name_of(dtype) in unsupported):
-        return
-    allowed = [name for name in DTYPE_NAMES if name not in unsupported]
-    reason = f" ({unsupported[dtype.name]})" if dtype.name in unsupported else ""
-    raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(allowed)}{reason}")
-
-
 def _names(dtypes: Iterable[np.dtype]) -> str:
     return " or ".join(dtype.name for dtype in dict.fromkeys(dtypes))
 
 
 def _eps(eps: float, sums: np.dtype) -> float:
-    if type(eps) is not float and (isinstance(eps, bool) or not isinstance(eps, Real)):
+    if type(eps) is float:
+        return _held(eps, sums)
+    if isinstance(eps, bool) or not isinstance(eps, Real):
         raise TypeError(f"eps is {eps!r}, {_kind(eps)}; allowed: a real number")
+    return _positive(eps, sums)
+
+
+def _positive(eps: float, sums: np.dtype) -> float:
     try:
         value = float(eps)
     except OverflowError:
         value = math.inf
     if not (math.isfinite(value) and eps > 0):
         raise ValueError(f"eps is {eps!r}; allowed: finite and > 0")
-    kept = _rounded(value, sums)
+    with np.errstate(over="ignore", under="ignore"):
+        kept = float(sums.type(value))
     if kept == 0 or math.isinf(kept):
         raise ValueError(
             f"eps is {eps!r}, which is {kept} in {sums}, the dtype of the sums; allowed: finite and > 0 there"
@@ -210,8 +218,4 @@ def _eps(eps: float, sums: np.dtype) -> float:
     return value
 
 
-@lru_cache(64)
-def _rounded(eps: float, sums: np.dtype) -> float:
-    """eps as `sums` holds it; kept, as it is the same in all calls of a model."""
-    with np.errstate(over="ignore", under="ignore"):
-        return float(sums.type(eps))
+_held = lru_cache(64)(_positive)  # it is the same in all calls of a model

@@ -56,7 +56,7 @@ def forward(
     """
     machine = machine or device.current()
     arrays = machine.arrays
-    eps = checks.forward(x, gamma, beta, eps, {}, arrays)
+    eps = checks.forward(x, gamma, beta, eps, arrays)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta), arrays)
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
     wide = sum_dtype(x.dtype)

@@ -103,7 +103,7 @@ def forward(
     """y (..., D) in x's dtype; x, gamma and beta on the device."""
     machine = machine or device.current()
     arrays = machine.arrays
-    eps = checks.forward(x, gamma, beta, eps, {}, arrays)
+    eps = checks.forward(x, gamma, beta, eps, arrays)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta), arrays)
     result = y if arrays.plain(y) else arrays.empty(y.shape, y.dtype)
     given, scale, shift = (arrays.to_plain(one) for one in (x, gamma, beta))

@@ -21,7 +21,7 @@ def forward(
     """y (..., D) in x's dtype; x itself is not saved."""
     arrays = (machine or device.current()).arrays
     xp = _module(arrays)
-    eps = checks.forward(x, gamma, beta, eps, {}, arrays)
+    eps = checks.forward(x, gamma, beta, eps, arrays)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta), arrays)
     wide = _wide(x)
     mean = wide.mean(axis=-1, keepdims=True)  # (..., 1)

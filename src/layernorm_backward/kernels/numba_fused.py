@@ -61,7 +61,7 @@ def forward(
     plan: Plan | None = None,
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype. An array that is not C-contiguous is copied first, or y copied last."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     given = x, gamma, beta
     y = checks.output("out", out, x.shape, x.dtype, ())
     hidden, rows, threads = x.shape[-1], x.size // x.shape[-1], numba_plan.tasks(x.size, x.itemsize)

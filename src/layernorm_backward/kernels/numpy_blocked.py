@@ -34,7 +34,7 @@ def forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype. An array that is not C-contiguous is copied first, or y copied last."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide, hidden = sum_dtype(x.dtype), x.shape[-1]
     statistics = np.empty((3, x.size // hidden, 1), wide)

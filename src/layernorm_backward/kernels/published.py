@@ -51,7 +51,7 @@ def compact_forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, CompactSaved]:
     """y (..., D) in x's dtype; x itself is not saved."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide = _wide(x)
     mean = wide.mean(axis=-1, keepdims=True)  # (..., 1)
@@ -88,7 +88,7 @@ def overcached_forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, OvercachedSaved]:
     """y (..., D) in x's dtype; keeps every intermediate."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide = _wide(x)
     mean = wide.mean(axis=-1, keepdims=True)  # (..., 1)

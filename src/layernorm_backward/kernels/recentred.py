@@ -28,7 +28,7 @@ def forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype. Sums in float32, or float64 for float64."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide = sum_dtype(x.dtype)
     mean = _wide(x, wide).mean(axis=-1, keepdims=True)  # (..., 1)

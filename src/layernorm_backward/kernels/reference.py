@@ -72,7 +72,7 @@ def forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype, and what the backward pass needs, in float64."""
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     found = forward_equations(_wide(x), _wide(gamma), _wide(beta), eps)
     y[...] = round_to(found.y, x.dtype)

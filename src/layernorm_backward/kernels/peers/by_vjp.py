@@ -40,7 +40,7 @@ def kernel(name: str, layer_norm: LayerNorm, default_eps: float, source: str, *r
 def _forward(
     layer_norm: LayerNorm, x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
-    eps = checks.forward(x, gamma, beta, eps, {})
+    eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     with _float64():
         result, vjp = _compiled_forward(layer_norm)(*map(_array, (x, gamma, beta)), eps)
