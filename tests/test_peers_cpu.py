@@ -5,14 +5,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from layernorm_backward import clock, machine, stopwatch, study
+from layernorm_backward import clock, machine, stopwatch, study, tables
 from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
+from layernorm_backward.kernels import KERNELS
 from layernorm_backward.peers_at_work import meter
 from layernorm_backward.peers_at_work.client import Lost, Peer
 from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
@@ -97,6 +99,23 @@ def one_peer(monkeypatch):
 def test_a_ratio_is_the_time_of_the_peer_over_that_of_ours(monkeypatch, one_peer):
     planned(monkeypatch, 6, right=np.full(6, 3.0), compact=np.ones(6))
     assert one_peer().set_index("setting")["ours_ratio"].to_dict() == {"default": 1.0, "right": 3.0}
+
+
+def test_a_peer_keeps_its_time_where_ours_is_wrong(monkeypatch, one_peer, tmp_path):
+    """The table is written: what is empty beside the time has its reason."""
+    right = KERNELS["compact"]
+
+    def backward(dy, saved, out=None):
+        found = right.backward(dy, saved, out)
+        found[0][...] = 0
+        return found
+
+    monkeypatch.setattr(peers_cpu, "KERNELS", {"compact": replace(right, backward=backward)})
+    found = one_peer().set_index("setting")
+    assert found.loc["default", "reason"].startswith("wrong: an error of ")
+    assert found.loc["right", "reason"] == "compared with nothing: compact was not timed"
+    assert found.loc["right", "median_s"] > 0 and np.isnan(found.loc["right", "ours_ratio"])
+    tables.write(found.reset_index(), tmp_path / "peers_cpu.csv")
 
 
 def test_samples_in_the_cache_last_long_enough_to_wake_all_threads(monkeypatch, one_peer):

@@ -109,7 +109,6 @@ def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:
 
 def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame, seed: int) -> dict[str, Any]:
     row = _columns.of_call(cell, samples, name, seed)
-    if ours in set(samples["name"]):
-        ratio = stopwatch.ratio(samples, name, ours, seed)
-        row |= ratio.columns("ours_ratio")
-    return row
+    if ours not in set(samples["name"]):
+        return row | {"reason": f"compared with nothing: {ours} was not timed"}
+    return row | stopwatch.ratio(samples, name, ours, seed).columns("ours_ratio")

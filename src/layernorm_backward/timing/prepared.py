@@ -137,7 +137,7 @@ def prepare(
         reason = missing(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
         if not reason:
             found = _prepared(kernel, direction, arrays, error_rows)
-            reason = _wrong(found, arrays.x, error_limit_u)
+            reason = _wrong(found, arrays, error_limit_u)
             if not reason:
                 ready[name] = found
                 continue
@@ -145,14 +145,16 @@ def prepare(
     return ready, refused
 
 
-def _wrong(found: Prepared, x: NDArray, limit_u: float) -> str:
+def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
     """Why results are too far off, or "". The limit is in u of the dtype of the sums; storing adds its own.
 
-    Rounding takes a running sum of N terms some sqrt(N) u away, and a row that is left out sqrt(1/N).
+    Rounding takes a running sum of N terms some sqrt(N) u away, and a row that is left out sqrt(1/N). What is
+    stored may be x_hat, so 16-bit x allows for its roundings in dgamma, however wide gamma is.
     """
-    u, rows = unit_roundoff(sum_dtype(x.dtype)) / unit_roundoff(x.dtype), x.size // x.shape[-1]
-    stored = STORED_U if u < 1 else 0
-    limit, sums_limit = limit_u * u + stored, (limit_u + sqrt(rows)) * u + stored
+    u, sums, rows = unit_roundoff(arrays.x.dtype), sum_dtype(arrays.x.dtype), arrays.x[..., 0].size
+    of_sums, stored = unit_roundoff(sums), STORED_U * u if arrays.x.dtype != sums else 0
+    limit = (limit_u * of_sums + stored) / u
+    sums_limit = ((limit_u + sqrt(rows)) * of_sums + stored) / unit_roundoff(arrays.gamma.dtype)
     if not found.error_u_max <= limit:
         return f"wrong: an error of {found.error_u_max:.3g} u, over {limit:.3g} u"
     if found.sums_error_u > sums_limit:
