@@ -75,6 +75,8 @@ def errors() -> Iterator[Case]:
     apart, one = ([(by_method(*errors),)] for errors in ((1e-11, 9e-11, 1e-10), (4e-11, 9e-11, 1e-10)))
     numbers = {"published": 5e-11, "right": 1e-6}
     yield from cases_of("gradient_error_is", 1.5, numbers, confirmed=one, corrected=apart)
+    by_norm = error_rows(4e-11, 6e-11).assign(rel_error=1e-9)
+    yield from cases_of("gradient_error_is", 1.5, numbers, confirmed=[(by_norm,)])
     yield from cases_of(
         "gradient_difference_is",
         1.5,

@@ -11,8 +11,8 @@ def frame(columns: str, *rows: tuple, **constant: object) -> pd.DataFrame:
 
 def error_rows(*errors: float, scope: str = "full", quantity: str = "dx", **more: object) -> pd.DataFrame:
     keys = {"kernel": "compact", "method": "central2", "step": 1e-5, "shape": "4x8x16"}
-    columns = "rel_error max_abs_error evaluations"
-    rows = [(error, error, 16) for error in errors]
+    columns = "rel_error max_norm_error max_abs_error evaluations"
+    rows = [(error, error, error, 16) for error in errors]
     return frame(columns, *rows, scope=scope, quantity=quantity, **(keys | more))
 
 

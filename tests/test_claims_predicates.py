@@ -226,6 +226,7 @@ def test_of_more_than_five_names_the_first_and_the_last_stand_for_all():
     names = [f"way_{number}" for number in range(6)]
     assert over(pd.DataFrame({"way": names[:5]}), "way") == listing(names[:5])
     assert over(pd.DataFrame({"way": names}), "way") == "6 ways from way_0 to way_5"
+    assert over(pd.DataFrame({"property": names}), "property").startswith("6 properties from ")
 
 
 def test_the_mean_of_ratios_is_their_geometric_one():

@@ -51,9 +51,10 @@ def test_a_floor_and_its_goal_share_a_row():
 
 def test_a_goal_that_is_reached_in_part_says_in_how_many_cells():
     part = judged("goal of it: 1", "corrected", reason="19 of 21 cells miss 1: D=4 (0.8)")
+    most = judged("goal of it: 1", "corrected", reason="1 of 21 cells misses 1: D=4 (0.8)")
     none = judged("goal of it: 1", "refuted", reason="21 of 21 cells miss 1: D=4 (0.8)")
-    found = [goal_rows([claim], HERE)[0]["goal"] for claim in (part, none)]
-    assert found == ["1: **in 2 of 21 cells**", "1: **missed**"]
+    found = [goal_rows([claim], HERE)[0]["goal"] for claim in (part, most, none)]
+    assert found == ["1: **in 2 of 21 cells**", "1: **in 20 of 21 cells**", "1: **missed**"]
 
 
 def test_what_was_not_measured_says_why():
@@ -101,6 +102,8 @@ def test_the_cells_furthest_from_a_goal_are_named_and_the_others_counted():
     found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
     assert found.reason.startswith("9 of 9 cells miss 0.88: backward float32 D=256 (0.5), backward")
     assert found.reason.endswith("D=261 (0.55) and 3 more")
+    (cell,) = reached((256, 0.5))
+    assert PREDICATES["cells_reach"](cell, **SHORT, tolerance=0.88).reason.startswith("1 of 1 cells misses ")
 
 
 def goals_of(scope):

@@ -13,7 +13,7 @@ REACHED = {
     "not measured": "not measured",
 }
 NONE = "\N{EN DASH}"
-_MISSED = re.compile(r"(\d+) of (\d+) cells miss ")
+_MISSED = re.compile(r"(\d+) of (\d+) cells miss(?:es)? ")
 _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:]+)")
 
 

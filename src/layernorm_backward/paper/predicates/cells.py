@@ -72,7 +72,8 @@ def short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
     told = zip(cells.to_dict("records"), alike, strict=True)
     names = [f"{_name_of(cell, rows='axis' in cell or same)} ({number(cell[column])})" for cell, same in told]
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-    return f"{len(names)} of {many} cells miss {wanted}: {listing(names[:NAMED] + more)}"
+    miss = "misses" if len(names) == 1 else "miss"
+    return f"{len(names)} of {many} cells {miss} {wanted}: {listing(names[:NAMED] + more)}"
 
 
 def _name_of(cell: dict[str, Any], *, rows: bool) -> str:

@@ -18,8 +18,9 @@ def gradient_error_is(
     gradient_check: pd.DataFrame, *, published: float, right: float, tolerance: float
 ) -> Judgement:
     """The published error is among those of a method of differences, within a factor; corrected where it is
-    among those of none, and all are below `right`."""
-    errors = pick(gradient_check, "rel_error")
+    among those of none, and all are below `right`. Its measure is the published one: the largest difference
+    over the sum of the largest magnitudes."""
+    errors = pick(gradient_check, "max_norm_error")
     methods = dict(list(errors.groupby(gradient_check["method"])))
     near = [name for name, found in methods.items() if _within(found, published, tolerance)]
     told = (f"{span(it)} in {count(len(it), 'check')} ({name})" for name, it in methods.items())
@@ -27,7 +28,7 @@ def gradient_error_is(
         verdict(bool(near), errors.max() < right),
         f"relative error {listing(told)}; published {number(published)}",
         _what(gradient_check),
-        f"the published number is within a factor {number(tolerance)} of those of {listing(near)}; "
+        f"the published number is within a factor {number(tolerance)} of those of {_methods(near)}; "
         "its method and its random draw are not known",
     )
 
@@ -62,6 +63,10 @@ def spot_check_replaces(gradient_check: pd.DataFrame, *, right: float, tolerance
         _what(gradient_check),
         f"not checked by rows: {listing(missed)}; along random directions: {over(along_rows, 'quantity')}",
     )
+
+
+def _methods(names: list[str]) -> str:
+    return listing(names) if names else "no method"
 
 
 def _within(values: pd.Series, published: float, factor: float) -> bool:

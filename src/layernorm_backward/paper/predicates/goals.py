@@ -26,7 +26,8 @@ def best_peer_takes(peers_cpu: pd.DataFrame, *, ours: str, least: float, toleran
     peers = peers_cpu[peers_cpu["kernel"] != ours].dropna(subset=["ours_ratio"])
     if peers.empty:
         return nothing(peers_cpu, "ours_ratio")
-    return fastest_takes(peers, f", each in its best setting, over {ours}'s", least, tolerance)
+    each = "each in" if peers["kernel"].nunique() > 1 else "in"
+    return fastest_takes(peers, f", {each} its best setting, over {ours}'s", least, tolerance)
 
 
 def extra_memory_is(scaling_points: pd.DataFrame, *, tolerance: float) -> Judgement:

@@ -64,6 +64,9 @@ def number(value: float) -> str:
     return f"{_trimmed(mantissa)}e{int(exponent)}"
 
 
+_MANY = {"property": "properties", "data": "kinds of data"}  # columns whose plural is not made by an s
+
+
 def count(how_many: int, thing: str) -> str:
     """1 array, 3 arrays."""
     return f"{how_many} {thing}{'' if how_many == 1 else 's'}"
@@ -97,7 +100,7 @@ def over(table: pd.DataFrame, *columns: str) -> str:
         if pd.api.types.is_numeric_dtype(table[column]):
             parts.append(f"{column} {span(values)}" if len(values) else f"{column} unknown")
         elif len(values) > 5:
-            parts.append(f"{len(values)} {column}s from {values[0]} to {values[-1]}")
+            parts.append(f"{len(values)} {_MANY.get(column, f'{column}s')} from {values[0]} to {values[-1]}")
         else:
             parts.append(listing(values))
     return "; ".join(parts)

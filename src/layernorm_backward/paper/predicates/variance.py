@@ -36,7 +36,7 @@ def naive_gives(variance: pd.DataFrame, *, naive: float, stable: float, toleranc
         verdict(bool(agree.all()) and right, bool(agree.any()) and right),
         f"{_by_row(forms)}; two-pass {span(two_pass)}",
         f"float64, offset {number(variance['offset'].iloc[0])}; {_rows(forms)}; sums as a binary tree",
-        f"{int(agree.sum())} of {len(agree)} rows give {number(naive)} as {FORMS['naive']}",
+        f"of {len(agree)} rows {int(agree.sum())} have {number(naive)} as {FORMS['naive']}",
     )
 
 
