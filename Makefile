@@ -19,7 +19,7 @@ paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/p
 	@SUMMARY=later $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF)
 	@[ ! -e results/$(STUDY)/paper.pdf ] || $(BIN)/python -m layernorm_backward.summary results/$(STUDY)
 
-smoke: ## the same on tiny inputs, in a minute: results/smoke/paper.pdf
+smoke: ## the same on tiny inputs, in two minutes: results/smoke/paper.pdf
 	@$(MAKE) --no-print-directory paper STUDY=smoke
 
 full: ## the same on dense grids, in hours: results/full/paper.pdf
