@@ -119,6 +119,10 @@ def test_the_fastest_peer_is_told_with_the_number_of_cells_that_each_was_timed_i
     (table,) = peers(*cells)
     judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
     assert judgement.value == "geometric mean 2, 2 over 3 cells (torch in 3 and jax in 1)"
+    assert judgement.condition.startswith("time of the fastest of torch and jax, each in its best setting")
+    (table,) = peers(cells[0])
+    judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
+    assert judgement.condition.startswith("time of the fastest of torch, in its best setting")
 
 
 def test_what_a_reason_says_is_what_was_measured():

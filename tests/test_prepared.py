@@ -116,7 +116,7 @@ def test_a_row_left_out_of_many_is_more_than_rounding():
             target[...] = value
         return results
 
-    _, refused = prepare("backward", (1 << 15, 16), limit_u=200, wrong=kernel(backward=without_last))
+    _, refused = prepare("backward", (1 << 17, 8), limit_u=200, wrong=kernel(backward=without_last))
     assert "dgamma or dbeta are" in refused["wrong"]
 
 
