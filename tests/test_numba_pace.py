@@ -55,3 +55,21 @@ def test_lines_in_the_caches_are_asked_for_nearby_where_that_was_faster(directio
                 assert stored == pace or (few and far and stored == pace._replace(ahead=numba_pace.NEARBY))
                 near.append(stored != pace)
     assert sum(near) == 4
+
+
+@pytest.mark.parametrize(
+    ("direction", "dtype", "groups"),
+    [
+        ("backward", "float32", {64: 1, 1024: 1, 2048: 2, 32768: 2, 65536: 1, 131072: 4}),
+        ("backward", "float64", {512: 1, 1024: 2, 16384: 2, 32768: 1, 65536: 4}),
+        ("backward", "float16", {2048: 1, 4096: 2, 32768: 2, 65536: 1, 131072: 4}),
+        ("forward", "float32", {64: 1, 512: 1, 768: 4, 16384: 4, 32768: 2}),
+        ("forward", "float16", {64: 4, 96: 2, 512: 1, 1536: 4, 32768: 4, 65536: 2}),
+    ],
+)
+def test_rows_side_by_side_on_a_xeon_with_2_mb_of_l2(direction, dtype, groups):
+    def group(hidden):
+        row_bytes = hidden * np.dtype(dtype).itemsize
+        return numba_pace.choose(row_bytes, np.dtype(dtype), direction, 2 << 20, few=False, far=False).group
+
+    assert {hidden: group(hidden) for hidden in groups} == groups

@@ -56,6 +56,7 @@ def test_fractions_are_of_the_roof_and_added_is_over_the_step_before(monkeypatch
     assert found["median_s"].to_list() == [1.25, 2.0, 2.0, 4.0, 5.0]
     assert (found["ahead"] == 0).to_list() == [False, False, False, True, False]
     assert set(found["roof_operation"]) == {"triad"}
+    assert set(found["roof_gb_per_s"] * 1e9) == {found["bytes"].iloc[0] / SECONDS["triad"]}
     assert found["noise"].to_numpy() == pytest.approx(0.04)
     assert found["differs"].to_list() == [True, True, False, True, True]
     assert set(samples["name"]) == set(SECONDS) and set(samples["hidden"]) == {48}

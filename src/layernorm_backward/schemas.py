@@ -190,8 +190,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "roof_steps": _schema(
         "step direction dtype hidden:int threads:int working_set",
-        f"rows:int bytes:int residency ahead:int {_TIMES} roof_operation {_interval('roof_fraction')} "
-        f"{_interval('added')} noise:float differs:bool note reason",
+        f"rows:int bytes:int residency ahead:int {_TIMES} roof_operation roof_gb_per_s:float "
+        f"{_interval('roof_fraction')} {_interval('added')} noise:float differs:bool note reason",
         repeats=None,
     ),
     "spells": _schema(

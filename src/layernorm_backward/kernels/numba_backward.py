@@ -66,43 +66,58 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 
 @njit(**INLINE)
 def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, ring, ragged, recentre, like):
-    """Results of the group at element `at`, and the sums of that at `then`."""
+    """Results of the group at element `at`, and the sums of that at `then`.
+
+    A row of one block goes without the loop over blocks, whose instructions count on short rows.
+    """
+    hidden, most, zero = walk[0], BLOCK * width(like), fold(spread(0, like))
+    given, how = (rows, part, widened, at, then, row, centre, walk), (streamed, ring, ragged, recentre, like)
+    if hidden <= most:
+        return _block(*given, 0, hidden, *how)
+    sums = (zero, zero, zero)
+    for start in range(0, hidden, most):
+        block = _block(*given, start, min(hidden, start + most), *how)
+        sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
+    return sums
+
+
+@njit(**INLINE)
+def _block(
+    rows, part, widened, at, then, row, centre, walk, start, end, streamed, ring, ragged, recentre, like
+):
+    """Columns `start` to `end` of both sweeps."""
     dy, x, _, _, gamma, dx = rows
     hidden, early = walk
     lanes, zero = width(like), fold(spread(0, like))
-    sums = (zero, zero, zero)
-    for start in range(0, hidden, BLOCK * lanes):
-        block = (zero, zero, zero)
-        end = min(hidden, start + BLOCK * lanes)
-        whole = end if ragged is None else end - end % lanes
+    block = (zero, zero, zero)
+    whole = end if ragged is None else end - end % lanes
+    for j in range(start, whole, lanes):
+        ask(x, 0, then, j, hidden, early, streamed, like)
+        ask(dy, 1, then, j, hidden, early, streamed, like)
+        if widened is not None:
+            z, d = line(widened[0], j, like), line(widened[1], j, like)
+        here, there = (at + j, hidden, j), (then + j, hidden, j)
+        block = project(x, dy, gamma, widened, there, None, None, centre, recentre, block)
+        if widened is not None:
+            x_hat = normalized(z, row)
+            differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
+        elif not apart(like):
+            d, x_hat = centred(dy, x, here, None, row)
+            differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
+    if widened is None and apart(like):
         for j in range(start, whole, lanes):
-            ask(x, 0, then, j, hidden, early, streamed, like)
-            ask(dy, 1, then, j, hidden, early, streamed, like)
-            if widened is not None:
-                z, d = line(widened[0], j, like), line(widened[1], j, like)
-            here, there = (at + j, hidden, j), (then + j, hidden, j)
-            block = project(x, dy, gamma, widened, there, None, None, centre, recentre, block)
-            if widened is not None:
-                x_hat = normalized(z, row)
-                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
-            elif not apart(like):
-                d, x_hat = centred(dy, x, here, None, row)
-                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
-        if widened is None and apart(like):
-            for j in range(start, whole, lanes):
-                here = at + j, hidden, j
-                d, x_hat = centred(dy, x, here, None, row)
-                differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
-        if ragged is not None and whole < end:
-            count = end - whole
-            here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
-            ask(x, 0, then, whole, hidden, early, streamed, like)
-            ask(dy, 1, then, whole, hidden, early, streamed, like)
-            d, x_hat = centred(dy, x, here, count, row)
-            block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
-            differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)
-        sums = (sums[0] + block[0], sums[1] + block[1], sums[2] + block[2])
-    return sums
+            here = at + j, hidden, j
+            d, x_hat = centred(dy, x, here, None, row)
+            differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
+    if ragged is not None and whole < end:
+        count = end - whole
+        here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
+        ask(x, 0, then, whole, hidden, early, streamed, like)
+        ask(dy, 1, then, whole, hidden, early, streamed, like)
+        d, x_hat = centred(dy, x, here, count, row)
+        block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
+        differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)
+    return block
 
 
 @njit(**INLINE)

@@ -71,27 +71,37 @@ def _statistics(rows, i, hidden, state, like):
 @njit(**INLINE)
 def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like):
     """y of the group at element `at`, and the sums of that at `then`."""
+    hidden, most, zero = walk[0], BLOCK * width(like), fold(spread(0, like))
+    given, how = (rows, at, then, row, centre, walk), (streamed, ring, ragged, like)
+    if hidden <= most:
+        return _block(*given, 0, hidden, *how)
+    sums = (zero, zero)
+    for start in range(0, hidden, most):
+        block = _block(*given, start, min(hidden, start + most), *how)
+        sums = (sums[0] + block[0], sums[1] + block[1])
+    return sums
+
+
+@njit(**INLINE)
+def _block(rows, at, then, row, centre, walk, start, end, streamed, ring, ragged, like):
+    """Columns `start` to `end` of both sweeps."""
     x, gamma, beta, _, y, _, _ = rows
     hidden, early = walk
     lanes, zero = width(like), fold(spread(0, like))
-    sums = (zero, zero)
-    for start in range(0, hidden, BLOCK * lanes):
-        block = (zero, zero)
-        end = min(hidden, start + BLOCK * lanes)
-        whole = end if ragged is None else end - end % lanes
-        for j in range(start, whole, lanes):
-            ask(x, 0, then, j, hidden, early, streamed, like)
-            block = moment(x, (then + j, hidden, j), None, centre, block)
-            values = normalized(x, gamma, beta, (at + j, hidden, j), None, None, row)
-            write(values, y, at + j, hidden, None, streamed, ring)
-        if ragged is not None and whole < end:
-            count = end - whole
-            ask(x, 0, then, whole, hidden, early, streamed, like)
-            block = moment(x, (then + whole, hidden, whole), count, centre, block)
-            values = normalized(x, gamma, beta, (at + whole, hidden, whole), None, count, row)
-            write(values, y, at + whole, hidden, count, streamed, ring)
-        sums = (sums[0] + block[0], sums[1] + block[1])
-    return sums
+    block = (zero, zero)
+    whole = end if ragged is None else end - end % lanes
+    for j in range(start, whole, lanes):
+        ask(x, 0, then, j, hidden, early, streamed, like)
+        block = moment(x, (then + j, hidden, j), None, centre, block)
+        values = normalized(x, gamma, beta, (at + j, hidden, j), None, None, row)
+        write(values, y, at + j, hidden, None, streamed, ring)
+    if ragged is not None and whole < end:
+        count = end - whole
+        ask(x, 0, then, whole, hidden, early, streamed, like)
+        block = moment(x, (then + whole, hidden, whole), count, centre, block)
+        values = normalized(x, gamma, beta, (at + whole, hidden, whole), None, count, row)
+        write(values, y, at + whole, hidden, count, streamed, ring)
+    return block
 
 
 @njit(**INLINE)

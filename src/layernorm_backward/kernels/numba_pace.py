@@ -1,7 +1,7 @@
 """How many rows numba_fused works on at a time, and how far it asks ahead: what was fastest, by row bytes.
 
-Measured on a Xeon 6 (`_near`), on a Zen 4 with AVX-512 (`_far`) and on one without (`_few`). No bit depends
-on it.
+Measured on Xeons of the fifth and sixth generation (`_near`), on a Zen 4 with AVX-512 (`_far`) and on one
+without (`_few`). No bit depends on it.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,12 @@ from layernorm_backward.kernels.numba_ring import LATE
 
 PAGE = 4096  # bytes: rows up to so many are faster one by one
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
+FOUR = 3 * PAGE // 4  # bytes, forward: of longer rows, four side by side take less time
+FEW_LINES = 128  # bytes of 16-bit rows, forward, so short that four at a time are faster
 NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
 SPREAD = 32  # lines: what is asked for at once, at the same place modulo 4096, comes slower
 LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, fewer side by side are faster
+HUGE = 4  # so many rows fill L2, backward: their sums are in L3, and several rows share the way there
 FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_far_ahead`
 NEARBY = 8  # lines, where they lie in the caches: 4 to 32 are as fast
@@ -44,7 +47,7 @@ def choose(
     if far and not few:
         pace = _far_forward(row_bytes, dtype) if direction == "forward" else _far_backward(row_bytes, narrow)
     else:
-        pace = _near(row_bytes, narrow, direction, l2 // LONG[direction])
+        pace = (_near_forward if direction == "forward" else _near_backward)(row_bytes, narrow, l2)
         pace = _few(pace, row_bytes, narrow, direction) if few else pace
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
     pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
@@ -76,10 +79,16 @@ def _far_ahead(row_bytes: int) -> int:
     return FAR_AHEAD + (FARTHER if min(gap, PAGE // LINE - gap) < NEAREST else 0)
 
 
-def _near(row_bytes: int, narrow: bool, direction: str, long: int) -> Pace:
-    if direction == "backward":
-        return Pace(2, 16) if PAGE < row_bytes <= long else Pace(1, NEXT_PAGE)
-    if PAGE <= row_bytes <= long:
+def _near_backward(row_bytes: int, narrow: bool, l2: int) -> Pace:
+    summed = row_bytes * (2 if narrow else 1)  # bytes of a row of sums
+    if summed >= l2 // HUGE:
+        return Pace(4, 16)
+    return Pace(2, 16) if row_bytes > PAGE and summed <= l2 // LONG["backward"] else Pace(1, NEXT_PAGE)
+
+
+def _near_forward(row_bytes: int, narrow: bool, l2: int) -> Pace:
+    long = l2 // LONG["forward"]
+    if FOUR <= row_bytes <= long or narrow and row_bytes <= FEW_LINES:
         return Pace(4, 12)  # statistics of several rows take the time of one
     few_lines = narrow and row_bytes < PAGE // 4
     return Pace(2, 16) if row_bytes > long or few_lines else Pace(1, 40)
