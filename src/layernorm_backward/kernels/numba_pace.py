@@ -88,7 +88,7 @@ def _near_backward(row_bytes: int, narrow: bool, l2: int) -> Pace:
 
 def _near_forward(row_bytes: int, narrow: bool, l2: int) -> Pace:
     long = l2 // LONG["forward"]
-    if FOUR <= row_bytes <= long or narrow and row_bytes <= FEW_LINES:
+    if FOUR <= row_bytes <= long or (narrow and row_bytes <= FEW_LINES):
         return Pace(4, 12)  # statistics of several rows take the time of one
     few_lines = narrow and row_bytes < PAGE // 4
     return Pace(2, 16) if row_bytes > long or few_lines else Pace(1, 40)
