@@ -21,7 +21,7 @@ folded; then the lanes of the sum are added in pairs.
 from numba import njit
 
 from layernorm_backward.kernels.lane_memory import align_stack, line, numbers
-from layernorm_backward.kernels.lanes import across, fma, fold, spread, totals, width
+from layernorm_backward.kernels.lanes import across, fma, fold, height, spread, totals, width
 from layernorm_backward.kernels.numba_backward_lines import centred, differentiate, normalized, project
 from layernorm_backward.kernels.numba_lag_backward import lagging_sweeps, sums_ahead
 from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, apart, ask
@@ -68,11 +68,11 @@ def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
 def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, ring, ragged, recentre, like):
     """Results of the group at element `at`, and the sums of that at `then`.
 
-    A row of one block goes without the loop over blocks, whose instructions count on short rows.
+    A single row of one block goes without the loop over blocks, whose instructions count on short rows.
     """
     hidden, most, zero = walk[0], BLOCK * width(like), fold(spread(0, like))
     given, how = (rows, part, widened, at, then, row, centre, walk), (streamed, ring, ragged, recentre, like)
-    if hidden <= most:
+    if ragged is None and height(like) == 1 and hidden <= most:
         return _block(*given, 0, hidden, *how)
     sums = (zero, zero, zero)
     for start in range(0, hidden, most):

@@ -70,10 +70,10 @@ def _statistics(rows, i, hidden, state, like):
 
 @njit(**INLINE)
 def _both_sweeps(rows, at, then, row, centre, walk, streamed, ring, ragged, like):
-    """y of the group at element `at`, and the sums of that at `then`."""
+    """y of the group at element `at`, and the sums of that at `then`; short rows as in `numba_backward`."""
     hidden, most, zero = walk[0], BLOCK * width(like), fold(spread(0, like))
     given, how = (rows, at, then, row, centre, walk), (streamed, ring, ragged, like)
-    if hidden <= most:
+    if ragged is None and hidden <= most:
         return _block(*given, 0, hidden, *how)
     sums = (zero, zero)
     for start in range(0, hidden, most):
