@@ -133,6 +133,43 @@ def test_a_table_of_other_code_may_agree_and_need_not(runs):
     assert runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]), code_hash="2")["beyond"] == 1
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    monkeypatch.setattr(comparison, "COMPILED", {"edge_cases"})
+
+
+@pytest.mark.parametrize(
+    "machine", [{"cpu": "another", "vectors": "AVX2"}, {"cpu": "one", "vectors": "AVX-512"}], ids=str
+)
+def test_what_packages_compile_for_another_processor_need_not_agree(runs, compiled, machine):
+    told = "packages compile for the processor: one there"
+    row = runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]), machine=machine)
+    assert (row["beyond"], row["reason"]) == (1, told) and pd.isna(row["passed"])
+    row = runs.compared(edge_cases(), edge_cases(), machine=machine)
+    assert (row["passed"], row["reason"]) == (True, told)
+
+
+def test_what_packages_compile_for_the_same_processor_is_to_agree(runs, compiled):
+    assert not runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]))["passed"]
+
+
+def test_all_other_tables_are_to_agree_on_any_processor(runs):
+    assert not runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]), machine={"cpu": "x"})["passed"]
+
+
+def test_the_newest_table_of_a_like_processor_comes_first(runs, compiled):
+    newer = RECORD | {"date": "2026-01-03", "machine": {"cpu": "another"}}
+    tables.write(edge_cases(value=[9.0, 1.0]), runs.promoted("newer", "2026-03-03") / "edge_cases.csv", newer)
+    row = runs.compared(edge_cases(), edge_cases())
+    assert (row["archive"], row["passed"]) == ("some-machine", True)
+    row = runs.compared(edge_cases(), edge_cases(), machine={"cpu": "a third"})
+    assert (row["archive"], row["reason"]) == ("newer", "packages compile for the processor: another there")
+
+
+def test_what_packages_compile_is_a_table():
+    assert set(SCHEMAS) > comparison.COMPILED > set()
+
+
 def test_a_table_is_not_compared_with_its_own_copy(runs):
     """After a promotion the newest archived tables are those of the run itself."""
     assert runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]))["beyond"] == 1

@@ -1,6 +1,7 @@
 """This run beside an archived one of the same study: which tables agree, and to how much.
 
-A table is compared with the newest archived one that is not a copy of itself, as it is after a promotion.
+A table is compared with the newest archived one that is not a copy of itself, as it is after a promotion;
+where it holds results of packages that compile for the processor, with the newest of a like processor first.
 Rows are matched by their keys, where both runs had the same configuration. What may differ is stated once, in
 `schemas`: 0 says that every cell is the same on any machine with the same versions. The difference of two
 numbers is |a - b| / max(|a|, |b|).
@@ -18,6 +19,8 @@ from layernorm_backward import archive, tables
 from layernorm_backward.recorded import read_record
 from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.tabulate import table
+
+COMPILED = {"audit_peers"}  # by packages, for the processor: what is measured rounds as it adds
 
 
 def run(tables_dir: Path, stems: Iterable[str], archived: Path = archive.ARCHIVE) -> pd.DataFrame:
@@ -39,6 +42,8 @@ def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
     others = [(copy, meta) for copy, meta in copies if not _of_one_run(here, meta)]
     if not others:
         return {"archive": copies[0][0].parent.name, "reason": "the archive holds this very table only"}
+    if path.stem in COMPILED:
+        others.sort(key=lambda other: _processor(other[1]) != _processor(here))
     return _beside(path, here, *others[0])
 
 
@@ -47,15 +52,30 @@ def _of_one_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]) -> dict[str, Any]:
-    """The cells of two tables, which need not agree where other code measured one of them."""
+    """The cells of two tables, which need not agree where `_apart` says why."""
     named = {"archive": other.parent.name}
     if there["config"] != here["config"]:
         return named | {"reason": "the archived run had another configuration"}
     found = named | _cells(tables.read(path), tables.read(other), path.stem)
-    if there["code_hash"] == here["code_hash"]:
+    why = _apart(here, there, path.stem)
+    if not why:
         return found
     held = {} if found["passed"] else {"passed": None}
-    return found | held | {"reason": f"other code, {there['commit']}"}
+    return found | held | {"reason": why}
+
+
+def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
+    """Why two tables may differ: other code, or another processor that packages compile for; or ""."""
+    if there["code_hash"] != here["code_hash"]:
+        return f"other code, {there['commit']}"
+    if stem in COMPILED and _processor(there) != _processor(here):
+        return f"packages compile for the processor: {', '.join(filter(None, _processor(there)))} there"
+    return ""
+
+
+def _processor(record: dict[str, Any]) -> tuple[str, str]:
+    machine = record["machine"]
+    return machine["cpu"], machine.get("vectors", "")
 
 
 def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any]:
