@@ -81,8 +81,9 @@ def bounds() -> str:
 def floors() -> str:
     there = missed_floors("epyc-2core")
     missed, never = missed_floors(NEWEST)
-    told = f"floors for the speed of the backward pass are missed in some cell, and {never} of them in every cell"
-    return f"On `{NEWEST}` {missed} of {len(FLOORS)} {told} (on `epyc-2core` {there[0]} and {there[1]})"
+    told = "floors for the speed of the backward pass are missed in some cell"
+    both = f"{missed} of {len(FLOORS)} {told}, and {never} of them in every cell"
+    return f"On `{NEWEST}` {both} (on `epyc-2core` {there[0]} and {there[1]})"
 
 
 def missed_floors(machine: str) -> tuple[int, int]:
