@@ -139,7 +139,9 @@ def compiled(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "machine", [{"cpu": "another", "vectors": "AVX2"}, {"cpu": "one", "vectors": "AVX-512"}], ids=str
+    "machine",
+    [{"cpu": "another"}, {"cpu": "one", "vectors": "AVX-512"}, {"cpu": "one", "last_level_cache_bytes": 1}],
+    ids=str,
 )
 def test_what_packages_compile_for_another_processor_need_not_agree(runs, compiled, machine):
     told = "packages compile for the processor: one there"

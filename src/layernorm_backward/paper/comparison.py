@@ -21,6 +21,7 @@ from layernorm_backward.schemas import SCHEMAS
 from layernorm_backward.tabulate import table
 
 COMPILED = {"audit_peers"}  # by packages, for the processor: what is measured rounds as it adds
+_PROCESSOR = "cpu", "vectors", "l2_bytes", "last_level_cache_bytes"
 
 
 def run(tables_dir: Path, stems: Iterable[str], archived: Path = archive.ARCHIVE) -> pd.DataFrame:
@@ -43,7 +44,7 @@ def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
     if not others:
         return {"archive": copies[0][0].parent.name, "reason": "the archive holds this very table only"}
     if path.stem in COMPILED:
-        others.sort(key=lambda other: _processor(other[1]) != _processor(here))
+        others.sort(key=lambda other: not _alike(other[1], here))
     return _beside(path, here, *others[0])
 
 
@@ -68,14 +69,15 @@ def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
     """Why two tables may differ: other code, or another processor that packages compile for; or ""."""
     if there["code_hash"] != here["code_hash"]:
         return f"other code, {there['commit']}"
-    if stem in COMPILED and _processor(there) != _processor(here):
-        return f"packages compile for the processor: {', '.join(filter(None, _processor(there)))} there"
+    if stem in COMPILED and not _alike(there, here):
+        named = filter(None, (there["machine"].get(key) for key in ("cpu", "vectors")))
+        return f"packages compile for the processor: {', '.join(named)} there"
     return ""
 
 
-def _processor(record: dict[str, Any]) -> tuple[str, str]:
-    machine = record["machine"]
-    return machine["cpu"], machine.get("vectors", "")
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two processors are of one kind, as far as is told: a hypervisor names several kinds alike."""
+    return all(one["machine"].get(key) == other["machine"].get(key) for key in _PROCESSOR)
 
 
 def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any]:
