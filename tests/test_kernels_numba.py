@@ -132,7 +132,7 @@ def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128)], ids=str)
+@pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128), (40, 640)], ids=str)
 def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
     """Rows at a time, prefetching, streaming, what is copied or kept, and where in a line results begin."""
     x, gamma, beta, dy = problem(shape, dtype)
