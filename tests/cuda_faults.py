@@ -43,6 +43,7 @@ REST_BACKWARD_RING = Case(RING, 41, 501, "bfloat16", lie=RAGGED, passes="backwar
 REST_FORWARD_PAIR = FORWARD_PAIR._replace(rest=(0.5, 3))
 REST_BACKWARD_PAIR = RAGGED_PAIR._replace(rest=(0.6, 2))
 REST_BACKWARD_FOUR = Case(FOUR, 31, 256, passes="backward", rest=(0.5, 3))
+MANY_ROUNDS = Case(LANES, 500, 64, passes="backward")
 SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
 BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
 FAR_ROWS = Case(RING, FAR // 1024 + 3, 1024, "float16", passes="forward")
@@ -337,8 +338,8 @@ _ENDS = (
     Fault(
         "gamma is read behind its end",
         "row.cuh",
-        "if (M::full || at < limit) use",
-        "if (M::full || at <= limit) use",
+        "if (M::full || column + c * step < limit) use",
+        "if (M::full || column + c * step <= limit) use",
         BACKWARD_LANES,
         OVERFLOW,
         "address",
@@ -449,9 +450,25 @@ _ROWS = (
     Fault(
         "a thread takes a column of its neighbour's, too",
         "row.cuh",
-        "const int at = column + c * step;",
-        "const int at = column + c * (step - LANES<T>);",
+        "static_cast<int64>(column) + c * step);",
+        "static_cast<int64>(column) + c * (step - LANES<T>));",
         Case(BLOCK, 5, 500, passes="backward"),
+        "wrong: dx",
+    ),
+    Fault(
+        "the next rows are loaded and not taken",
+        "backward.cuh",
+        "            now = next;\n",
+        "",
+        MANY_ROUNDS,
+        "wrong: dx",
+    ),
+    Fault(
+        "the rows at work are loaded again instead of the next",
+        "backward.cuh",
+        "next.template load<true>(following,",
+        "next.template load<true>(round,",
+        MANY_ROUNDS,
         "wrong: dx",
     ),
     Fault(
@@ -648,10 +665,10 @@ _FORMULAS = (
         "wrong: y",
     ),
     Fault(
-        "the product g is contracted",
-        "backward.cuh",
-        "g + row.shift)",
-        "multiply_add(gamma[e], dys[e], row.shift))",
+        "rows of one element have a dx",
+        "formulas.cuh",
+        "share == 1 ? A(0) : rstd",
+        "rstd",
         Case(LANES, 21, 1, passes="backward"),
         "wrong: dx",
     ),

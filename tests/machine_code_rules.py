@@ -32,11 +32,21 @@ SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once m
 _ARRIVING = ("STS", "MEMBAR", "FENCE", "WARPSYNC")
 
 # Some maps want a few registers more than a thread may have.
-_APART = Map(512, 1, 1, 512, 3, 1, ring=True, lie=plan.APART)
+_FEW = Map(256, 4, 1, 256, 2, 1, ring=False)
+_THREE = Map(256, 3, 1, 256, 3, 1, ring=False)
+_APART = {
+    "float32": (Map(256, 3, 2, 256, 3, 1, ring=True),),
+    "bfloat16": (Map(128, 5, 1, 128, 2, 1, ring=True), Map(512, 1, 8, 512, 3, 1, ring=True)),
+}
 SPILLED_BYTES = {
-    ("sm_90", "backward", dtype, _APART._replace(cluster=cluster)): 8
-    for dtype in ("bfloat16", "float16")
-    for cluster in (2, 4, 8)
+    ("sm_90", "backward", dtype, one._replace(lie=plan.APART)): 8
+    for dtype, maps in (_APART | {"float16": _APART["bfloat16"]}).items()
+    for one in maps
+}
+SPILLED_BYTES |= {
+    (arch, "backward", "float32", one._replace(lie=lie)): most
+    for one, most in ((_FEW, 16), (_THREE, 24))
+    for arch, lie in (("sm_90", plan.RAGGED), ("sm_90", plan.APART), ("sm_80", plan.APART))
 }
 
 
@@ -92,17 +102,32 @@ def registers_suffice(code: MachineCode, blocks: int) -> bool:
     return -(-code.registers // GRANULE) * GRANULE * code.threads * blocks <= REGISTERS
 
 
-def copies(one: Map) -> int:
+def twice(batch: Batch, one: Map) -> bool:
+    """Whether a team loads its next rows before it works on those it has, as `Loaded` in backward.cuh."""
+    if one.ring or batch.kernel == "forward":
+        return False
+    wide = sum_dtype(dtype_of(batch.x)).itemsize
+    words = one.chunks * (16 * one.rows + 12 * wide // batch.itemsize)
+    return (words + 24) * one.threads * one.blocks <= REGISTERS
+
+
+def copies(batch: Batch, one: Map) -> int:
     """Of the code for a round of rows in registers: where each team has all of its rows, and where not."""
-    return 1 if one.ring or one.rows == 1 else 2
+    return 2 if twice(batch, one) or (one.rows > 1 and not one.ring) else 1
+
+
+def loads_of_rounds(batch: Batch, one: Map) -> int:
+    """Of the code that loads a round: the first, the next ones, and where not each team has its rows."""
+    return copies(batch, one) + twice(batch, one)
 
 
 def quads(batch: Batch, one: Map) -> tuple[int, int]:
     """Loads and stores of 16 bytes: of rows in registers, gamma and beta; of results, and of the partial sums
     of a block with one team.
     """
-    chunks = copies(one) * one.rows * one.chunks
-    loads = 0 if one.ring else plan.READ[batch.kernel] * chunks
+    held = one.rows * one.chunks
+    loads = 0 if one.ring else plan.READ[batch.kernel] * loads_of_rounds(batch, one) * held
+    chunks = copies(batch, one) * held
     vectors = VECTORS[batch.kernel] * one.chunks * (dtype_of(batch.gamma).itemsize // batch.itemsize)
     by_quads = batch.kernel == "backward" and one.teams == 1 and one.lie <= plan.ALIKE
     sums = 2 * one.chunks * (sum_dtype(dtype_of(batch.x)).itemsize // batch.itemsize) if by_quads else 0
@@ -113,7 +138,7 @@ def singles(batch: Batch, one: Map) -> set[int]:
     """How many other loads there may be: of vectors that lie otherwise, and of a row its statistics, or a
     sample. In a row that is all a thread's, the compiler may find the sample in a chunk.
     """
-    rows = 2 if one.ring else copies(one) * one.rows  # with a ring the first, and one ahead
+    rows = 2 if one.ring else loads_of_rounds(batch, one) * one.rows  # with a ring the first, and one ahead
     vectors = VECTORS[batch.kernel] * one.chunks * (CHUNK // batch.itemsize)
     found = one.rows if (batch.kernel, one.team, one.lie) == ("forward", 1, plan.FULL) else 0
     most = vectors + STATISTICS[batch.kernel] * rows
@@ -216,6 +241,14 @@ def clusters_are_arrived_at_behind_a_fence(batch: Batch, codes: Codes) -> Iterat
                 yield one, found
 
 
+def the_sum_of_columns_may_begin(batch: Batch, codes: Codes) -> Iterator[object]:
+    """While the last blocks of a backward pass are at work; it waits for them itself."""
+    wanted = batch.kernel == "backward" and DEVICES[batch.arch].hopper
+    for one, code in codes.items():
+        if code.count("PREEXIT") != wanted:
+            yield one, code.count("PREEXIT")
+
+
 RULES = (
     nothing_spills_but_what_is_known_to,
     blocks_are_as_the_map_says,
@@ -227,6 +260,7 @@ RULES = (
     only_float64_is_summed_in_double,
     copies_are_asked_for_behind_a_fence,
     clusters_are_arrived_at_behind_a_fence,
+    the_sum_of_columns_may_begin,
 )
 
 

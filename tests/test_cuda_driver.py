@@ -4,6 +4,7 @@ import ctypes
 import sys
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 from layernorm_backward.kernels.cuda import device as cuda
@@ -125,3 +126,56 @@ def test_another_error_of_the_driver_is_told(device, driver, library):
     library(99, 700)
     with pytest.raises(RuntimeError, match="cuOccupancyMaxActiveClusters: CUDA error 700"):
         device.clusters(PROGRAM, Launch(16, 256, 16))
+
+
+class Launching:
+    """libcuda, whose one function notes a launch, its arguments' values and its attributes."""
+
+    def __init__(self, types, status=0):
+        self.types, self.status, self.launched = types, status, []
+
+    def cuLaunchKernelEx(self, config, function, addresses, extra):
+        given = ctypes.cast(config, ctypes.POINTER(cuda._Config)).contents
+        attributes = ctypes.cast(given.attributes, ctypes.POINTER(cuda._Attribute))
+        values = [
+            ctypes.cast(address, ctypes.POINTER(one)).contents.value
+            for address, one in zip(addresses, self.types, strict=True)
+        ]
+        facts = {name: getattr(given, name) for name, _ in given._fields_ if name != "attributes"}
+        found = [(attributes[i].which, attributes[i].value) for i in range(given.attribute_count)]
+        self.launched.append((function.value, facts, found, values, extra))
+        return self.status
+
+
+@pytest.fixture
+def launching(driver, monkeypatch):
+    """Puts such a libcuda in place; CuPy's current stream is number 77."""
+    stream = SimpleNamespace(ptr=77)
+    monkeypatch.setattr(sys.modules["cupy.cuda"], "get_current_stream", lambda: stream, raising=False)
+    monkeypatch.setattr(sys.modules["cupy"], "cuda", sys.modules["cupy.cuda"], raising=False)
+
+    def put(*how):
+        library = Launching(*how)
+        monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: library)
+        return library
+
+    return put
+
+
+def test_an_early_launch_says_so_and_passes_addresses_and_numbers(device, launching):
+    library = launching((ctypes.c_uint64, ctypes.c_int64, ctypes.c_int32, ctypes.c_float))
+    array = SimpleNamespace(data=SimpleNamespace(ptr=0x7F0012345678))
+    arguments = (array, np.int64(-(2**40)), np.int32(7), np.float32(0.5))
+    device.launch(PROGRAM, Launch(12, 512, dynamic_bytes=64, early=True), arguments)
+    ((function, config, attributes, values, extra),) = library.launched
+    assert (function, extra) == (POINTER, None)
+    assert attributes == [(6, 1)]
+    assert values == [0x7F0012345678, -(2**40), 7, 0.5]
+    sizes = {"grid_x": 12, "grid_y": 1, "grid_z": 1, "block_x": 512, "block_y": 1, "block_z": 1}
+    assert config == sizes | {"dynamic_bytes": 64, "stream": 77, "attribute_count": 1}
+
+
+def test_an_early_launch_that_the_driver_refuses_is_told(device, launching):
+    launching((), 719)
+    with pytest.raises(RuntimeError, match="cuLaunchKernelEx: CUDA error 719"):
+        device.launch(PROGRAM, Launch(1, 32, early=True), ())

@@ -31,6 +31,7 @@ from machine_code_rules import (
     rings_are_read_by_16_bytes,
     shared_memory_is_what_the_plan_counts_on,
     spills,
+    the_sum_of_columns_may_begin,
 )
 
 MISSING = inspection.missing()
@@ -79,6 +80,7 @@ PLANTED = {
     ),
     nothing_is_atomic: (lambda code: with_more(code, "RED.E.ADD.F32.FTZ.RN.STRONG.GPU"),),
     only_float64_is_summed_in_double: (lambda code: with_more(code, "DFMA"),),
+    the_sum_of_columns_may_begin: (lambda code: with_more(code, "PREEXIT"),),
 }
 _FENCE = "                    order_before_arrival();\n"
 _PUT = "                    put(blocks[turn], values);\n"
@@ -195,6 +197,11 @@ def test_the_other_kernels(arch):
         assert not spills(code), program
         assert not code.count(*ATOMICS), program
         assert "double" in program.template or not code.count(*DOUBLES), program
+        if program.kernel == "add_partials":
+            loads = [number for number, opcode in enumerate(code.order) if opcode.startswith("LDG")]
+            waits = [number for number, opcode in enumerate(code.order) if opcode.startswith("ACQBULK")]
+            assert len(waits) == DEVICES[arch].hopper, program  # for the kernel that writes the partial sums
+            assert not waits or waits[0] < min(loads), program
         if program.kernel == "stream":
             _, triad, streamed, _ = program.template
             loads = "LDG.E.EF.128" if streamed == "true" else "LDG.E.128"

@@ -50,7 +50,7 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
             assert how.map.lie in (lie, plan.FULL)
             assert how.dynamic_bytes <= MOST_DYNAMIC
             assert how.map.blocks * block_bytes(how, itemsize) <= H200.shared_bytes
-            assert how.map.ring == (how.stages >= plan.MIN_STAGES)
+            assert how.stages == (plan.STAGES if how.map.ring else 0)
             assert how.blocks % how.map.cluster == 0
 
 
@@ -86,7 +86,9 @@ def rows_of_teams(how: Plan, rows: int) -> Iterator[slice]:
 def rests(request, monkeypatch):
     """Few rows may have a rest, too."""
     if request.param:
-        monkeypatch.setattr(plan, "REST", dict.fromkeys(MAPS, (Rest(0.3, 1), Rest(0.3, 3))))
+        monkeypatch.setattr(
+            plan, "REST", dict.fromkeys(MAPS, dict.fromkeys(SIZES_OF_ELEMENTS, (Rest(0.3, 1), Rest(0.3, 3))))
+        )
         monkeypatch.setattr(plan, "FEWEST", 0)
 
 
@@ -124,7 +126,8 @@ def test_leading_clusters_are_resident_and_no_more_than_the_rows_need(itemsize, 
         lie = plan.lie(hidden, itemsize, 0)
         many = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
         fitting = H200.multiprocessors * many.map.blocks
-        assert 0.95 * fitting - many.map.cluster <= many.lead * many.map.cluster <= fitting
+        least = many.together if many.rest.share == 1 else 0.95 * fitting / many.map.cluster - 1
+        assert least <= many.lead <= fitting / many.map.cluster
         few = plan.choose(direction, 1, hidden, itemsize, lie, H200)
         assert few.blocks == few.lead * few.map.cluster <= many.map.cluster * (plan.CHUNK // itemsize)
 
@@ -137,7 +140,7 @@ def test_later_clusters_have_their_share_of_the_rows_in_groups_of_whole_rounds(
     itemsize, lie, direction, share, monkeypatch
 ):
     rest = Rest(share, 3)
-    monkeypatch.setitem(plan.REST, direction, (rest, rest))
+    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, (rest, rest)))
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         how = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
         later = how.partials - how.lead
@@ -162,14 +165,25 @@ def test_there_is_a_rest_of_many_rows_in_the_forward_pass_only(itemsize, lie):
 @each_direction
 def test_fewer_groups_than_pay_are_not_made(direction, monkeypatch):
     rest = Rest(0.5, 16)
-    monkeypatch.setitem(plan.REST, direction, (rest, rest))
+    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, (rest, rest)))
     how = plan.choose(direction, MANY, 4096, 4, ALIKE, H200)
-    fewest = int(np.ceil(plan.FEWEST * how.lead))
-    rows = 2 * fewest * how.group
+    rows = int(np.ceil(plan.FEWEST * how.lead)) * how.group
     enough = plan.choose(direction, rows, 4096, 4, ALIKE, H200)
-    few = plan.choose(direction, rows - 2, 4096, 4, ALIKE, H200)
-    assert (enough.lead, enough.partials, enough.shared) == (few.lead, few.lead + fewest, rows // 2)
-    assert (few.partials, few.shared, few.group) == (few.lead, rows - 2, 0)
+    few = plan.choose(direction, rows - how.lead * how.group, 4096, 4, ALIKE, H200)
+    groups = rows // 2 // how.group
+    assert (enough.lead, enough.partials) == (few.lead, few.lead + groups)
+    assert enough.shared == rows - groups * how.group
+    assert (few.partials, few.shared, few.group) == (few.lead, rows - how.lead * how.group, 0)
+
+
+@each_size
+def test_where_all_rows_are_in_order_hardly_any_cluster_leads(itemsize, monkeypatch):
+    monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, (Rest(1, 2), Rest(1, 2))))
+    for hidden, lie in ((4096, ALIKE), (4095, RAGGED)):
+        how = plan.choose("forward", MANY, hidden, itemsize, lie, H200)
+        assert how.lead == how.together
+        assert how.shared == MANY % how.group
+        assert how.partials == how.together * (1 + MANY // how.group)
 
 
 @each_size
@@ -193,13 +207,17 @@ def test_a_team_has_threads_for_all_edges_of_a_ragged_row(itemsize, direction, l
 @pytest.mark.parametrize("lie", [RAGGED, APART])
 def test_a_thread_has_no_more_of_a_ragged_row_than_fits_in_its_registers(itemsize, lie):
     for hidden in SIZES:
-        how = plan.choose("backward", MANY, hidden, itemsize, lie, H200)
-        assert how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
+        backward, forward = (
+            plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
+            for direction in ("backward", "forward")
+        )
+        assert backward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["backward"]
+        assert forward.rows * forward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["forward"]
 
 
 def test_some_rows_have_another_map_where_they_are_ragged():
     maps = [plan.choose("backward", MANY, 8000, 2, lie, H200).map for lie in LIES]
-    assert [one.chunks for one in maps] == [4, 3, 3]
+    assert [one.chunks for one in maps] == [4, 2, 2]
 
 
 @each_size
@@ -226,7 +244,7 @@ def test_an_older_device_has_neither_clusters_nor_rings():
         for hidden in SIZES:
             how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), A100)
             assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
-            assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
+            assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["backward"]
             assert how is None or how.map.blocks * block_bytes(how, itemsize) <= A100.shared_bytes
         assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, A100)
 
@@ -309,7 +327,7 @@ def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
 def test_small_blocks_have_all_stages_of_a_ring():
     """What the sums of a warp take is little: 3 KB had been set aside for those of every block."""
     small = Map(threads=32, blocks=24, cluster=1, team=32, chunks=2, rows=1, ring=True)
-    assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == 4
+    assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == plan.STAGES
 
 
 def test_a_map_that_needs_what_the_device_lacks_is_refused():
@@ -322,9 +340,10 @@ def test_a_map_that_needs_what_the_device_lacks_is_refused():
 @each_direction
 def test_rows_in_order_have_a_cluster_for_each_round(direction):
     chosen = Map(threads=128, blocks=4, cluster=1, team=32, chunks=2, rows=2, ring=False)
-    how = plan.fit(direction, chosen, 1003, 256, 4, H200, Rest(1.0, 1))
-    assert (how.group, how.shared, how.partials - how.lead) == (8, 1003 % 8, 1003 // 8)
-    waves = plan.resident(how._replace(map=chosen._replace(cluster=2)), 1003, 1)
+    rows = 100_003
+    how = plan.fit(direction, chosen, rows, 256, 4, H200, Rest(1.0, 1))
+    assert (how.group, how.shared, how.partials - how.lead) == (8, rows % 8, rows // 8)
+    waves = plan.resident(how._replace(map=chosen._replace(cluster=2)), rows, 1)
     assert waves.rest == how.rest
 
 

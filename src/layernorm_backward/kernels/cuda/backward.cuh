@@ -31,8 +31,7 @@ struct Columns {
 #pragma unroll
         for (int e = 0; e < N; ++e) {
             const A x_hat = multiply_add(xs[e] - row.mean, row.rstd, row.offset);
-            const A g = rounded_product(gamma[e], dys[e]);
-            dx[e] = multiply_add(row.slope, x_hat, g + row.shift) * row.rstd;
+            dx[e] = multiply_add(row.slope, x_hat, multiply_add(gamma[e], dys[e], row.shift)) * row.scale;
             sums[DGAMMA][e] = multiply_add(dys[e], x_hat, sums[DGAMMA][e]);
             sums[DBETA][e] += dys[e];
         }
@@ -48,12 +47,12 @@ struct Kept {
 
     template <class G>
     DEVICE void begin(const Share<T, M>& share, const G* gamma) {
-        share.each_chunk([&](int c, int at) { load_vector<T>(gamma + at, chunks[c].gamma); });
+        share.each_chunk([&](int c, int64 at) { load_vector<T>(gamma + at, chunks[c].gamma); });
         share.each_edge([&](int k, int at) { edges[k].gamma[0] = widen(gamma[at]); });
     }
     template <bool CENTRED, class Row>
     DEVICE void project(const Share<T, M>& share, const Row& x, const Row& dy, A mean, A* sums) const {
-        share.each_chunk([&](int c, int at) {
+        share.each_chunk([&](int c, int64 at) {
             A xs[LANES<T>], dys[LANES<T>];
             unpack<T>(x.chunk(c, at), xs);
             unpack<T>(dy.chunk(c, at), dys);
@@ -67,7 +66,7 @@ struct Kept {
     template <class Row>
     DEVICE void differentiate(const Share<T, M>& share, const Row& x, const Row& dy, const Coefficients<A>& row,
                               T* dx) {
-        share.each_chunk([&](int c, int at) {
+        share.each_chunk([&](int c, int64 at) {
             A xs[LANES<T>], dys[LANES<T>], results[LANES<T>];
             unpack<T>(x.chunk(c, at), xs);
             unpack<T>(dy.chunk(c, at), dys);
@@ -93,10 +92,10 @@ DEVICE void store_sums(const Share<T, M>& share, const Kept<T, M>& kept, sum_t<T
 #pragma unroll
     for (int which = DGAMMA; which <= DBETA; ++which) {
         if constexpr (M::teams == 1) {
-            share.each_chunk([&](int c, int at) { store_vector<T, M>(kept.chunks[c].sums[which], to + at); });
+            share.each_chunk([&](int c, int64 at) { store_vector<T, M>(kept.chunks[c].sums[which], to + at); });
             share.each_edge([&](int k, int at) { to[at] = kept.edges[k].sums[which][0]; });
         } else {
-            share.each_chunk([&](int c, int at) {
+            share.each_chunk([&](int c, int64 at) {
 #pragma unroll
                 for (int e = 0; e < LANES<T>; ++e) mine[at + e] = kept.chunks[c].sums[which][e];
             });
@@ -113,47 +112,64 @@ DEVICE void store_sums(const Share<T, M>& share, const Kept<T, M>& kept, sum_t<T
     }
 }
 
-// One round of rows in registers; WHOLE where every team has M::rows of them.
+// What is loaded of a round of rows in registers.
+template <class T, class M>
+struct Loaded {
+    using A = sum_t<T>;
+    Held<T, M> x[M::rows], dy[M::rows];
+    A mean[M::rows], rstd[M::rows];
+
+    // Whether a thread has registers for two of them, about, beside what it keeps.
+    static constexpr int words = M::chunks * (2 * 8 * M::rows + 12 * sizeof(A) / sizeof(T));
+    static constexpr bool twice = (words + 24) * M::threads * M::blocks <= 65536;
+
+    // WHOLE where every team has M::rows of them.
+    template <bool WHOLE>
+    DEVICE void load(const Rounds<M>& round, Share<T, M>& share, const T* from_dy, const T* from_x, const A* means,
+                     const A* rstds) {
+        share.compute_anew();
+#pragma unroll
+        for (int r = 0; r < M::rows; ++r) {
+            const bool has = WHOLE || round.has(r);
+            mean[r] = has ? means[round.row + r * round.teams] : A(0);
+            rstd[r] = has ? rstds[round.row + r * round.teams] : A(0);
+            if (!has) continue;
+            const int64 row = round.at + r * round.step;
+            share.each_chunk([&](int c, int64 at) {
+                x[r].load_chunk(c, from_x + row + at);
+                dy[r].load_chunk(c, from_dy + row + at);
+            });
+            share.each_edge([&](int k, int at) {
+                x[r].edges[k] = from_x[row + at];
+                dy[r].edges[k] = from_dy[row + at];
+            });
+        }
+    }
+};
+
 template <bool CENTRED, bool WHOLE, class T, class M>
-DEVICE void differentiate_round(const Rounds<M>& round, Share<T, M>& share, Kept<T, M>& kept,
-                                Meeting<sum_t<T>, M>& meeting, const T* dy, const T* x, const sum_t<T>* mean,
-                                const sum_t<T>* rstd, T* dx) {
+DEVICE void differentiate_round(const Loaded<T, M>& rows, const Rounds<M>& round, Share<T, M>& share, Kept<T, M>& kept,
+                                Meeting<sum_t<T>, M>& meeting, T* dx) {
     using A = sum_t<T>;
     const A part = A(1) / share.hidden;
     const auto has = [&](int r) { return WHOLE || round.has(r); };
-    share.compute_anew();
-    Held<T, M> xs[M::rows], dys[M::rows];
-    A means[M::rows], rstds[M::rows], sums[3 * M::rows];
+    A sums[3 * M::rows];
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
-        means[r] = has(r) ? mean[round.row + r * round.teams] : A(0);
-        rstds[r] = has(r) ? rstd[round.row + r * round.teams] : A(0);
         sums[3 * r] = sums[3 * r + 1] = sums[3 * r + 2] = 0;
-        if (!has(r)) continue;
-        const int64 row = round.at + r * round.step;
-        share.each_chunk([&](int c, int at) {
-            xs[r].load_chunk(c, x + row + at);
-            dys[r].load_chunk(c, dy + row + at);
-        });
-        share.each_edge([&](int k, int at) {
-            xs[r].edges[k] = x[row + at];
-            dys[r].edges[k] = dy[row + at];
-        });
-    }
-#pragma unroll
-    for (int r = 0; r < M::rows; ++r) {
-        if (has(r)) kept.template project<CENTRED>(share, xs[r], dys[r], means[r], sums + 3 * r);
+        if (has(r)) kept.template project<CENTRED>(share, rows.x[r], rows.dy[r], rows.mean[r], sums + 3 * r);
     }
     meeting.add(sums);
     share.compute_anew();
 #pragma unroll
     for (int r = 0; r < M::rows; ++r) {
-        const Coefficients<A> row(means[r], rstds[r], sums + 3 * r, part);
-        if (has(r)) kept.differentiate(share, xs[r], dys[r], row, dx + (round.at + r * round.step));
+        const Coefficients<A> row(rows.mean[r], rows.rstd[r], sums + 3 * r, part);
+        if (has(r)) kept.differentiate(share, rows.x[r], rows.dy[r], row, dx + (round.at + r * round.step));
     }
 }
 
-// Rows in registers: a team loads M::rows rows, then works on them.
+// Rows in registers: a team loads M::rows rows, and where there are registers for them the next ones, then works on
+// the first.
 template <bool CENTRED, class T, class M, class G>
 DEVICE void differentiate_registers(Share<T, M> share, Kept<T, M>& kept, const G* gamma, const T* dy,
                                     const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
@@ -161,11 +177,26 @@ DEVICE void differentiate_registers(Share<T, M> share, Kept<T, M>& kept, const G
     MEETING(sum_t<T>, M, meeting);
     kept.begin(share, gamma);
     Rounds<M> round(mine, share.hidden);
-    for (; M::rows > 1 && round.all(); round.advance()) {
-        differentiate_round<CENTRED, true>(round, share, kept, meeting, dy, x, mean, rstd, dx);
+    Loaded<T, M> now, next;
+    if constexpr (Loaded<T, M>::twice) {
+        if (round.all()) now.template load<true>(round, share, dy, x, mean, rstd);
+        while (round.all()) {
+            Rounds<M> following = round;
+            following.advance();
+            if (following.all()) next.template load<true>(following, share, dy, x, mean, rstd);
+            differentiate_round<CENTRED, true>(now, round, share, kept, meeting, dx);
+            round = following;
+            now = next;
+        }
+    } else {
+        for (; M::rows > 1 && round.all(); round.advance()) {
+            now.template load<true>(round, share, dy, x, mean, rstd);
+            differentiate_round<CENTRED, true>(now, round, share, kept, meeting, dx);
+        }
     }
     for (; round.any(); round.advance()) {
-        differentiate_round<CENTRED, false>(round, share, kept, meeting, dy, x, mean, rstd, dx);
+        now.template load<false>(round, share, dy, x, mean, rstd);
+        differentiate_round<CENTRED, false>(now, round, share, kept, meeting, dx);
     }
 }
 
@@ -228,6 +259,7 @@ template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
                    sum_t<T>* partials, int64 rows, int hidden, int stages, int slot, int lead,
                    int together_bits, int64 shared, int64 group) {
+    let_next_launch_begin();
     const Portion<M> mine(rows, {lead, together_bits, shared, group});
     const int64 skipped = mine.first * hidden;
     const Share<T, M> share(hidden, head_of(dx + skipped + static_cast<int64>(mine.team) * hidden));

@@ -16,6 +16,7 @@ KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int64 count, int 
     const int64 column = static_cast<int64>(block_index()) * columns + thread_index() % columns;
     const int down = thread_index() / columns;
     A sum = 0;
+    wait_for_launch_before();
     for (int64 i = down; i < count; i += AHEAD * ROWS) {
         A parts[AHEAD];
 #pragma unroll

@@ -26,6 +26,6 @@ def add_partials(machine: Machine, partials: Any, dgamma: Any, dbeta: Any) -> No
     parts, _, hidden = partials.shape
     threads, down = ACROSS * DOWN, 1 if hidden >= LONG else DOWN
     types = (cpp(partials.dtype), cpp(dgamma.dtype), "ColumnMap", str(down))
-    launch = Launch(-(-2 * hidden * down // threads), threads)
+    launch = Launch(-(-2 * hidden * down // threads), threads, early=machine.hardware.hopper)
     arguments = (partials, dgamma, dbeta, *sizes(parts, hidden))
     machine.launch(Program("columns", "add_partials", types), launch, arguments)

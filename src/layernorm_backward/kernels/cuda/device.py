@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from layernorm_backward.kernels import HOPPER, device_missing
 from layernorm_backward.kernels.checks import Arrays
 from layernorm_backward.kernels.cuda.compiler import compiled
@@ -14,6 +16,7 @@ from layernorm_backward.kernels.cuda.plan import Hardware
 _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED in cuda.h (CUDA 13.0)
 PORTABLE_CLUSTER = 8
 _INVALID_CLUSTER_SIZE = 912  # CUDA_ERROR_INVALID_CLUSTER_SIZE
+_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 class Device:
@@ -49,7 +52,10 @@ class Device:
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
         """Launch on CuPy's current stream."""
         function = self._function(program, how)
-        function((how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes)
+        if how.early:
+            _launch_early(function.ptr, how, arguments)
+        else:
+            function((how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes)
 
     def _function(self, program: Program, how: Launch) -> Any:
         """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
@@ -104,6 +110,17 @@ def _set(function: int, attribute: int, value: int) -> None:
     driver.funcSetAttribute(function, attribute, value)
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute of cuda.h: which, and its value, a number among 64 bytes."""
+
+    _fields_ = (
+        ("which", ctypes.c_uint),
+        ("padding", ctypes.c_uint),
+        ("value", ctypes.c_int),
+        ("others", ctypes.c_char * 60),
+    )
+
+
 class _Config(ctypes.Structure):
     """CUlaunchConfig of cuda.h, which CuPy has no name for."""
 
@@ -116,11 +133,35 @@ class _Config(ctypes.Structure):
     )
 
 
+def _config(how: Launch) -> _Config:
+    """A launch on the default stream, without attributes."""
+    return _Config(how.blocks, 1, 1, how.threads, 1, 1, how.dynamic_bytes)
+
+
+def _launch_early(function: int, how: Launch, arguments: Sequence[Any]) -> None:
+    """Launch on CuPy's current stream; RuntimeError where the driver does not."""
+    import cupy
+
+    values = [one if isinstance(one, np.generic) else np.uintp(one.data.ptr) for one in arguments]
+    boxes = [np.array(value) for value in values]
+    addresses = (ctypes.c_void_p * len(boxes))(*(box.ctypes.data for box in boxes))
+    config = _config(how)
+    early = _Attribute(which=_EARLY, value=1)
+    config.stream = cupy.cuda.get_current_stream().ptr
+    config.attributes, config.attribute_count = ctypes.addressof(early), 1
+    status = _driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(function), addresses, None)
+    if status:
+        raise RuntimeError(f"cuLaunchKernelEx: CUDA error {status}")
+
+
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
 @cache
 def _clusters(function: int, how: Launch) -> int:
-    config = _Config(how.blocks, 1, 1, how.threads, 1, 1, how.dynamic_bytes)
-    found = ctypes.c_int()
-    ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
+    config, found = _config(how), ctypes.c_int()
+    ask = _driver().cuOccupancyMaxActiveClusters
     status = ask(ctypes.byref(found), ctypes.c_void_p(function), ctypes.byref(config))
     if status == _INVALID_CLUSTER_SIZE:
         return 0

@@ -22,11 +22,12 @@ struct Statistics {
 
 // Backward. With z = x - mean, and delta = mean(z) what the rounded mean is off by:
 //     x_hat = z*rstd + offset            offset = -delta*rstd
-//     dx    = rstd*(g + shift + slope*x_hat), g = gamma*dy rounded, so that D = 1 gives 0
-//     shift = -sum(g)/D                  slope = (delta*sum(g) - sum(g*z))*rstd/D
+//     dx    = scale*(gamma*dy + shift + slope*x_hat)
+//     shift = -sum(g)/D, g = gamma*dy    slope = (delta*sum(g) - sum(g*z))*rstd/D
+// scale is rstd, and 0 for D = 1, where dx is 0.
 template <class A>
 struct Coefficients {
-    A mean, rstd, offset, slope, shift;
+    A mean, rstd, offset, slope, shift, scale;
 
     // Of the sums of z, g and g*z; share is 1/D.
     DEVICE Coefficients(A mean_, A rstd_, const A* sums, A share) : mean(mean_), rstd(rstd_) {
@@ -34,5 +35,6 @@ struct Coefficients {
         offset = -delta * rstd;
         slope = multiply_add(delta, sums[1], -sums[2]) * rstd * share;
         shift = -sums[1] * share;
+        scale = share == 1 ? A(0) : rstd;
     }
 };

@@ -29,7 +29,7 @@ struct Kept {
     } edges[Share<T, M>::room];
 
     DEVICE Kept(const Share<T, M>& share, const G* gamma, const G* beta) {
-        share.each_chunk([&](int c, int at) {
+        share.each_chunk([&](int c, int64 at) {
             chunks[c].gamma.load(gamma + at);
             chunks[c].beta.load(beta + at);
         });
@@ -47,7 +47,7 @@ struct Kept {
     }
     template <class Row>
     DEVICE void normalize(const Share<T, M>& share, const Row& x, A centre, A rstd, A offset, T* y) const {
-        share.each_chunk([&](int c, int at) {
+        share.each_chunk([&](int c, int64 at) {
             A xs[LANES<T>], results[LANES<T>];
             unpack<T>(x.chunk(c, at), xs);
             ::normalize(xs, chunks[c].gamma, chunks[c].beta, centre, rstd, offset, results);
@@ -77,7 +77,7 @@ DEVICE void add_powers(const A (&xs)[N], A centre, A* sums) {
 template <class T, class M, class Row>
 DEVICE void sum_powers(const Share<T, M>& share, const Row& x, sum_t<T> centre, sum_t<T>* sums) {
     sums[0] = sums[1] = 0;
-    share.each_chunk([&](int c, int at) {
+    share.each_chunk([&](int c, int64 at) {
         sum_t<T> xs[LANES<T>];
         unpack<T>(x.chunk(c, at), xs);
         add_powers(xs, centre, sums);
@@ -111,7 +111,7 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, Kept<T, 
         const T* row = x + (round.at + r * round.step);
         elements[r] = has(r) ? sample.element(row) : T();
         if (!has(r)) continue;
-        share.each_chunk([&](int c, int at) { xs[r].load_chunk(c, row + at); });
+        share.each_chunk([&](int c, int64 at) { xs[r].load_chunk(c, row + at); });
         share.each_edge([&](int k, int at) { xs[r].edges[k] = row[at]; });
     }
     const auto add_rows = [&] {

@@ -27,12 +27,15 @@ class Program(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory."""
+    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory, and
+    whether it may begin before the launch before it has ended, which its program waits for itself.
+    """
 
     blocks: int
     threads: int
     cluster: int = 1
     dynamic_bytes: int = 0
+    early: bool = False
 
 
 class Machine(Protocol):

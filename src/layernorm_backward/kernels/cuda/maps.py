@@ -42,81 +42,106 @@ class Map(NamedTuple):
         return f"Map<{', '.join(str(int(value)) for value in self)}>"
 
 
-def _teams(threads: int, blocks: int, chunks: int, rows: int) -> tuple[Map, ...]:
-    """Of 1 to 32 lanes of a warp; the shortest rows have a lane for each chunk."""
-    short = [(team, 1) for team in (1, 2, 4) if team < chunks]
-    laid = *short, *((team, chunks) for team in (1, 2, 4, 8, 16, 32) if chunks == 1 or team * chunks >= 4)
-    return tuple(Map(threads, blocks, 1, team, many, rows, ring=False) for team, many in laid)
+def _lanes(threads: int, blocks: int, chunks: int, rows: int, *teams: int) -> tuple[Map, ...]:
+    """Rows in registers, each of so many lanes of a warp."""
+    return tuple(Map(threads, blocks, 1, team, chunks, rows, ring=False) for team in teams)
 
 
-def _warp(threads: int, blocks: int, chunks: int) -> Map:
-    return Map(threads, blocks, 1, 32, chunks, rows=1, ring=False)
+def _block(threads: int, blocks: int, chunks: int, rows: int = 1) -> Map:
+    """Rows in registers, each of a whole block."""
+    return Map(threads, blocks, 1, threads, chunks, rows, ring=False)
 
 
-def _registers(threads: int, blocks: int, chunks: int) -> Map:
-    return Map(threads, blocks, 1, team=threads, chunks=chunks, rows=1, ring=False)
+def _ring(threads: int, blocks: int, chunks: int, cluster: int = 1) -> Map:
+    """Rows ahead in shared memory, each of a whole block or cluster."""
+    return Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
 
 
-def _block(threads: int, blocks: int, chunks: int, cluster: int = 1) -> Map:
-    return Map(threads, blocks, cluster, team=threads, chunks=chunks, rows=1, ring=True)
-
-
-def _clusters(*blocks: tuple[int, int, int]) -> tuple[Map, ...]:
-    """Blocks alone, then clusters of two to eight of them."""
-    return tuple(_block(*one, cluster) for cluster in (1, 2, 4, 8) for one in blocks)
-
-
-# By bytes of an element, from the shortest rows on; those of 16 and 32 bits are the fastest of many on an
-# H200 (the experiment `maps_gpu` times others beside them). In the backward pass a thread keeps gamma and two
-# sums of each of its elements in registers.
+# By bytes of an element, from the shortest rows on; those of 16 and 32 bits are among the fastest of many on
+# an H200 (the experiment `maps_gpu` times others beside them). Rows that do not all begin at multiples of 16
+# bytes take those with fewer elements of a thread (MOST_RAGGED in plan.py), which has edges to hold besides.
 _LONG_OF_64_BITS = (
-    _warp(256, 2, 2),
-    _warp(256, 2, 4),
-    *(_block(*how) for how in ((128, 4, 2), (256, 2, 2), (256, 2, 4))),
-    *(_block(512, 1, 4, cluster) for cluster in (1, 2, 4, 8, 16)),
+    *_lanes(256, 2, 2, 1, 32),
+    *_lanes(256, 2, 4, 1, 32),
+    *(_ring(*how) for how in ((128, 4, 2), (256, 2, 2), (256, 2, 4))),
+    *(_ring(512, 1, 4, cluster) for cluster in (1, 2, 4, 8, 16)),
 )
-_RINGS = (
-    *(_block(64, 8, chunks) for chunks in (3, 4)),
-    *(_block(128, 4, chunks) for chunks in (3, 4)),
-    *(_block(256, 2, chunks) for chunks in (3, 4)),
-    *_clusters((512, 1, 3), (512, 1, 4)),
-    _block(512, 1, 3, 16),
-)
+_LONGEST = tuple(_ring(512, 1, chunks, cluster) for cluster in (2, 4, 8) for chunks in (3, 4))
 MAPS = {
     "backward": {
         2: (
-            *_teams(512, 1, 1, 2),
-            _warp(512, 1, 2),
-            *(_block(64, 8, chunks) for chunks in (2, 3)),
-            *(_block(128, 4, chunks) for chunks in (2, 3)),
-            *(_block(256, 2, chunks) for chunks in (2, 3)),
-            *_clusters((256, 2, 4), (512, 1, 3)),
+            *_lanes(256, 2, 1, 1, 1, 2),
+            *_lanes(256, 2, 2, 1, 2, 4),
+            *_lanes(256, 2, 1, 2, 8),
+            *_lanes(256, 2, 2, 1, 8, 16, 32),
+            *_lanes(128, 3, 3, 1, 32),
+            *_lanes(128, 3, 4, 1, 32),
+            _block(64, 8, 2),
+            _ring(128, 5, 2),
+            _ring(128, 3, 3),
+            _ring(128, 2, 4),
+            _block(256, 2, 2),
+            _ring(256, 2, 3),
+            _ring(64, 6, 4, 4),
+            _block(512, 1, 2),
+            _ring(512, 1, 3),
+            _ring(64, 6, 4, 8),
+            _ring(512, 1, 2, 2),
+            _ring(128, 3, 4, 8),
+            _ring(512, 1, 2, 4),
+            _ring(256, 2, 4, 8),
+            _ring(512, 1, 2, 8),
+            _ring(512, 1, 3, 8),
         ),
         4: (
-            *_teams(256, 2, 1, 4),
-            _warp(256, 2, 2)._replace(rows=2),
-            _warp(256, 2, 4),
-            _block(64, 8, 3),
-            _registers(128, 6, 2),
-            _block(128, 4, 3),
-            _registers(256, 3, 2),
-            _block(256, 2, 3),
-            _registers(256, 2, 4),
-            *_clusters((512, 1, 3), (512, 1, 4)),
-            _block(512, 1, 3, 16),
+            *_lanes(256, 2, 1, 1, 1, 2),
+            *_lanes(256, 2, 2, 1, 2, 4, 8, 16, 32),
+            _ring(64, 8, 2),
+            _ring(64, 6, 3),
+            _ring(128, 5, 2),
+            _block(256, 4, 2),
+            _block(256, 3, 3),
+            _block(256, 2, 4),
+            _ring(256, 3, 3, 2),
+            _block(512, 1, 4),
+            *_LONGEST,
+            _ring(512, 1, 3, 16),
         ),
-        8: (*_teams(256, 2, 1, 3), *_LONG_OF_64_BITS),
+        8: (
+            *_lanes(256, 2, 1, 1, 1),
+            *_lanes(256, 2, 1, 2, 2, 4, 8, 16, 32),
+            *_LONG_OF_64_BITS,
+        ),
     },
     "forward": {
         2: (
-            *_teams(128, 4, 2, 4),
-            *(_block(32, 8, chunks) for chunks in (3, 4)),
-            *(_block(64, 4, chunks) for chunks in (3, 4)),
-            *(_block(128, 2, chunks) for chunks in (3, 4)),
-            *(_block(256, 2, chunks) for chunks in (3, 4)),
-            *_clusters((512, 1, 3), (512, 1, 4)),
+            *_lanes(128, 6, 1, 2, 1),
+            *_lanes(128, 6, 2, 2, 2, 4),
+            *_lanes(128, 4, 2, 2, 8),
+            *(_lanes(128, 4, 4, rows, team)[0] for team in (8, 16, 32) for rows in (2, 1)),
+            *(_block(threads, blocks, 4, rows) for threads, blocks in ((64, 8), (128, 4)) for rows in (2, 1)),
+            _ring(256, 2, 3),
+            _ring(64, 8, 4, 4),
+            _ring(512, 1, 3),
+            _ring(64, 8, 4, 8),
+            _ring(512, 1, 3, 2),
+            _ring(128, 4, 4, 8),
+            _ring(512, 1, 3, 4),
+            _ring(256, 2, 4, 8),
+            *_LONGEST[-2:],
         ),
-        4: (*_teams(512, 1, 4, 2), *_RINGS),
-        8: (*_teams(256, 2, 1, 4), *_LONG_OF_64_BITS),
+        4: (
+            *_lanes(256, 2, 1, 2, 1, 2),
+            *_lanes(256, 2, 4, 2, 1, 2, 4, 8, 16, 32),
+            _block(64, 8, 4, 2),
+            _block(128, 4, 4, 2),
+            _block(256, 2, 4, 2),
+            _ring(64, 8, 4, 8),
+            _ring(512, 1, 3, 2),
+            _ring(128, 6, 4, 8),
+            *_LONGEST[2:],
+            _ring(512, 1, 3, 16),
+        ),
+        8: (*_lanes(256, 2, 1, 4, 1, 2, 4, 8, 16, 32), *_LONG_OF_64_BITS),
     },
 }

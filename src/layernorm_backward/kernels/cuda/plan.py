@@ -14,15 +14,16 @@ from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS
 from layernorm_backward.sums import tree_depth
 
 GATE = 8  # bytes
-STAGES = 4  # rows in a ring, at most; below MIN_STAGES a ring does not pay:
-MIN_STAGES = 3  # one row is summed, the one before is written, the others come
+STAGES = 3  # rows in a ring: one is summed, the one before is written, the next comes
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 SYSTEM, GRANULE = 1024, 128  # bytes of a block's shared memory: the driver's, and what all are a multiple of
 MOST_STATIC = 48 << 10  # bytes of it that the compiler lays out, at most
 WARP = 32
 MOST_EDGES = 2  # of a thread: fewer threads than that would have the edges of a ragged row are no team for it
-MOST_RAGGED = 24  # elements of a thread, backward, of a ragged row or without a ring: with more it spills
+# Elements of a thread, of ragged rows or without a ring: with more it spills. Backward those of one row,
+# forward those that it has at once.
+MOST_RAGGED = {"forward": 32, "backward": 24}
 
 READ = {"forward": 1, "backward": 2}  # arrays
 SUMS = {"forward": 2, "backward": 3}  # of a row
@@ -49,13 +50,15 @@ class Rest(NamedTuple):
 
 
 # Memory serves some multiprocessors of an H200 twice as fast as others: with as many rows for each, those are
-# done early. First where a block has several teams, then where it has one or is part of one. Nothing is left
-# in the backward pass, where each later cluster would have partial sums of its own: that was slower.
+# done early. By bytes of an element; first for rows in registers, which a forward pass takes in order, a new
+# block for each round or two, then for a ring. Nothing is left in the backward pass, where each later cluster
+# would have partial sums of its own: that was slower.
+_ALL_LEAD = dict.fromkeys((2, 4, 8), (Rest(0.0, 1), Rest(0.0, 1)))
 REST = {
-    "forward": (Rest(0.2, 4), Rest(0.1, 8)),
-    "backward": (Rest(0.0, 16), Rest(0.0, 16)),
+    "forward": {size: (Rest(1.0, max(1, 4 // size)), Rest(0.1, 8)) for size in (2, 4, 8)},
+    "backward": _ALL_LEAD,
 }
-FEWEST = 1 / 8  # groups for each cluster that leads, for a rest to pay
+FEWEST = 1.25  # groups of all rows for each group of clusters that leads, for a rest to pay
 
 
 class Plan(NamedTuple):
@@ -161,9 +164,15 @@ def depth(hidden: int, itemsize: int) -> int | None:
 def _holding(direction: Direction, needed: int, itemsize: int, lie: int) -> Iterator[Map]:
     """The maps for rows of so many chunks, the best first."""
     for one in (one._replace(lie=lie) for one in MAPS[direction][itemsize]):
-        spills = direction == "backward" and lie > ALIKE and one.chunks * CHUNK // itemsize > MOST_RAGGED
+        spills = lie > ALIKE and _spills(direction, one, itemsize)
         if one.most >= needed and edges(one, itemsize) <= MOST_EDGES and not spills:
             yield one
+
+
+def _spills(direction: Direction, one: Map, itemsize: int) -> bool:
+    """Whether a thread lacks registers for ragged rows, or for rows that no ring holds."""
+    at_once = one.rows if direction == "forward" and not one.ring else 1
+    return at_once * one.chunks * CHUNK // itemsize > MOST_RAGGED[direction]
 
 
 def choose(
@@ -176,7 +185,7 @@ def choose(
     needed = chunks(hidden, itemsize)
     holding = _holding(direction, needed, itemsize, lie)
     for one in filter(None, (_on(device, one, direction, itemsize) for one in holding)):
-        if not one.ring or _stages(direction, one, needed, itemsize, device) >= MIN_STAGES:
+        if not one.ring or _stages(direction, one, needed, itemsize, device) >= STAGES:
             return fit(direction, one, rows, hidden, itemsize, device)
     return None
 
@@ -206,12 +215,12 @@ def fit(
         chosen = chosen._replace(lie=FULL)
     slot = _slot(chosen, needed) if chosen.ring else 0
     stages = _stages(direction, chosen, needed, itemsize, device) if chosen.ring else 0
-    if chosen.ring and stages < MIN_STAGES:
-        raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
+    if chosen.ring and stages < STAGES:
+        raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {STAGES}")
     period = phases(hidden, itemsize)
     lead = _lead(chosen, rows, period, device)
     step = _step(chosen, period)
-    rest = rest or REST[direction][chosen.teams == 1]
+    rest = rest or REST[direction][itemsize][chosen.ring]
     all_lead = Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0, rest)
     return _shared(all_lead, rows)
 
@@ -235,13 +244,16 @@ def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
 
 
 def _shared(how: Plan, rows: int) -> Plan:
-    """A plan in which all clusters lead, with a rest where there are rows enough."""
+    """A plan in which all clusters lead, with a rest where there are rows enough; where that is all rows,
+    hardly any cluster leads.
+    """
     group = how.rest.rounds * how.map.teams * how.map.rows * how.together
     groups = int(how.rest.share * rows) // group
-    if groups < FEWEST * how.lead:
+    if not groups or rows * how.together < FEWEST * how.lead * group:
         return how
-    blocks = how.blocks + groups * how.together * how.map.cluster
-    return how._replace(blocks=blocks, shared=rows - groups * group, group=group)
+    lead = how.together if how.rest.share == 1 else how.lead
+    blocks = (lead + groups * how.together) * how.map.cluster
+    return how._replace(blocks=blocks, lead=lead, shared=rows - groups * group, group=group)
 
 
 def _slot(chosen: Map, needed: int) -> int:
@@ -262,7 +274,7 @@ def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map 
     """
     if device.hopper:
         return one
-    spills = direction == "backward" and one.chunks * CHUNK // itemsize > MOST_RAGGED
+    spills = direction == "backward" and _spills(direction, one, itemsize)
     return one._replace(ring=False) if one.cluster == 1 and not spills else None
 
 

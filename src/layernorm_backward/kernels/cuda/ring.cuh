@@ -8,7 +8,7 @@ template <class T, class M>
 struct Local {
     const T* begin;
 
-    DEVICE Quad chunk(int, int column) const {
+    DEVICE Quad chunk(int, int64 column) const {
         const T* from = begin + column;
         return !M::apart || aligned(from) ? *reinterpret_cast<const Quad*>(from) : gathered(from);
     }

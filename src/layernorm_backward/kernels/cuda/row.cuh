@@ -58,8 +58,7 @@ struct Share {
     DEVICE void each_chunk(const F& use) const {
 #pragma unroll
         for (int c = 0; c < M::chunks; ++c) {
-            const int at = column + c * step;
-            if (M::full || at < limit) use(c, at);
+            if (M::full || column + c * step < limit) use(c, static_cast<int64>(column) + c * step);
         }
     }
     // The same of its edges.
@@ -81,7 +80,7 @@ struct Held {
     DEVICE void load_chunk(int c, const T* from) {
         chunks[c] = !M::apart || aligned(from) ? load_quad(from) : gathered(from);
     }
-    DEVICE Quad chunk(int c, int) const { return chunks[c]; }
+    DEVICE Quad chunk(int c, int64) const { return chunks[c]; }
     DEVICE T edge(int k, int) const { return edges[k]; }
 };
 

@@ -47,6 +47,16 @@ DEVICE Quad anew(Quad a) { return {anew(a.x), anew(a.y), anew(a.z), anew(a.w)}; 
 // The largest power of two that is at most a > 0.
 DEVICE int power_of_two(int a) { return 1 << (31 - __clz(a)); }
 
+// A launch may begin before that before it on its stream has ended (Launch.early in machine.py): from when all blocks of
+// that have let it, or have ended, it waits here until they all have ended and what they wrote can be read.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+DEVICE void let_next_launch_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+DEVICE void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+DEVICE void let_next_launch_begin() {}
+DEVICE void wait_for_launch_before() {}
+#endif
+
 // Arithmetic. A rounded product is never contracted into a multiply-add.
 DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }

@@ -52,6 +52,10 @@ DEVICE A shuffle_xor(A value, int mask) {
     return value;
 }
 
+// Launches run one after the other.
+DEVICE void let_next_launch_begin() {}
+DEVICE void wait_for_launch_before() {}
+
 DEVICE int power_of_two(int a) { return 1 << (31 - __builtin_clz(a)); }
 DEVICE bool any_of_warp(bool one) {
     int any = one;
