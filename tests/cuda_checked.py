@@ -113,7 +113,7 @@ def with_rest(case: Case) -> AbstractContextManager:
     """Plans have the rest of the case, however few groups it is."""
     if case.rest is None:
         return nullcontext()
-    rests = dict.fromkeys(plan.MAPS, dict.fromkeys((2, 4, 8), (plan.Rest(*case.rest),) * 2))
+    rests = dict.fromkeys(plan.MAPS, dict.fromkeys((2, 4, 8), plan.Rests(*(plan.Rest(*case.rest),) * 3)))
     return mock.patch.multiple(plan, REST=rests, FEWEST=0)
 
 

@@ -158,9 +158,15 @@ def blocks_are_as_the_map_says(batch: Batch, codes: Codes) -> Iterator[object]:
             yield one, code.threads, code.cluster
 
 
+def blocks(batch: Batch, one: Map) -> int:
+    """Of a multiprocessor, for which there are registers; as `Roomy` in forward.cuh."""
+    wider = dtype_of(batch.gamma).itemsize > batch.itemsize
+    return min(one.blocks, 4) if batch.kernel == "forward" and wider and not one.ring else one.blocks
+
+
 def registers_suffice_for_the_blocks(batch: Batch, codes: Codes) -> Iterator[object]:
     for one, code in codes.items():
-        if not registers_suffice(code, one.blocks):
+        if not registers_suffice(code, blocks(batch, one)):
             yield one, code.registers
 
 

@@ -100,7 +100,7 @@ def test_a_row_has_the_same_bits_whichever_cluster_works_on_it(problem, name, hi
     data = drawn(problem, 90, hidden, "bfloat16", "float32")
     results = []
     for share in (0.0, 0.8):
-        rests = dict.fromkeys((2, 4, 8), (plan.Rest(share, 1),) * 2)
+        rests = dict.fromkeys((2, 4, 8), plan.Rests(*(plan.Rest(share, 1),) * 3))
         monkeypatch.setattr(plan, "REST", dict.fromkeys(plan.MAPS, rests))
         monkeypatch.setattr(plan, "FEWEST", 0)
         machine = Crowded(8)

@@ -11,7 +11,7 @@ import pytest
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import SOURCES
 from layernorm_backward.kernels.cuda.maps import ALIKE, APART, MAPS, RAGGED, Map
-from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest
+from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest, Rests
 from layernorm_backward.sums import tree_depth
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
@@ -50,7 +50,7 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
             assert how.map.lie in (lie, plan.FULL)
             assert how.dynamic_bytes <= MOST_DYNAMIC
             assert how.map.blocks * block_bytes(how, itemsize) <= H200.shared_bytes
-            assert how.stages == (plan.STAGES if how.map.ring else 0)
+            assert how.map.ring == (plan.MIN_STAGES <= how.stages <= plan.STAGES[itemsize])
             assert how.blocks % how.map.cluster == 0
 
 
@@ -87,7 +87,11 @@ def rests(request, monkeypatch):
     """Few rows may have a rest, too."""
     if request.param:
         monkeypatch.setattr(
-            plan, "REST", dict.fromkeys(MAPS, dict.fromkeys(SIZES_OF_ELEMENTS, (Rest(0.3, 1), Rest(0.3, 3))))
+            plan,
+            "REST",
+            dict.fromkeys(
+                MAPS, dict.fromkeys(SIZES_OF_ELEMENTS, Rests(Rest(0.3, 1), Rest(0.3, 2), Rest(0.3, 3)))
+            ),
         )
         monkeypatch.setattr(plan, "FEWEST", 0)
 
@@ -140,7 +144,7 @@ def test_later_clusters_have_their_share_of_the_rows_in_groups_of_whole_rounds(
     itemsize, lie, direction, share, monkeypatch
 ):
     rest = Rest(share, 3)
-    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, (rest, rest)))
+    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, Rests(rest, rest, rest)))
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         how = plan.choose(direction, MANY, hidden, itemsize, lie, H200)
         later = how.partials - how.lead
@@ -165,20 +169,20 @@ def test_there_is_a_rest_of_many_rows_in_the_forward_pass_only(itemsize, lie):
 @each_direction
 def test_fewer_groups_than_pay_are_not_made(direction, monkeypatch):
     rest = Rest(0.5, 16)
-    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, (rest, rest)))
+    monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, Rests(rest, rest, rest)))
     how = plan.choose(direction, MANY, 4096, 4, ALIKE, H200)
     rows = int(np.ceil(plan.FEWEST * how.lead)) * how.group
     enough = plan.choose(direction, rows, 4096, 4, ALIKE, H200)
-    few = plan.choose(direction, rows - how.lead * how.group, 4096, 4, ALIKE, H200)
+    few = plan.choose(direction, rows // 2, 4096, 4, ALIKE, H200)
     groups = rows // 2 // how.group
     assert (enough.lead, enough.partials) == (few.lead, few.lead + groups)
     assert enough.shared == rows - groups * how.group
-    assert (few.partials, few.shared, few.group) == (few.lead, rows - how.lead * how.group, 0)
+    assert (few.partials, few.shared, few.group) == (few.lead, rows // 2, 0)
 
 
 @each_size
 def test_where_all_rows_are_in_order_hardly_any_cluster_leads(itemsize, monkeypatch):
-    monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, (Rest(1, 2), Rest(1, 2))))
+    monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, Rests(*(Rest(1, 2),) * 3)))
     for hidden, lie in ((4096, ALIKE), (4095, RAGGED)):
         how = plan.choose("forward", MANY, hidden, itemsize, lie, H200)
         assert how.lead == how.together
@@ -211,8 +215,8 @@ def test_a_thread_has_no_more_of_a_ragged_row_than_fits_in_its_registers(itemsiz
             plan.choose(direction, MANY, hidden, itemsize, lie, H200).map
             for direction in ("backward", "forward")
         )
-        assert backward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["backward"]
-        assert forward.rows * forward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["forward"]
+        assert backward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
+        assert forward.rows * forward.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
 
 
 def test_some_rows_have_another_map_where_they_are_ragged():
@@ -244,7 +248,7 @@ def test_an_older_device_has_neither_clusters_nor_rings():
         for hidden in SIZES:
             how = plan.choose("backward", 1000, hidden, itemsize, plan.lie(hidden, itemsize, 0), A100)
             assert how is None or (how.map.cluster == 1 and not how.map.ring and how.dynamic_bytes == 0)
-            assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED["backward"]
+            assert how is None or how.map.chunks * plan.CHUNK // itemsize <= plan.MOST_RAGGED
             assert how is None or how.map.blocks * block_bytes(how, itemsize) <= A100.shared_bytes
         assert plan.choose("backward", 1000, 4096, itemsize, ALIKE, A100)
 
@@ -327,7 +331,7 @@ def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
 def test_small_blocks_have_all_stages_of_a_ring():
     """What the sums of a warp take is little: 3 KB had been set aside for those of every block."""
     small = Map(threads=32, blocks=24, cluster=1, team=32, chunks=2, rows=1, ring=True)
-    assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == plan.STAGES
+    assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == plan.STAGES[2]
 
 
 def test_a_map_that_needs_what_the_device_lacks_is_refused():

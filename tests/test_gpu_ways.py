@@ -56,7 +56,7 @@ def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hid
         assert not chosen.ring or (chosen.rows, chosen.teams) == (1, 1)
         assert chosen.cluster == 1 or (chosen.ring and 2 * needed > chosen.threads * 4)
         assert plan.refused(direction, chosen, itemsize) == ""
-        own = plan.REST[direction][itemsize][chosen.ring]
+        own = plan.rest_of(direction, chosen, needed, itemsize)
         assert rest in (own, Rest(0.2, 4)) or (rest == Rest(1, 1) and not chosen.ring)
 
 

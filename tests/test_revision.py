@@ -59,8 +59,9 @@ def test_a_copy_within_another_checkout_has_not_its_commit(checkout, monkeypatch
     copy = checkout / "copy"
     copy.mkdir()
     assert revision.commit(copy) == ""
-    monkeypatch.setenv(revision.TOLD, TOLD)
-    assert revision.commit(copy) == TOLD
+    for told in (TOLD, TOLD + "cdef" * 7):  # a hash in short, and whole
+        monkeypatch.setenv(revision.TOLD, told)
+        assert revision.commit(copy) == TOLD
 
 
 def test_a_copy_outside_of_any_checkout_has_the_commit_that_is_told(tmp_path, monkeypatch):

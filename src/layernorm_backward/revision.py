@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 TOLD = "LAYERNORM_COMMIT"
+WHOLE, SHORT = 40, 12  # digits of a hash
 ROOT = Path(__file__).resolve().parents[2]
 MEASURING = ("src", "config", "paper")  # folders in which a new file makes other results
 
@@ -13,16 +14,16 @@ def commit(root: Path = ROOT) -> str:
     """The commit of the tree at `root`, with "+changes" where it is edited, or new files change results.
 
     That of the environment variable TOLD where it is set, as for files that were copied without their
-    history, or with an older one. "" where nothing tells.
+    history, or with an older one; a whole hash is shortened as git's is. "" where nothing tells.
     """
     if told := os.environ.get(TOLD):
-        return told
+        return told[:SHORT] if len(told) == WHOLE else told
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return ""
         edited = _git(root, "status", "--porcelain", "--untracked-files=no")
         added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *MEASURING)
-        return _git(root, "rev-parse", "--short=12", "HEAD") + ("+changes" if edited or added else "")
+        return _git(root, "rev-parse", f"--short={SHORT}", "HEAD") + ("+changes" if edited or added else "")
     except (OSError, subprocess.CalledProcessError):
         return ""
 

@@ -74,14 +74,14 @@ def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list
         and _fits(one, direction, itemsize)
         and not plan.refused(direction, one, itemsize)
     )
-    return [Way(one, rest) for one in found for rest in _rests(one, direction, itemsize, space)]
+    return [Way(one, rest) for one in found for rest in _rests(one, direction, needed, itemsize, space)]
 
 
-def _rests(one: Map, direction: Direction, itemsize: int, space: Space) -> Iterator[Rest]:
+def _rests(one: Map, direction: Direction, needed: int, itemsize: int, space: Space) -> Iterator[Rest]:
     """For a map; a ring takes no rows one by one, which would leave it nothing to bring ahead."""
-    own = plan.REST[direction][itemsize][one.ring]
+    own = plan.rest_of(direction, one, needed, itemsize)
     for rest in dict.fromkeys((own, *(Rest(*other) for other in space.rests[direction]))):
-        if not (one.ring and rest.share) or rest.rounds > plan.STAGES:
+        if not (one.ring and rest.share) or rest.rounds > plan.MIN_STAGES:
             yield rest
 
 

@@ -231,10 +231,16 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
     }
 }
 
+// A map with room for fewer blocks where gamma and beta are wider than x: they take twice the registers.
+template <class T, class G, class M>
+struct Roomy : M {
+    static constexpr int blocks = sizeof(G) > sizeof(T) && M::blocks > 4 && !M::ring ? 4 : M::blocks;
+};
+
 // x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). The teams of a portion are a multiple of the number
 // of phases that rows have.
-template <class T, class G, class M>
-KERNEL(M) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
+template <class T, class G, class M, class R = Roomy<T, G, M>>
+KERNEL(R) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
                   int64 rows, int hidden, int stages, int slot, int lead, int together_bits, int64 shared,
                   int64 group) {
     const Portion<M> mine(rows, {lead, together_bits, shared, group});

@@ -118,8 +118,16 @@ MAPS = {
             *_lanes(128, 6, 1, 2, 1),
             *_lanes(128, 6, 2, 2, 2, 4),
             *_lanes(128, 4, 2, 2, 8),
-            *(_lanes(128, 4, 4, rows, team)[0] for team in (8, 16, 32) for rows in (2, 1)),
-            *(_block(threads, blocks, 4, rows) for threads, blocks in ((64, 8), (128, 4)) for rows in (2, 1)),
+            *(
+                _lanes(128, blocks, many, 1, team)[0]
+                for team in (8, 16, 32)
+                for blocks, many in ((5, 3), (6, 4))
+            ),
+            _block(64, 8, 2),
+            *(_block(64, 8, many, 2) for many in (3, 4)),
+            _block(128, 4, 2),
+            *(_block(128, 4, many, 2) for many in (3, 4)),
+            _block(256, 2, 2),
             _ring(256, 2, 3),
             _ring(64, 8, 4, 4),
             _ring(512, 1, 3),
@@ -132,10 +140,13 @@ MAPS = {
         ),
         4: (
             *_lanes(256, 2, 1, 2, 1, 2),
-            *_lanes(256, 2, 4, 2, 1, 2, 4, 8, 16, 32),
-            _block(64, 8, 4, 2),
-            _block(128, 4, 4, 2),
-            _block(256, 2, 4, 2),
+            *_lanes(256, 2, 4, 2, 1, 2, 4),
+            *(_lanes(256, 2, many, 2, team)[0] for team in (8, 16, 32) for many in (3, 4)),
+            *(
+                _block(threads, 512 // threads, many, rows)
+                for threads in (64, 128, 256)
+                for many, rows in ((3, 2), (4, 2), (4, 1))
+            ),
             _ring(512, 1, 3),
             _ring(64, 8, 4, 8),
             _ring(512, 1, 3, 2),

@@ -14,7 +14,8 @@ from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS
 from layernorm_backward.sums import tree_depth
 
 GATE = 8  # bytes
-STAGES = 3  # rows in a ring: one is summed, the one before is written, the next comes
+MIN_STAGES = 3  # rows in a ring: one is summed, the one before is written, the others come
+STAGES = {2: MIN_STAGES, 4: MIN_STAGES, 8: 4}  # at most, by bytes of an element
 ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
 ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
 SYSTEM, GRANULE = 1024, 128  # bytes of a block's shared memory: the driver's, and what all are a multiple of
@@ -23,7 +24,7 @@ WARP = 32
 MOST_EDGES = 2  # of a thread: fewer threads than that would have the edges of a ragged row are no team for it
 # Elements of a thread, of ragged rows or without a ring: with more it spills. Backward those of one row,
 # forward those that it has at once.
-MOST_RAGGED = {"forward": 32, "backward": 24}
+MOST_RAGGED = 24
 
 READ = {"forward": 1, "backward": 2}  # arrays
 SUMS = {"forward": 2, "backward": 3}  # of a row
@@ -49,16 +50,23 @@ class Rest(NamedTuple):
     rounds: int
 
 
+class Rests(NamedTuple):
+    """Of rows in registers that fill their threads, of others in registers, and of rows in a ring."""
+
+    full: Rest
+    partly: Rest
+    ring: Rest
+
+
 # Memory serves some multiprocessors of an H200 twice as fast as others: with as many rows for each, those are
-# done early. By bytes of an element; first for rows in registers, which a forward pass takes in order, a new
-# block for each round or two, then for a ring. Nothing is left in the backward pass, where each later cluster
-# would have partial sums of its own: that was slower.
-_ALL_LEAD = dict.fromkeys((2, 4, 8), (Rest(0.0, 1), Rest(0.0, 1)))
+# done early. By bytes of an element. A forward pass takes rows that fill their threads in order, a new block
+# for each round or two; others begin too slowly for that. Nothing is left in the backward pass, where each
+# later cluster would have partial sums of its own: that was slower.
 REST = {
-    "forward": {size: (Rest(1.0, max(1, 4 // size)), Rest(0.1, 8)) for size in (2, 4, 8)},
-    "backward": _ALL_LEAD,
+    "forward": {size: Rests(Rest(1.0, max(1, 4 // size)), Rest(0.3, 4), Rest(0.1, 8)) for size in (2, 4, 8)},
+    "backward": dict.fromkeys((2, 4, 8), Rests(*(Rest(0.0, 1),) * 3)),
 }
-FEWEST = 1.25  # groups of all rows for each group of clusters that leads, for a rest to pay
+FEWEST = 0.6  # groups that all rows make, for each that the leading clusters would, for a rest to pay
 
 
 class Plan(NamedTuple):
@@ -172,7 +180,7 @@ def _holding(direction: Direction, needed: int, itemsize: int, lie: int) -> Iter
 def _spills(direction: Direction, one: Map, itemsize: int) -> bool:
     """Whether a thread lacks registers for ragged rows, or for rows that no ring holds."""
     at_once = one.rows if direction == "forward" and not one.ring else 1
-    return at_once * one.chunks * CHUNK // itemsize > MOST_RAGGED[direction]
+    return at_once * one.chunks * CHUNK // itemsize > MOST_RAGGED
 
 
 def choose(
@@ -185,7 +193,7 @@ def choose(
     needed = chunks(hidden, itemsize)
     holding = _holding(direction, needed, itemsize, lie)
     for one in filter(None, (_on(device, one, direction, itemsize) for one in holding)):
-        if not one.ring or _stages(direction, one, needed, itemsize, device) >= STAGES:
+        if not one.ring or _stages(direction, one, needed, itemsize, device) >= MIN_STAGES:
             return fit(direction, one, rows, hidden, itemsize, device)
     return None
 
@@ -215,14 +223,22 @@ def fit(
         chosen = chosen._replace(lie=FULL)
     slot = _slot(chosen, needed) if chosen.ring else 0
     stages = _stages(direction, chosen, needed, itemsize, device) if chosen.ring else 0
-    if chosen.ring and stages < STAGES:
-        raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {STAGES}")
+    if chosen.ring and stages < MIN_STAGES:
+        raise ValueError(f"{chosen}: shared memory holds {stages} rows of D = {hidden}; needed: {MIN_STAGES}")
     period = phases(hidden, itemsize)
     lead = _lead(chosen, rows, period, device)
     step = _step(chosen, period)
-    rest = rest or REST[direction][itemsize][chosen.ring]
+    rest = rest or rest_of(direction, chosen, needed, itemsize)
     all_lead = Plan(direction, chosen, lead * chosen.cluster, stages, slot, period, lead, step, rows, 0, rest)
     return _shared(all_lead, rows)
+
+
+def rest_of(direction: Direction, chosen: Map, needed: int, itemsize: int) -> Rest:
+    """What the plan leaves to later clusters, for rows of so many chunks."""
+    rests = REST[direction][itemsize]
+    if chosen.ring:
+        return rests.ring
+    return rests.full if chosen.lie <= ALIKE and needed == chosen.most else rests.partly
 
 
 def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
@@ -264,8 +280,9 @@ def _slot(chosen: Map, needed: int) -> int:
 def _stages(direction: Direction, chosen: Map, needed: int, itemsize: int, device: Hardware) -> int:
     """Rows of so many chunks that the shared memory of a block holds, at most STAGES."""
     block = device.shared_bytes // chosen.blocks // GRANULE * GRANULE
-    free = block - SYSTEM - static_bytes(direction, chosen, itemsize) - STAGES * GATE
-    return min(STAGES, free // (READ[direction] * _slot(chosen, needed)))
+    most = STAGES[itemsize]
+    free = block - SYSTEM - static_bytes(direction, chosen, itemsize) - most * GATE
+    return min(most, free // (READ[direction] * _slot(chosen, needed)))
 
 
 def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map | None:
