@@ -181,6 +181,21 @@ def test_fewer_groups_than_pay_are_not_made(direction, monkeypatch):
 
 
 @each_size
+@pytest.mark.parametrize(
+    ("chunks", "more", "which"), [(64, 0, "full"), (62, 0, "partly"), (64, -1, "partly"), (8192, 0, "ring")]
+)
+def test_what_is_left_to_later_clusters_depends_on_how_rows_are_held(
+    itemsize, chunks, more, which, monkeypatch
+):
+    rests = Rests(*(Rest(share, 4) for share in (0.5, 0.4, 0.3)))
+    monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, rests))
+    hidden = chunks * plan.CHUNK // itemsize + more
+    how = plan.choose("forward", MANY, hidden, itemsize, plan.lie(hidden, itemsize, 0), H200)
+    assert how.map.ring == (which == "ring")
+    assert how.rest == getattr(rests, which)
+
+
+@each_size
 def test_where_all_rows_are_in_order_hardly_any_cluster_leads(itemsize, monkeypatch):
     monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, Rests(*(Rest(1, 2),) * 3)))
     for hidden, lie in ((4096, ALIKE), (4095, RAGGED)):
