@@ -143,7 +143,7 @@ def test_no_error_of_a_cuda_kernel_exceeds_its_bound_on_hard_rows(name, dtype, k
     [
         (1, 4, 0),
         (8, 8, 2 + 2),  # two elements a thread, and one before or behind where the row begins between two
-        (1024, 2, 32 + 5),  # in the forward pass 32 elements a thread, and one
+        (1024, 2, 31 + 5),  # in the forward pass 32 elements a thread
         (4096, 4, 16 + 8),
         (100_000, 4, 195 + 9),  # beyond the chip: columns of 512 threads
     ],
