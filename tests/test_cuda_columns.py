@@ -8,7 +8,7 @@ import pytest
 from emulated import needs_compiler
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels.cuda import columns
-from layernorm_backward.kernels.cuda.emulation import Emulation, Order
+from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation, Order
 from layernorm_backward.kernels.cuda_fused import WIDE_COLUMNS, WIDE_THREADS
 
 pytestmark = needs_compiler
@@ -60,3 +60,20 @@ def test_the_sums_are_rounded_once_to_the_dtype_of_gamma(dtype):
     partials = np.random.default_rng(2).integers(-500, 500, (300, 2, SHORT)).astype(wide)
     for found, expected in zip(added(partials, dtype_of(dtype)), partials.sum(axis=0), strict=True):
         assert np.array_equal(found, expected.astype(found.dtype))
+
+
+class Asked(Emulation):
+    """Notes how it was to launch."""
+
+    def launch(self, program, how, arguments):
+        self.how = how
+        super().launch(program, how, arguments)
+
+
+@pytest.mark.parametrize("hopper", [True, False])
+def test_the_sum_begins_while_the_kernel_before_ends_where_a_device_can(hopper):
+    machine = Asked(hardware=SMALL._replace(hopper=hopper))
+    sums = [np.full(SHORT, np.nan, np.float32) for _ in range(2)]
+    columns.add_partials(machine, np.ones((3, 2, SHORT), np.float32), *sums)
+    assert machine.how.early == hopper
+    assert all((one == 3).all() for one in sums)
