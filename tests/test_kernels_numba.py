@@ -239,14 +239,43 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
             lambda s: s._replace(rstd=s.rstd.astype(float)),
             "saved rstd has .* dtype float64; allowed: 8 of float32",
         ),
+        (lambda s: s._replace(mean=s.mean.tolist()), "saved mean is a builtins.list of 8; allowed: numpy.nd"),
+        (lambda s: s._replace(rstd=np.ma.array(s.rstd)), "saved rstd is a numpy.ma.*MaskedArray; allowed"),
+        (lambda s: s._replace(x=s.x[0, 0], gamma=s.gamma[0]), "saved x is a numpy.float32; allowed"),
+        (lambda s: s._replace(x=s.x[:, :0], gamma=s.gamma[:0]), r"x has shape \(8, 0\); allowed: .*D >= 1"),
     ],
-    ids=["nothing", "gamma", "mean", "rstd"],
+    ids=["nothing", "gamma", "mean", "rstd", "list", "masked", "scalar", "no columns"],
 )
 def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
     x, gamma, beta, dy = problem((8, 64), "float32")
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     with pytest.raises((TypeError, ValueError), match=told):
-        numba_fused.backward(dy, spoilt(saved))
+        numba_fused.backward(dy if "8, 0" not in told else dy[:, :0], spoilt(saved))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_calls_on_few_rows_have_the_bits_of_all_others(dtype, problem, monkeypatch):
+    """They are planned and checked in one step, and never stream."""
+    data = problem((37, 96), dtype)
+    assert data[0].nbytes < numba_plan.few_bytes()
+    few = run("numba_fused", *data)
+    monkeypatch.setattr(numba_plan, "few_bytes", lambda: 0)
+    for one, other in zip(run("numba_fused", *data), few, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_results_are_written_where_a_memory_map_has_them(problem, tmp_path, monkeypatch):
+    """Without a copy, which would be as large."""
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    right, saved = numba_fused.forward(x, gamma, beta, EPS)
+    y, dx = (np.memmap(tmp_path / name, np.float32, "w+", shape=x.shape) for name in ("y", "dx"))
+    monkeypatch.setattr(
+        np, "empty", lambda *shape, allot=np.empty: allot(*shape) if shape[0] != x.shape else None
+    )
+    numba_fused.forward(x, gamma, beta, EPS, out=y)
+    numba_fused.backward(dy, saved, out=(dx, gamma.copy(), gamma.copy()))
+    monkeypatch.undo()
+    assert np.array_equal(y, right) and np.array_equal(dx, numba_fused.backward(dy, saved)[0])
 
 
 def test_saved_statistics_may_have_strides(problem):

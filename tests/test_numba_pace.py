@@ -45,9 +45,9 @@ def test_nothing_of_it_where_the_first_level_cache_is_asked():
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_lines_in_the_caches_are_asked_for_nearby_where_that_was_faster(direction):
-    """On a Zen without AVX-512; no other pace depends on where the results go."""
+    """On a Zen without AVX-512; nowhere else does the pace of such rows depend on where the results go."""
     dtype, near = np.dtype("float32"), []
-    for row_bytes in (256, 4096, 4100, 1 << 16):
+    for row_bytes in (256, 4100, 16384, 1 << 16):
         for few in (False, True):
             for far in (False, True):
                 pace = chosen(row_bytes, direction, few, far)
@@ -55,6 +55,21 @@ def test_lines_in_the_caches_are_asked_for_nearby_where_that_was_faster(directio
                 assert stored == pace or (few and far and stored == pace._replace(ahead=numba_pace.NEARBY))
                 near.append(stored != pace)
     assert sum(near) == 4
+
+
+@pytest.mark.parametrize(
+    ("direction", "dtype", "groups"),
+    [
+        ("backward", "float32", {512: 1, 1024: 2, 4096: 2, 8192: 2}),
+        ("backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
+        ("forward", "float64", {2048: 1, 4096: 1, 8192: 1, 16384: 4}),
+    ],
+)
+def test_rows_side_by_side_on_a_xeon_that_keeps_them_in_its_caches(direction, dtype, groups):
+    """The sums of a backward pass are shared by pairs there; statistics of several rows cost nothing less."""
+    for row_bytes, group in groups.items():
+        kept = numba_pace.choose(row_bytes, np.dtype(dtype), direction, L2, False, False, stream=False)
+        assert kept.group == group, row_bytes
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from numba import njit, prange
 
 from layernorm_backward import stopwatch
-from layernorm_backward.kernels import numba_fused, numba_plan
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan
 from layernorm_backward.kernels.numba_sharing import SHARE, next_piece, pieces, untaken
 
 
@@ -89,17 +89,19 @@ def test_threads_together_take_every_unit_once(units, tasks):
 def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
     """A few lines that the other core has written cost more there than waiting for each other."""
     dtype = np.dtype("float32")
-    plan = numba_plan.choose(10_000, 256, dtype, direction, 2)._replace(stream=stream)
-    call = numba_fused._call(direction, plan, 10_000, 256, dtype, dtype, 0, 2)
+    plan = numba_plan.choose(10_000, 256, dtype, direction, 2)
+    call = numba_calls._call(direction, (10_000, 256), dtype, dtype, 2, 0 if stream else None, plan)
     assert len(call.pieces) == 2
     assert (call.pieces.shape[1] == 2) is not stream
 
 
 def test_a_call_with_little_to_do_has_a_single_task_whatever_threads_are_set(problem, monkeypatch):
-    kinds, whole = [], numba_fused._call
-    monkeypatch.setattr(numba_fused, "_call", lambda *kind: kinds.append(kind) or whole(*kind))
+    for kept in (numba_calls.forward_call, numba_calls.backward_call):
+        kept.cache_clear()
+    calls, whole = [], numba_calls._call
+    monkeypatch.setattr(numba_calls, "_call", lambda *kind: calls.append(whole(*kind)) or calls[-1])
     with stopwatch.threads(2):
         for rows in (8, 800):
             x, gamma, beta, dy = problem((rows, 768), "float32")
             numba_fused.backward(dy, numba_fused.forward(x, gamma, beta, 1e-5)[1])
-    assert [len(whole(*kind).pieces) for kind in kinds] == [1, 1, 2, 2]
+    assert [len(call.pieces) for call in calls] == [1, 1, 2, 2]

@@ -9,7 +9,7 @@ from numba import njit
 
 from layernorm_backward import stopwatch
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.kernels import numba_fused, numba_pace, numba_plan, numba_walk, processor
+from layernorm_backward.kernels import numba_calls, numba_pace, numba_plan, numba_walk, processor
 from layernorm_backward.kernels.lanes import zeros1, zeros2, zeros4
 from layernorm_backward.traffic.arrays import Tally
 from layernorm_backward.traffic.lanes import counting
@@ -79,8 +79,8 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, mo
     monkeypatch.setattr(processor, "asks_far", lambda: far)
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
     assert plan.spread == spread
-    call = numba_fused._call("backward", plan, 64, 4096, *[np.dtype("float32")] * 2, 0, 1)
-    assert call.walk[1:3] == (plan.ahead * 16, plan.spread * 16)
+    call = numba_calls._call("backward", (64, 4096), *[np.dtype("float32")] * 2, 1, 0, plan)
+    assert call.walk[:4] == (plan.block, 4096, plan.ahead * 16, plan.spread * 16)
 
 
 class _Asked(Tally):

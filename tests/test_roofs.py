@@ -28,6 +28,20 @@ def test_streams_write_every_element_and_no_other(operation, dtype):
         assert (whole[size:] == -7).all()
 
 
+@pytest.mark.parametrize(
+    "spoilt",
+    [lambda b: b[:-1], lambda b: b.astype(np.float32), lambda b: np.repeat(b, 2)[::2]],
+    ids=["shorter", "float32", "strided"],
+)
+def test_a_stream_refuses_arrays_that_it_would_read_past(spoilt):
+    a, b = aligned_empty(64, "float64"), np.ones(64)
+    for arrays in ((a, spoilt(b), b), (a, b, spoilt(b))):
+        with pytest.raises(
+            ValueError, match=r"^the arrays hold 64 of float64, .*; allowed: C-contiguous ones"
+        ):
+            stream("triad", *arrays)
+
+
 @pytest.mark.parametrize("operation", STREAMS)
 def test_one_thread_and_two_write_the_same(operation):
     b, c = np.random.default_rng(4).standard_normal((2, 1003))

@@ -13,6 +13,7 @@ distance of dgamma and dbeta from ours, in u of x's dtype. The other columns are
 """
 
 import mmap
+from contextlib import closing
 from math import prod
 from typing import Annotated
 
@@ -77,14 +78,13 @@ def run(
     pool = Pool(apart, seed, inputs_in=(memory.array[:apart], memory.array[apart:]))
     counted = [(cell, count, names) for cell, counts in wanted.items() for count, names in counts.items()]
     rows, samples = [], []
-    with Crew(memory.descriptor, apart, answers_within_s) as crew:
+    with closing(memory), Crew(memory.descriptor, apart, answers_within_s) as crew:
         for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
             arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
             keys = _columns.of_cell(cell, count)
             found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, how)
             rows += found[0]
             samples.append(found[1])
-    memory.close()
     return difference.judged(table(rows, "peers_cpu"), "ours_ratio"), together(samples)
 
 

@@ -70,11 +70,11 @@ def forward(x: NDArray, gamma: NDArray, beta: NDArray, eps: float, arrays: Array
     _array("x", x, arrays)
     _array("gamma", gamma, arrays)
     _array("beta", beta, arrays)
-    return _eps(eps, _sums(x.shape, x.dtype, gamma.shape, gamma.dtype, beta.shape, beta.dtype))
+    return real_eps(eps, sums_of_kind(x.shape, x.dtype, gamma.shape, gamma.dtype, beta.shape, beta.dtype))
 
 
 @lru_cache(_KINDS)
-def _sums(
+def sums_of_kind(
     shape: tuple[int, ...],
     dtype: np.dtype,
     gamma_shape: tuple[int, ...],
@@ -82,7 +82,10 @@ def _sums(
     beta_shape: tuple[int, ...],
     beta_dtype: np.dtype,
 ) -> np.dtype:
-    """The dtype of the sums; kept, since a model's calls are of few kinds."""
+    """Check shapes and dtypes of x, gamma and beta; returns the dtype of the sums.
+
+    It is kept, since a model's calls are of few kinds.
+    """
     if dtype not in _STORAGE:
         raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(DTYPE_NAMES)}")
     last = shape[-1:]
@@ -108,13 +111,25 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Array
         raise TypeError(f"dy has dtype {dy.dtype}; allowed: {dtype}, as x in the forward pass")
 
 
-def per_row(name: str, value: NDArray, rows: int, dtype: np.dtype) -> None:
-    """Check a statistic that a forward pass has saved: one number a row, in any shape."""
-    _array(name, value, HOST)
-    if value.size != rows or value.dtype != dtype:
-        raise ValueError(
-            f"saved {name} has shape {value.shape} and dtype {value.dtype}; allowed: {rows} of {dtype}"
-        )
+def saved(**arrays: NDArray) -> None:
+    """Check that what a forward pass on the CPU has saved, by name, are arrays."""
+    for name, value in arrays.items():
+        _array(f"saved {name}", value, HOST)
+
+
+def fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether an array is NumPy's own, as wanted, plain and writable: most are, and this is the fast way to
+    tell."""
+    return type(array) is np.ndarray and array.shape == shape and array.dtype == dtype and array.flags.carray
+
+
+def all_fit(out: object, shape: tuple[int, ...], dtype: np.dtype, gamma_dtype: np.dtype) -> bool:
+    """Whether `out` is (dx, dgamma, dbeta), each of which `fits`."""
+    if not (isinstance(out, tuple | list) and len(out) == 3):
+        return False
+    dx, dgamma, dbeta = out
+    vector = shape[-1:]
+    return fits(dx, shape, dtype) and fits(dgamma, vector, gamma_dtype) and fits(dbeta, vector, gamma_dtype)
 
 
 def output(
@@ -128,7 +143,7 @@ def output(
     """`out` when it is fit to be written (and lies apart from all inputs), or a new array when it is None."""
     if out is None:
         return arrays.empty(shape, dtype)
-    if not inputs and _fits(out, shape, dtype):
+    if not inputs and fits(out, shape, dtype):
         return out
     _array(name, out, arrays)
     if out.shape != shape:
@@ -167,12 +182,6 @@ def gradients(
     return dx, dgamma, dbeta
 
 
-def _fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether an array is NumPy's own, as wanted, plain and writable: most are, and this is the fast way to
-    tell."""
-    return type(array) is np.ndarray and array.shape == shape and array.dtype == dtype and array.flags.carray
-
-
 def _folded(array: NDArray) -> bool:
     """Whether the elements of an array lie closer than they have room."""
     steps = zip(array.strides, array.shape, strict=True)
@@ -194,7 +203,8 @@ def _names(dtypes: Iterable[np.dtype]) -> str:
     return " or ".join(dtype.name for dtype in dict.fromkeys(dtypes))
 
 
-def _eps(eps: float, sums: np.dtype) -> float:
+def real_eps(eps: float, sums: np.dtype) -> float:
+    """Check eps for sums of a dtype; returns it as a float."""
     if type(eps) is float:
         return _held(eps, sums)
     if isinstance(eps, bool) or not isinstance(eps, Real):

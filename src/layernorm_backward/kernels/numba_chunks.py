@@ -123,7 +123,9 @@ def _backward_chunks(
 
 @njit(**PLAIN)
 def backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged, lag, recentre, like, one):
-    part[:] = 0
+    running = elements(part)
+    for j in range(part.size):
+        running[j] = 0
     dy, x, mean, rstd, gamma, dx = rows
     columns = gamma.size
     held = elements(dy), elements(x), elements(mean), elements(rstd), elements(gamma), elements(dx)
@@ -161,8 +163,11 @@ def add_chunks(sums, shape, left, right, like):
 
 @njit(**PLAIN)
 def copy_total(sums, dgamma, dbeta):
-    dgamma[:] = sums[0, : dgamma.size]
-    dbeta[:] = sums[0, sums.shape[1] // 2 :][: dbeta.size]
+    half, total, first, second = sums.shape[1] // 2, elements(sums), elements(dgamma), elements(dbeta)
+    for j in range(dgamma.size):
+        first[j] = total[j]
+    for j in range(dbeta.size):
+        second[j] = total[half + j]
 
 
 @njit(**PLAIN)

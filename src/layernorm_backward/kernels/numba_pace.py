@@ -1,7 +1,7 @@
 """How many rows numba_fused works on at a time, and how far it asks ahead: what was fastest, by row bytes.
 
-Measured on Xeons of the fifth and sixth generation (`_near`), on a Zen 4 with AVX-512 (`_far`) and on one
-without (`_few`). No bit depends on it.
+Measured on Xeons of the fifth and sixth generation (`_near`; of the fifth alone where x stays in the caches,
+`_kept`), on a Zen 4 with AVX-512 (`_far`) and on one without (`_few`). No bit depends on it.
 """
 
 from typing import NamedTuple
@@ -21,6 +21,7 @@ LONG = {"forward": 32, "backward": 16}  # so many rows fill L2: of longer ones, 
 HUGE = 4  # so many rows fill L2, backward: their sums are in L3, and several rows share the way there
 FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_far_ahead`
+KEPT = 2 * PAGE  # bytes: of longer rows in the caches, too, four side by side take less time
 NEARBY = 8  # lines, where they lie in the caches: 4 to 32 are as fast
 FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta stay in a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, of 16-bit rows
@@ -48,7 +49,10 @@ def choose(
         pace = _far_forward(row_bytes, dtype) if direction == "forward" else _far_backward(row_bytes, narrow)
     else:
         pace = (_near_forward if direction == "forward" else _near_backward)(row_bytes, narrow, l2)
-        pace = _few(pace, row_bytes, narrow, direction) if few else pace
+        if few:
+            pace = _few(pace, row_bytes, narrow, direction)
+        elif not stream:
+            pace = _kept(pace, row_bytes, narrow, direction)
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
     pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
     if few and far and not stream:
@@ -92,6 +96,13 @@ def _near_forward(row_bytes: int, narrow: bool, l2: int) -> Pace:
         return Pace(4, 12)  # statistics of several rows take the time of one
     few_lines = narrow and row_bytes < PAGE // 4
     return Pace(2, 16) if row_bytes > long or few_lines else Pace(1, 40)
+
+
+def _kept(pace: Pace, row_bytes: int, narrow: bool, direction: str) -> Pace:
+    """Where x stays in the caches: there single rows are faster forward, and pairs of rows backward."""
+    if direction == "forward":
+        return Pace(1, 40) if FOUR <= row_bytes <= KEPT else pace
+    return Pace(2, 16) if not narrow and PAGE // 4 <= row_bytes <= PAGE else pace
 
 
 def _far_backward(row_bytes: int, narrow: bool) -> Pace:

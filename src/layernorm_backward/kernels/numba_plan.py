@@ -15,6 +15,7 @@ from numba import get_num_threads
 from layernorm_backward import machine
 from layernorm_backward.kernels import numba_pace, numba_reach, processor
 from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_walk import LEAD
 
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
 WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
@@ -59,6 +60,11 @@ def tasks(size: int, itemsize: int) -> int:
     """How many threads work on so many elements of so many bytes: all that are set, with GRAIN for each."""
     worth = size * max(itemsize, _WORKED_ON) // GRAIN
     return min(worth, get_num_threads()) if worth > 1 else 1
+
+
+def few_bytes() -> int:
+    """Bytes of x: with fewer a pass is one thread's, and nothing goes past the caches."""
+    return min(GRAIN, min(_caches()) // max(ARRAYS.values()))
 
 
 def checked(plan: Plan) -> Plan:
@@ -143,6 +149,11 @@ def block(rows: int, hidden: int) -> int:
     share = -(-rows // chunks(rows, hidden))
     blocks, step = max(1, -(-share // BLOCK)), max(GROUPS)
     return max(1, -(-share // (blocks * step))) * step
+
+
+def lags(plan: Plan, columns: int, lanes: int) -> bool:
+    """Whether a plan keeps the lines of a group apart, and rows of so many columns are long enough for it."""
+    return plan.lag and plan.group > 1 and columns >= 2 * LEAD * lanes
 
 
 @cache

@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import PAGE
+from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import GROUPS, SHAPES
 from layernorm_backward.kernels.numba_walk import PLAIN
@@ -91,9 +92,12 @@ def _first(held):
 @njit(**PLAIN)
 def _vector(held, start, vector, columns):
     """A vector (D,), copied to (columns,) from element `start` of a block on, with zeros behind it."""
-    placed = held[start : start + columns]
-    placed[: vector.size] = vector
-    placed[vector.size :] = 0
+    placed, size = held[start : start + columns], vector.size
+    given, found = elements(vector), elements(placed)
+    for j in range(size):
+        found[j] = given[j]
+    for j in range(size, columns):
+        found[j] = 0
     return placed
 
 

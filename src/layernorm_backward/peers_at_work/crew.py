@@ -1,5 +1,6 @@
 """The peers' processes of a measurement: started when they are first needed, ended together."""
 
+from contextlib import ExitStack
 from types import TracebackType
 
 from layernorm_backward.peers_at_work.client import Peer
@@ -24,8 +25,9 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for peer in self._peers.values():
-            peer.close()
+        with ExitStack() as ended:
+            for peer in self._peers.values():
+                ended.callback(peer.close)
 
     def start(self, name: str, setting: Setting, threads: int) -> Peer:
         """The process of a setting with so many threads; it may still be loading its package."""

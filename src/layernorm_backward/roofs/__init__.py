@@ -56,8 +56,9 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
 
     float64, float32; float16 and bfloat16 with the triad in float32, rounded to nearest even.
 
-    ValueError for an unknown operation, for one that is missing here, and where non-temporal stores would
-    meet an `a` that is not at a multiple of 64 bytes. The thread count is the one set when it is called.
+    ValueError for an unknown operation, for one that is missing here, for arrays that are not so, and where
+    non-temporal stores would meet an `a` that is not at a multiple of 64 bytes. The thread count is the one
+    set when it is called.
     """
     if operation not in STREAMS:
         raise ValueError(f"unknown operation {operation!r}; allowed: {', '.join(STREAMS)}")
@@ -67,8 +68,12 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
         raise ValueError(f"{operation} reads two arrays, c is None; allowed: an array")
     if operation.endswith("_nt") and a.ctypes.data % LINE:
         raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
+    arrays = a, b, b if c is None else c
+    if not all((one.size, one.dtype) == (a.size, a.dtype) and one.flags.c_contiguous for one in arrays):
+        told = ", ".join(f"{one.size} of {one.dtype}" for one in arrays)
+        raise ValueError(f"the arrays hold {told}; allowed: C-contiguous ones of one size and dtype")
     kind, scale = STREAMS.index(operation), sum_dtype(a.dtype).type(SCALE)
-    flat = [as_stored(array.reshape(-1)) for array in (a, b, b if c is None else c)]
+    flat = [as_stored(array.reshape(-1)) for array in arrays]
 
     def run() -> None:
         streams()(

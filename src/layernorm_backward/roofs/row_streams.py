@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from layernorm_backward.clock import Call
 from layernorm_backward.dtypes import sum_dtype
-from layernorm_backward.kernels import numba_scratch
+from layernorm_backward.kernels import numba_plan, numba_scratch
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.kernels.numba_sharing import UNITS, pieces
-from layernorm_backward.kernels.numba_walk import LEAD
 from layernorm_backward.roofs.row_loops import compiled
 
 SCALE = 0.5
@@ -106,7 +105,7 @@ def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
 
 def _lags(plan: Plan, x: NDArray) -> bool:
     """Whether the rows of a group are kept apart, as numba_fused keeps them."""
-    return plan.lag and plan.group > 1 and x.shape[-1] >= 2 * LEAD * _lanes(x.dtype)
+    return numba_plan.lags(plan, x.shape[-1], _lanes(x.dtype))
 
 
 def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:

@@ -23,6 +23,7 @@ from layernorm_backward.kernels import (
     lanes,
     numba_backward,
     numba_backward_lines,
+    numba_calls,
     numba_chunks,
     numba_disjoint,
     numba_forward,
@@ -58,6 +59,7 @@ _COPIED = (
     numba_chunks,
     numba_passes,
     numba_vectors,
+    numba_calls,
     numba_fused,
 )  # each uses those before it
 _tally = Tally()
@@ -74,13 +76,21 @@ def counting(tally: Tally, tensors: Iterable[NDArray]) -> Iterator[ModuleType]:
     config.DISABLE_JIT = True
     try:
         for module in _REPLACED:
-            sys.modules[module.__name__] = sys.modules[__name__]
+            _install(module.__name__, sys.modules[__name__])
         for module in _COPIED:
-            sys.modules[module.__name__] = _loaded_anew(module)
+            _install(module.__name__, _loaded_anew(module))
         yield sys.modules[numba_fused.__name__]
     finally:
         config.DISABLE_JIT = compiled
-        sys.modules.update(before)
+        for name, module in before.items():
+            _install(name, module)
+
+
+def _install(name: str, module: ModuleType) -> None:
+    """Let both ways to import a module of a package, by its full name and from the package, find this one."""
+    package, _, own = name.rpartition(".")
+    sys.modules[name] = module
+    setattr(sys.modules[package], own, module)
 
 
 def _loaded_anew(module: ModuleType) -> ModuleType:
