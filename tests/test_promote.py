@@ -48,6 +48,7 @@ def test_tables_figure_and_provenance_are_copied(run, archive):
     assert provenance["described"] == max(records, key=lambda record: record["date"])["machine"]
     assert provenance["study"] == "smoke"
     assert (folder / "timing_cpu.png").exists()
+    assert (folder / "paper.pdf").read_bytes() == (run / "paper.pdf").read_bytes()
     assert (folder / crate.NAME).read_text(encoding="utf-8") == crate.text(folder)
 
 

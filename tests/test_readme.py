@@ -4,10 +4,12 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 import layernorm_backward
-from layernorm_backward import study
+from layernorm_backward import inputs, oracle, study
+from layernorm_backward.errors import error_u
 from layernorm_backward.figures import FIGURES
 from workspace import ROOT
 
@@ -79,3 +81,25 @@ def test_versions_agree():
     citation = yaml.safe_load(Path(ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == project["version"] == layernorm_backward.__version__
     assert project["license"] == " AND ".join(citation["license"])
+
+
+def test_the_answer_at_the_top_is_right_at_a_large_mean():
+    """Its statements, carried out one after the other in float32, with what `save` names kept between."""
+    block = README[README.index("    forward ") : README.index("Sum in float32 or wider")]
+    forward, backward = block.replace("    forward ", "").split("    backward ")
+    *forward, kept = re.split(r"\s{3,}", forward.strip())
+    assert kept.startswith("save m + delta (in x's dtype), rstd")
+    rng, eps = inputs.generator(5), np.float32(1e-5)
+    x = inputs.rows(rng, 64, 1024, np.float32, mean=inputs.mean_of_kappa(1e6))
+    gamma, dy = inputs.gamma(rng, "random", 1024, np.float32), inputs.upstream(rng, "shifted", x)
+    names = {"x": x, "gamma": gamma, "dy": dy, "eps": eps, "sqrt": np.sqrt, "dgamma": 0, "dbeta": 0}
+    names["mean"] = lambda values: values.mean(axis=-1, keepdims=True)
+    for statement in forward:
+        exec(statement, names)
+    names["m"] = (names["m"] + names["delta"]).astype(x.dtype)
+    for statement in re.split(r"\s{3,}", backward.strip()):
+        exec(statement, names)
+    exact = oracle.results(*(inputs.values(array) for array in (x, gamma, gamma, dy)), float(eps))
+    found = names["dx"], names["dgamma"].sum(axis=0), names["dbeta"].sum(axis=0)
+    for one, right in zip(found, exact[1:], strict=True):
+        assert error_u(one, right).max() < 8

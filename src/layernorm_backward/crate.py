@@ -24,7 +24,13 @@ NAME = "ro-crate-metadata.json"
 VERSION = "1.2"  # of the specification
 CITATION = ROOT / "CITATION.cff"
 DATA_LICENCE = "CC-BY-4.0"  # of tables and figures, see LICENSE
-FORMATS = {".csv": "text/csv", ".json": "application/json", ".png": "image/png"}
+FORMATS = {
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+}
+SHOWN = (".pdf", ".png")  # of files for people, which provenance does not name
 _NEEDED = ("machine", "study", "promoted", "commit", "described", "tables")
 _MACHINE = ("gpu", "cpu", "cores_usable", "memory_bytes", "os")  # of what a record says of its machine
 _CLAIMS = {"claims": "layernorm_backward.paper.claims"}  # a table of every study, but of no experiment
@@ -77,11 +83,12 @@ def _files(folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
     stems = provenance["tables"]
     wanted = {PROVENANCE, *(f"{stem}{end}" for stem in stems for end in (".csv", ".meta.json"))}
     missing = sorted(wanted - found)
-    unknown = sorted(name for name in found - wanted if not name.endswith(".png"))
+    unknown = sorted(name for name in found - wanted if not name.endswith(SHOWN))
     if missing or unknown:
         raise ValueError(
             f"{folder}: missing files: {', '.join(missing) or 'none'}, unknown files: "
-            f"{', '.join(unknown) or 'none'}; allowed: {PROVENANCE}, its tables, their records, .png"
+            f"{', '.join(unknown) or 'none'}; allowed: {PROVENANCE}, its tables, their records, "
+            f"{' and '.join(SHOWN)}"
         )
     for path in (folder / f"{stem}.csv" for stem in stems):
         if tables.sha256(path) != stems[path.stem]["sha256"]:

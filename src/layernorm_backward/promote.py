@@ -3,6 +3,7 @@
 results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with its own record
 results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
 results/archive/<machine>/timing_cpu.png, timing_gpu.png the figure that the README shows
+results/archive/<machine>/paper.pdf                      the paper of the run
 results/archive/<machine>/ro-crate-metadata.json         the same for machines, an RO-Crate
 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
@@ -28,6 +29,7 @@ from layernorm_backward.record import commit
 from layernorm_backward.recorded import read_record
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
+PAPER = "paper.pdf"
 CLAIMS = "claims"  # a table of every study, but of no experiment
 IN_PARTS = "full"
 STUDIES = (WHOLE, IN_PARTS)
@@ -66,16 +68,18 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
     with tempfile.TemporaryDirectory() as drawn:
-        figure = _of_gpu(files, Path(drawn)) if campaign else [] if parts else [_figure(results)]
-        copies = [*files, *(tables.meta_path(path) for path in files), *figure]
+        shown = _of_gpu(files, Path(drawn)) if campaign else [] if parts else _shown(results)
+        copies = [*files, *(tables.meta_path(path) for path in files), *shown]
         return _place(copies, provenance, target)
 
 
-def _figure(results: Path) -> Path:
-    figure = results / "figures" / f"{FIGURE}.png"
-    if not figure.exists():
-        raise ValueError(f"{figure}: there is no such figure; run make paper first")
-    return figure
+def _shown(results: Path) -> list[Path]:
+    """What people look at of a run: a figure and the paper."""
+    found = [results / "figures" / f"{FIGURE}.png", results / PAPER]
+    for path in found:
+        if not path.exists():
+            raise ValueError(f"{path}: there is no such file; run make paper first")
+    return found
 
 
 def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
