@@ -49,7 +49,7 @@ def run(tmp_path):
 def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_first(run):
     found = machines.rows(*run)
     assert [row["machine"] for row in found] == ["this run", "`new`", "`old`"]
-    assert found[0]["processor"] == "Here, 3 cores; 32 KiB, 64 MiB, 256 MiB"
+    assert found[0]["processor"] == "Here, vectors not recorded, 3 cores; 32 KiB, 64 MiB, 256 MiB"
 
 
 def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_processor(run):

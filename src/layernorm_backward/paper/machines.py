@@ -57,7 +57,7 @@ def _span(found: pd.DataFrame, cells: _Cells) -> str:
 
 
 def _processor(machine: dict[str, Any]) -> str:
-    core = ", ".join(filter(None, (machine["cpu"], machine.get("vectors"))))
+    core = f"{machine['cpu']}, {machine.get('vectors') or 'vectors not recorded'}"
     l1d, l2 = machine["l1d_bytes"] / 2**10, machine["l2_bytes"] / 2**20
     last = machine["last_level_cache_bytes"] / 2**20
     return f"{core}, {machine['cores_usable']} cores; {l1d:.0f} KiB, {l2:.0f} MiB, {last:.0f} MiB"
