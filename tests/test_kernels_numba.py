@@ -317,7 +317,7 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         before = after
     compiled = [
         (forward_pass("float32", 1, True), [1, None, True, before_all]),
-        (backward_pass("float32", 1, True), [1, None, True, before_all, None]),
+        (backward_pass("float32", 1, True), [1, None, True, True, before_all, None]),
     ]
     for function, held in [*compiled, (flat_streams.streams(), [before_all])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held

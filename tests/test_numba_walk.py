@@ -80,7 +80,7 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, mo
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
     assert plan.spread == spread
     call = numba_calls._call("backward", (64, 4096), *[np.dtype("float32")] * 2, 1, 0, plan)
-    assert call.walk[:4] == (plan.block, 4096, plan.ahead * 16, plan.spread * 16)
+    assert tuple(call.numbers[:4]) == (plan.block, 4096, plan.ahead * 16, plan.spread * 16)
 
 
 class _Asked(Tally):

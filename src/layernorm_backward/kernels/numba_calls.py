@@ -26,15 +26,15 @@ Shape = tuple[int, ...]
 class Call(NamedTuple):
     """What a call hands to its pass beside its arrays.
 
-    The code of `numba_passes` that runs, its scratch, the pieces of the work by task, and how it walks: its
-    last arguments. The dtype of the sums, D in whole lines, the shape of mean and rstd, and what converts
-    gamma and its like where they are not of that dtype and order.
+    The code of `numba_passes` that runs, the elements of its scratch, its numbers, and the pieces of the work
+    by task. The dtype of the sums, D in whole lines, the shape of mean and rstd, and what converts gamma and
+    its like where they are not of that dtype and order.
     """
 
     compiled: Callable[..., bool]
-    scratch: numba_scratch.Layout
+    scratch: int
+    numbers: NDArray[np.intp]
     pieces: NDArray[np.intp]
-    walk: tuple[int | bool | None, ...]
     wide: np.dtype
     columns: int
     per_row: Shape
@@ -53,15 +53,15 @@ def forward_call(
     threads: int = 1,
     begin: int | None = None,
     plan: Plan | None = None,
-) -> tuple[Call, np.floating]:
-    """The call of a forward pass for x (..., D), and eps in the dtype of its sums; wrong ones raise.
+) -> Call:
+    """The call of a forward pass for x (..., D); wrong ones raise.
 
     begin: bytes from the line in which results that go past the caches begin to their own beginning; None
     where they do not. plan: None for that which is chosen.
     """
     wide = checks.sums_of_kind(shape, dtype, gamma_shape, gamma_dtype, beta_shape, beta_dtype)
-    eps = wide.type(checks.real_eps(eps, wide))
-    return _call("forward", shape, dtype, gamma_dtype, threads, begin, plan), eps
+    checks.real_eps(eps, wide)
+    return _call("forward", shape, dtype, gamma_dtype, threads, begin, plan)
 
 
 @lru_cache(numba_plan.SHAPES)
@@ -115,13 +115,13 @@ def _call(
         group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
     columns = -(-hidden // lanes) * lanes
     lag = not ragged and numba_plan.lags(plan, columns, lanes)
-    walk: tuple[int | bool | None, ...] = hidden, plan.ahead * lanes, plan.spread * lanes, first
+    walk = [hidden, plan.ahead * lanes, plan.spread * lanes, first]
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
         widened = plan.widened and group == 1
         compiled = backward_pass(name, group, ragged, widened=widened, lag=lag, recentre=plan.recentre)
-        walk = plan.block, *walk, plan.stretch, plan.recentre or None
+        walk = [plan.block, *walk, plan.stretch]
         scratch = numba_scratch.of_backward(
             units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, widened
         )
@@ -130,9 +130,9 @@ def _call(
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
     return Call(
         compiled,
-        scratch,
+        scratch.size,
+        np.array([*walk, *scratch.places], np.intp),
         pieces(units, tasks, not stream),
-        walk,
         wide,
         columns,
         (*lead, 1),

@@ -47,7 +47,7 @@ def forward(
     if not (_plain(x, gamma, beta) and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
     y = np.empty(x.shape, x.dtype) if out is None else out
-    call, wide_eps = forward_call(
+    call = forward_call(
         x.shape,
         x.dtype,
         gamma.shape,
@@ -66,14 +66,13 @@ def forward(
     apart = apart and call.compiled(
         arrays[0],
         *wide,
-        wide_eps,
+        eps,
         arrays[3],
         mean.ravel(),
         rstd.ravel(),
-        np.empty(call.scratch.size, call.wide),
-        call.scratch.places,
+        np.empty(call.scratch, call.wide),
+        call.numbers,
         call.pieces,
-        *call.walk,
     )
     if not apart:
         checks.output("out", y, x.shape, x.dtype, (x, gamma, beta))
@@ -116,10 +115,9 @@ def backward(
         wide[0],
         arrays[5],
         *wide[1:],
-        np.empty(call.scratch.size, call.wide),
-        call.scratch.places,
+        np.empty(call.scratch, call.wide),
+        call.numbers,
         call.pieces,
-        *call.walk,
     )
     if not apart:
         checks.gradients(results, *wanted, (dy, *saved))
@@ -178,7 +176,7 @@ def _plain(*arrays: NDArray) -> bool:
     """Whether the elements of all arrays lie behind each other in C order, each where its dtype may."""
     for array in arrays:
         flags = array.flags
-        if not (flags.c_contiguous and flags.aligned):
+        if not (flags.carray or (flags.c_contiguous and flags.aligned)):
             return False
     return True
 

@@ -22,35 +22,17 @@ _TILE = 512  # columns of partial sums that a thread adds
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
 
 
-def _backward(sources, group, ragged, widened, lag):
+def _backward(sources, group, ragged, widened, lag, recentre):
     lag, widened = lag if group == 2 else None, widened if group == 1 else None
 
-    def backward(
-        dy,
-        x,
-        mean,
-        rstd,
-        gamma,
-        dx,
-        dgamma,
-        dbeta,
-        held,
-        places,
-        pieces,
-        block,
-        hidden,
-        ahead,
-        spread,
-        first,
-        stretch,
-        recentre,
-    ):
+    def backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, pieces):
         _ = sources
         taken = extent(dy), extent(x), extent(mean), extent(rstd), extent(gamma)
         if not disjoint((extent(dx), extent(dgamma), extent(dbeta)), taken):
             return False
+        walk, places = numbers[:6], numbers[6:]
         vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
-        rows, how = (dy, x, mean, rstd, vector, dx), (block, hidden, ahead, spread, first, stretch)
+        rows, how = (dy, x, mean, rstd, vector, dx), (walk[0], walk[1], walk[2], walk[3], walk[4], walk[5])
         like = zeros(x, group)
         tasks, work, scratch = len(pieces), (pieces, untaken(len(pieces))), (sums, levels, parts, copies)
         if tasks == 1:
@@ -74,28 +56,14 @@ def _backward(sources, group, ragged, widened, lag):
 def _forward(sources, group, ragged, lag):
     lag = lag if group > 1 else None
 
-    def forward(
-        x,
-        gamma,
-        beta,
-        eps,
-        y,
-        mean,
-        rstd,
-        held,
-        places,
-        pieces,
-        hidden,
-        ahead,
-        spread,
-        first,
-    ):
+    def forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces):
         _ = sources
         if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
             return False
+        walk, places = numbers[:4], numbers[4:]
         vectors = cut_forward(held, places, gamma, beta)
-        how = hidden, ahead, spread, first
-        rows = x, *vectors, eps, y, mean, rstd
+        rows = x, *vectors, mean.dtype.type(eps), y, mean, rstd
+        how = walk[0], walk[1], walk[2], walk[3]
         like = zeros(x, group)
         tasks, work = len(pieces), (pieces, untaken(len(pieces)))
         if tasks == 1:
@@ -113,21 +81,22 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 @cache
 def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., bool]:
-    """forward(x, gamma, beta, eps, y, mean, rstd, held, places, pieces, hidden, ahead,
-    spread, first), compiled.
+    """forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
     lines. Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
     where that cannot be written.
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
-    so is the scratch `held`, with `places` as in `numba_scratch`; gamma and beta as `lane_memory.in_lanes`
-    has them. pieces as in `numba_sharing`. Returns False, and has written nothing, where y overlaps what is
-    given.
+    so is the scratch `held`; gamma and beta as `lane_memory.in_lanes` has them. numbers: hidden, ahead,
+    spread and first, then the places in `held` as in `numba_scratch`. pieces as in `numba_sharing`. Returns
+    False, and has written nothing, where y overlaps what is given.
+
+    The arguments are few, since Numba takes 0.1 us or more for each, and twice that for a read-only array.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, vector, vector, wide, _array(stored), row, row, row, *_SHARED, *[types.intp] * 4
+    given = flat, vector, vector, float64, _array(stored), row, row, row, *_SHARED
     return _compile(types.boolean(*given), _forward(checksum(), group, ragged or None, lag or None))
 
 
@@ -140,19 +109,18 @@ def backward_pass(
     lag: bool = False,
     recentre: bool = True,
 ) -> Callable[..., bool]:
-    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, places, pieces, block,
-    hidden, ahead, spread, first, stretch, recentre), compiled; see `forward_pass`.
+    """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, pieces), compiled.
 
-    dy, dx are as x and y there, dgamma and dbeta as gamma. recentre is True or None. Rows with parts of lines
-    go one by one. widened: single rows are kept as they are summed, see `numba_backward`; `held` has room for
-    them then. lag: pairs of rows of 2*LEAD lines or more are kept apart, see `numba_lag_backward`.
+    As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: block, hidden, ahead,
+    spread, first and stretch, then the places. Rows with parts of lines go one by one. widened: single rows
+    are kept as they are summed, see `numba_backward`; `held` has room for them then. lag: pairs of rows of
+    2*LEAD lines or more are kept apart, see `numba_lag_backward`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
-    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED, *[types.intp] * 6
-    kind = types.boolean if recentre else types.none
-    way = group, ragged or None, widened or None, lag or None
-    return _compile(types.boolean(*given, kind), _backward(checksum(), *way))
+    given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED
+    way = group, ragged or None, widened or None, lag or None, recentre or None
+    return _compile(types.boolean(*given), _backward(checksum(), *way))
 
 
 def _of_sums(dtype):

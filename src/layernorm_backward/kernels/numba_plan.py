@@ -62,6 +62,7 @@ def tasks(size: int, itemsize: int) -> int:
     return min(worth, get_num_threads()) if worth > 1 else 1
 
 
+@cache
 def few_bytes() -> int:
     """Bytes of x: with fewer a pass is one thread's, and nothing goes past the caches."""
     return min(GRAIN, min(_caches()) // max(ARRAYS.values()))

@@ -79,7 +79,6 @@ def of_backward(
 
 def _layout(size: int, places: list[tuple[int, ...]], itemsize: int) -> Layout:
     found = np.array(list(chain.from_iterable(places)), np.intp)
-    found.flags.writeable = False
     return Layout(size + PAGE // itemsize, found)
 
 

@@ -29,14 +29,12 @@ def pieces(units: int, tasks: int, whole: bool = False) -> NDArray[np.intp]:
 
     A piece is one SHARE of what is left of the range, at least a unit; behind the last of a range there may
     be empty ones. The range of a single task, and any if it is to be `whole`, is one piece. The array is
-    read-only.
+    that of all such calls.
     """
     borders = [task * units // tasks for task in range(tasks + 1)]
     ranges = [_cut(*ends, whole or tasks == 1) for ends in pairwise(borders)]
     most = max(map(len, ranges))
-    found = np.array([ends + ends[-1:] * (most - len(ends)) for ends in ranges], np.intp)
-    found.flags.writeable = False
-    return found
+    return np.array([ends + ends[-1:] * (most - len(ends)) for ends in ranges], np.intp)
 
 
 def _cut(start: int, end: int, whole: bool) -> list[int]:
