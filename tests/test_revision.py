@@ -21,9 +21,10 @@ def nothing_told(monkeypatch):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with one commit, a file in src and a file that is ignored."""
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "one.py").write_text("one\n")
+    """A checkout with one commit, a file in src, an archived table and a file that is ignored."""
+    for name in ("src/one.py", "results/archive/here/one.csv"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("one\n")
     (tmp_path / ".gitignore").write_text("*.log\n")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
@@ -36,6 +37,14 @@ def test_a_clean_checkout_has_its_commit(checkout):
     (checkout / "src" / "run.log").write_text("ignored")
     found = revision.commit(checkout)
     assert len(found) == 12 and set(found) <= set("0123456789abcdef")
+
+
+def test_a_table_that_was_promoted_is_not_told(checkout):
+    clean = revision.commit(checkout)
+    (checkout / "results" / "archive" / "here" / "one.csv").write_text("two\n")
+    assert revision.commit(checkout) == clean
+    git(checkout, "rm", "-q", "-f", "results/archive/here/one.csv")
+    assert revision.commit(checkout) == clean
 
 
 @pytest.mark.parametrize("name", ["src/one.py", "src/two.py", "config/paper/new.yaml"])

@@ -8,10 +8,13 @@ TOLD = "LAYERNORM_COMMIT"
 WHOLE, SHORT = 40, 12  # digits of a hash
 ROOT = Path(__file__).resolve().parents[2]
 MEASURING = ("src", "config", "paper")  # folders in which a new file makes other results
+KEPT = "results/archive"  # what is promoted to it changes no later measurement
 
 
 def commit(root: Path = ROOT) -> str:
     """The commit of the tree at `root`, with "+changes" where it is edited, or new files change results.
+
+    An edit of the archive does not count.
 
     That of the environment variable TOLD where it is set, as for files that were copied without their
     history, or with an older one; a whole hash is shortened as git's is. "" where nothing tells.
@@ -21,7 +24,7 @@ def commit(root: Path = ROOT) -> str:
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return ""
-        edited = _git(root, "status", "--porcelain", "--untracked-files=no")
+        edited = _git(root, "status", "--porcelain", "--untracked-files=no", "--", f":(exclude){KEPT}")
         added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *MEASURING)
         return _git(root, "rev-parse", f"--short={SHORT}", "HEAD") + ("+changes" if edited or added else "")
     except (OSError, subprocess.CalledProcessError):
