@@ -113,7 +113,7 @@ def said(holds: bool, yes: str, no: str) -> str:
 
 def power(exponent: float) -> str:
     """An exponent with two decimals, and no minus before a zero."""
-    return f"{round(exponent, 2) + 0.0:.2f}"
+    return f"{exponent:z.2f}"
 
 
 def slope(x: Iterable[float], y: Iterable[float]) -> float:
