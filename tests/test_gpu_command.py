@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, written
+from layernorm_backward import study
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import timing_gpu
 from layernorm_backward.gpu import command, until
@@ -163,6 +165,11 @@ def test_the_command_starts_with_few_packages(bare):
     done = bare("-m", "layernorm_backward", "gpu", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "--resume" in done.stdout
+
+
+def test_the_command_knows_every_experiment_on_a_device():
+    stems = [path.stem for path in Path(command.__file__).parents[1].glob("experiments/[!_]*.py")]
+    assert {*command.STEMS, *command.ON_DEMAND} == {stem for stem in stems if study.on_device(stem)}
 
 
 def test_what_the_command_runs_imports_few_packages(bare):

@@ -1,11 +1,13 @@
 """The import graph: data flows one way, and so do imports."""
 
 import graphlib
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import layernorm_backward
 from layernorm_backward import provenance, schemas
 from layernorm_backward.provenance import PACKAGE, ROOT, code_hash, imports, modules_used
 
@@ -43,6 +45,12 @@ def test_imports_flow_one_way(part):
         if used.startswith(f"{PACKAGE}.{other}")
     }
     assert wrong == set()
+
+
+def test_the_package_says_what_each_of_its_folders_is_for():
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    told = set(re.findall(r"[a-z_]+", layernorm_backward.__doc__))
+    assert folders - told == set()
 
 
 def test_a_table_hangs_on_the_modules_that_other_processes_run_for_it():

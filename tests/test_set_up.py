@@ -205,9 +205,21 @@ def test_cuda_comes_from_its_lock_with_hashes(linux):
     assert "--no-deps --require-hashes -r workflow/cuda.lock" in install
 
 
-def test_cuda_when_pip_fails(linux):
-    linux.fake("python", "exit 1")
-    assert linux.fault("workflow/cuda.sh").startswith("cuda: pip could not install them: check network")
+@pytest.mark.parametrize("part", ["cuda", "model"])
+def test_an_optional_part_when_pip_fails(linux, part):
+    linux.fake("python", "echo no network; exit 1")
+    line = linux.fault(f"workflow/{part}.sh")
+    assert line.startswith(f"{part}: pip could not install them: check network")
+    assert (linux.root / ".venv" / f"{part}.log").read_text(encoding="utf-8") == "no network\n"
+
+
+def test_the_model_comes_from_its_lock_with_hashes(linux):
+    linux.fake("python", 'echo "$*" >>pip.calls; printf "Name: safetensors\\nVersion: 1\\nSummary: none\\n"')
+    done = linux.run("workflow/model.sh")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == ["Name: safetensors", "Version: 1"]
+    install, _ = (linux.root / "pip.calls").read_text(encoding="utf-8").splitlines()
+    assert "--no-deps --require-hashes -r workflow/model.lock" in install
 
 
 def test_cuda_on_another_platform(sandbox):

@@ -41,6 +41,13 @@ def normal(count, dtype, columns=4, seed=0):
     return np.random.default_rng(seed).standard_normal((columns, count)).astype(dtype_of(dtype))
 
 
+def test_only_kernels_that_add_rows_in_one_of_the_orders_have_its_bound():
+    found = {name: _orders._order_of(name) for name in MODELS}
+    known = {name: order for name, order in found.items() if not np.isnan(order.bound(100, 2.0**-24))}
+    running = dict.fromkeys(("reference", "compact", "overcached", "recentred"), ORDERS["running"])
+    assert known == running | {"numba_fused": ORDERS["chunked"]}  # numpy_blocked adds groups in pairs
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_a_running_sum_adds_one_term_after_the_other(dtype):
     terms = normal(300, dtype)

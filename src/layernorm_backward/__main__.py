@@ -38,7 +38,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
-    tables.write(measured, table, record(name, arguments, config_path, started))
+    tables.write(measured, table, record(name, arguments, config_path.parent.name, started))
     print(f"{table}: {len(measured)} rows")
 
 
@@ -92,8 +92,7 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
 
     started = begin()
     judged = judge.run(claims_yaml, tables_dir)
-    meta = record(judge.__name__, {}, claims_yaml, started) | {"study": tables_dir.parent.name}
-    tables.write(judged, table, meta)
+    tables.write(judged, table, record(judge.__name__, {}, tables_dir.parent.name, started))
     judge.require(judged)
 
 
@@ -106,7 +105,7 @@ def comparison(tables_dir: Path, table: Path) -> None:
     started = begin()
     name = tables_dir.parent.name
     compared = compare.run(tables_dir, study.stems(name))
-    tables.write(compared, table, record(compare.__name__, {}, study.CONFIG / name / "-", started))
+    tables.write(compared, table, record(compare.__name__, {}, name, started))
 
 
 def take(archived: Path, table: Path) -> None:

@@ -55,7 +55,7 @@ def _compiled(direction: str, code: Code) -> None:
         return
     backward_pass(*code)
     if code.dtype == "float32":
-        backward_pass(*code, recentre=False)  # what kernel_costs compares with in every study
+        backward_pass(*code, recentre=False)  # for kernel_costs, whose other dtypes compile there
 
 
 def _conversions() -> None:

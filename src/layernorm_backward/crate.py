@@ -33,7 +33,8 @@ FORMATS = {
 SHOWN = (".pdf", ".png")  # of files for people, which provenance does not name
 _NEEDED = ("machine", "study", "promoted", "commit", "described", "tables")
 _MACHINE = ("gpu", "cpu", "cores_usable", "memory_bytes", "os")  # of what a record says of its machine
-_CLAIMS = {"claims": "layernorm_backward.paper.claims"}  # a table of every study, but of no experiment
+CLAIMS = "claims"  # a table of every study, but of no experiment
+_OF_CLAIMS = "layernorm_backward.paper.claims"
 
 
 def write(folder: Path) -> Path:
@@ -123,7 +124,7 @@ def _describe(crate: ROCrate, stem: str, record: Mapping[str, Any], table: Entit
 
 def _shows(stem: str) -> str:
     """The first line of the docstring of the module that makes a table; archives outlive experiments."""
-    spec = find_spec(_CLAIMS.get(stem, experiments.module_name(stem)))
+    spec = find_spec(_OF_CLAIMS if stem == CLAIMS else experiments.module_name(stem))
     if spec is None:
         return f"The table {stem}, of an experiment that is no more"
     return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))).splitlines()[0]

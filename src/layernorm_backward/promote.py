@@ -25,17 +25,16 @@ from typing import Any
 
 from layernorm_backward import crate, mixed, study, tables
 from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
+from layernorm_backward.gpu import ledger
 from layernorm_backward.record import commit
 from layernorm_backward.recorded import read_record
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 PAPER = "paper.pdf"
-CLAIMS = "claims"  # a table of every study, but of no experiment
 IN_PARTS = "full"
 STUDIES = (WHOLE, IN_PARTS)
 MOST_BYTES = 5_000_000  # of a table of the study full
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LEDGER = "ledger"  # of a campaign, beside its tables
 _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
 
@@ -52,7 +51,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         )
     if not results.is_dir():
         raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
-    campaign = (results / LEDGER).is_dir()
+    campaign = (results / ledger.FOLDER).is_dir()
     if results.name not in studies and not campaign:
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     parts = results.name == IN_PARTS
@@ -94,7 +93,7 @@ def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
 
 def _tables(results: Path, parts: bool) -> list[Path]:
     """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
-    stems = study.stems(results.name) if parts else (*study.stems(results.name), CLAIMS)
+    stems = study.stems(results.name) if parts else (*study.stems(results.name), crate.CLAIMS)
     found = [results / "tables" / f"{stem}.csv" for stem in stems]
     found = [path for path in found if path.exists() and _small(path)] if parts else found
     if not found:

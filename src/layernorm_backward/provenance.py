@@ -1,4 +1,4 @@
-"""Where a table comes from: a hash of the code it was computed with, and the record kept beside it.
+"""Where a table comes from: a hash of the code it was computed with.
 
 The hash covers the contents of the modules that an entry module imports, or runs by name in another process,
 however deep, found by reading their text; of the kernels it covers only those named, and of the schemas only

@@ -1,7 +1,6 @@
 """The record beside each table: machine, versions, code, configuration, date and duration."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ def begin() -> Started:
     return Started(datetime.now(UTC), perf_counter(), machine.load_1min(), clock.run_queue_s())
 
 
-def record(module: str, config: dict[str, Any], config_path: Path, started: Started) -> dict[str, Any]:
+def record(module: str, config: dict[str, Any], study: str, started: Started) -> dict[str, Any]:
     """What a reader needs to judge and to repeat a table.
 
     The load is that of before; the one after is in `machine`. waited_s are the seconds that the threads of
@@ -33,7 +32,7 @@ def record(module: str, config: dict[str, Any], config_path: Path, started: Star
     """
     waited_s = clock.run_queue_s() - started.waited_s
     return {
-        "study": config_path.parent.name,
+        "study": study,
         "config": config,
         "code_hash": code_hash(module, config.get("kernels", ())),
         "commit": commit(),

@@ -114,7 +114,7 @@ def stand_in(stem: str, choice: str) -> Path | None:
     """
     required = _required(stem)
     wanted = choice == "archive" or (choice == "auto" and missing(stem))
-    return archive.latest(stem, CHOICES["study"][0]) if required and wanted else None
+    return archive.latest(stem, archive.WHOLE) if required and wanted else None
 
 
 def drawn_from(figure: str) -> tuple[str, ...]:

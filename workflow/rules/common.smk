@@ -76,4 +76,5 @@ TABLES = [path(stem) for stem in (*STEMS, "comparison", "claims") for path in (t
 ARCHIVED = sorted(map(str, Path("results/archive").glob("*/[!.]*.csv")))
 FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "png")]
 ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/[!.]*")))]
-PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in ("md", "tex", "html", "pdf")]
+DOCUMENTS = ("md", "tex", "html", "pdf")
+PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in DOCUMENTS]

@@ -55,7 +55,7 @@ rule render:
         " {output.source} 2>&1 | tee {log}"
 
 
-for suffix in ("md", "tex", "html", "pdf"):
+for suffix in DOCUMENTS:
 
     rule:
         name:

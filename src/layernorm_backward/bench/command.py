@@ -110,6 +110,6 @@ def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, sta
     """The table as CSV with its meta beside it, each whole or not at all."""
     used = [name for name in (kernel.name, *BASELINES) if name in KERNELS]
     config = vars(setting) | {"kernel": kernel.name, "source": kernel.source, "kernels": used}
-    meta = record(benches.__name__, config, Path("bench") / "-", started)
+    meta = record(benches.__name__, config, "bench", started)
     with writing(out):
         tables.write(found, out, meta, stem="bench")

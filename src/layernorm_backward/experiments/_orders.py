@@ -47,7 +47,9 @@ ORDERS: dict[str, Order] = {
         lambda terms: np.add(*compensated_tree(terms)), lambda count, u: (tree_depth(count) * u) ** 2
     ),
 }
-_CHUNKED = ("numba_fused",)  # NumPy's sum over axis 0 of two or more columns is a running sum
+_OF_KERNELS = {"numba_fused": "chunked"} | dict.fromkeys(  # NumPy adds rows of two or more columns in turn
+    ("reference", "compact", "overcached", "recentred"), "running"
+)
 _NOT_KNOWN = Order(running_sum, lambda count, u: np.nan)
 _TERM_ROUNDINGS: dict[Quantity, int] = {
     "dbeta": 0,
@@ -92,10 +94,8 @@ def ways(orders: list[str], kernels: list[str], storage: str, accumulators: list
 
 
 def _order_of(kernel: str) -> Order:
-    """The order in which a kernel adds rows up; one without a bound where the kernel is not known."""
-    if kernel not in MODELS:
-        return _NOT_KNOWN
-    return ORDERS["chunked" if kernel in _CHUNKED else "running"]
+    """The order in which a kernel adds rows up; without a bound if it is none of ORDERS."""
+    return ORDERS[_OF_KERNELS[kernel]] if kernel in _OF_KERNELS else _NOT_KNOWN
 
 
 def _x_hat_u(kernel: str, dtype: np.dtype) -> float:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import dtype_of, sum_dtype, unit_roundoff
+from layernorm_backward.theory.powers import WIDE
 
 KEYS = ["source", "kernel", "dtype", "accumulator", "upstream", "quantity"]
 COLUMNS = [*KEYS, "kappa", "spread", "hidden", "kappa_g", "error_u_median", "reason"]
-WIDE = frozenset({"reference", "float64_statistics"})  # means in float64 whatever the dtype
 
 
 class Sweep(NamedTuple):

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from layernorm_backward import passes
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.dtypes import sum_dtype
-from layernorm_backward.experiments.slopes import POWERS
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.problem import Problem, run_kernel
+from layernorm_backward.theory.powers import power
 from layernorm_backward.tolerances.registry import RULES
 from layernorm_backward.tolerances.rules import rejects
 from layernorm_backward.tolerances.setting import Errors, errors, norm, setting, sizes
 
-RECENTRED = {name for name, power in POWERS.items() if power == 0}
 IDEAL = {"ideal": False, "ideal_strict": True}
 
 
@@ -72,8 +71,8 @@ def _right(cast: Cast, problem: Problem, eps: float) -> tuple[dict[str, str], di
     kernels = [name for name in cast.kernels if dtype.name in KERNELS[name].dtypes]
     found = {name: _by_way(name, problem, eps) for name in cast.ways}
     found |= {f"kernel {name}": Gradients(*run_kernel(KERNELS[name], problem, eps)[1:]) for name in kernels}
-    recentred = RECENTRED | ({"float64_statistics"} if dtype != np.float64 else set())
-    kinds = {name: "recentred" if name.removeprefix("kernel ") in recentred else "plain" for name in found}
+    powers = {name: power(name.removeprefix("kernel "), dtype.name) for name in found}
+    kinds = {name: "plain" if powers[name] != 0 else "recentred" for name in found}
     return kinds, found
 
 

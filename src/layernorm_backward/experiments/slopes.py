@@ -19,17 +19,12 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward.experiments._arguments import Count, Positive
-from layernorm_backward.experiments._sweeps import WIDE, Sweep, first_order, gathered, sweeps
+from layernorm_backward.experiments._sweeps import Sweep, first_order, gathered, sweeps
 from layernorm_backward.fits import slope
 from layernorm_backward.tabulate import table
+from layernorm_backward.theory.powers import POWERS, power
 
 NEEDS = ("mean_path", "backward_error", "cancellation")
-POWERS = (
-    dict.fromkeys(("naive", "naive_s2", "naive_nn", "naive_compensated"), 2.0)
-    | dict.fromkeys(("two_pass", "two_pass_corrected", "welford", "chan", "shifted", "float64_mean"), 1.0)
-    | dict.fromkeys(("compact", "overcached", *WIDE), 1.0)
-    | dict.fromkeys(("recentred", "recentred_sums", "numpy_blocked", "numba_fused"), 0.0)
-)
 
 
 def run(
@@ -61,8 +56,9 @@ def _expected(sweep: Sweep) -> float:
     if sweep.axis == "kappa_g":
         return 1.0
     kernel = sweep.key["kernel"]
-    free = sweep.key["quantity"] == "dbeta" or (kernel in WIDE and sweep.key["dtype"] != "float64")
-    return 0.0 if free and kernel in POWERS else POWERS.get(kernel, np.nan)
+    if sweep.key["quantity"] == "dbeta" and kernel in POWERS:
+        return 0.0
+    return power(kernel, sweep.key["dtype"])
 
 
 def _grown(sweep: Sweep, above: float, fewest: int) -> tuple[Sweep, str]:

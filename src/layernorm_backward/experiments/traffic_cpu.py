@@ -99,7 +99,8 @@ def _row(cell: dict[str, Any], timed: pd.Series | None, counts: Counts) -> dict[
     found = {
         "stores": stores,
         "minimum_bytes": minimum_bytes(*size),
-        "modelled_bytes": per_element["memory_accesses"] * tensor + small_bytes(*size),
+        "modelled_bytes": totals(MODELS[name][direction]).memory_accesses(stores) * tensor
+        + small_bytes(*size),
     }
     measured = {} if timed is None else _measured(cell, timed, tensor, counts)
     if measured:
@@ -133,7 +134,6 @@ def _per_element(name: str, direction: Direction, dtype: str, stores: Stores) ->
         "counted_operations_per_element": counted.operations,
         "counted_accesses_per_element": counted.accesses,
         "reductions": modelled.row_sums,
-        "memory_accesses": modelled.memory_accesses(stores),
     }
 
 

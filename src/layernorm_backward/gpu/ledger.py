@@ -16,6 +16,7 @@ from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
 from layernorm_backward.gpu.reasons import Passing
 
+FOLDER = "ledger"  # of a campaign, beside its tables
 _MARK = ".begun"
 
 

@@ -24,7 +24,7 @@ import pandas as pd
 from layernorm_backward import tables
 from layernorm_backward.gpu import contenders, reasons
 from layernorm_backward.gpu.board import Board
-from layernorm_backward.gpu.ledger import Entry, Ledger
+from layernorm_backward.gpu.ledger import FOLDER, Entry, Ledger
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.until import Until
@@ -56,7 +56,7 @@ class Part:
         """
         machine = {name: record["machine"].get(name) for name in MACHINE}
         basis = {"config": dict(self._config), "code_hash": record["code_hash"], "machine": machine}
-        self._ledger, self._record = Ledger(out / "ledger", self.stem, basis), dict(record)
+        self._ledger, self._record = Ledger(out / FOLDER, self.stem, basis), dict(record)
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
         if anew:
             self._ledger.clear()

@@ -14,7 +14,6 @@ from layernorm_backward import archive, tables
 from layernorm_backward.constants import constant
 from layernorm_backward.paper.predicates.judgement import count, listing
 
-PUBLISHED = "paper"
 SUMMARIES = ("claims", "comparison")  # made of all other tables
 
 
@@ -77,7 +76,7 @@ def _needs(stem: str) -> tuple[str, ...]:
 
 def _differs(path: Path) -> bool:
     """Whether a table's recorded configuration is another than that of the newest archived run."""
-    archived = archive.latest(path.stem, PUBLISHED)
+    archived = archive.latest(path.stem, archive.WHOLE)
     if archived is None or not path.exists():
         return False
     here, there = (tables.read_meta(table).get("config") for table in (path, archived))
