@@ -8,14 +8,14 @@ its loads would wait for the stores of this one, where a row has a multiple of 4
 the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
 own.
 
-`widened` is None, or two rows of numbers of the sums, (E,) each, in which z and dy of the group read last are
-kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept so. `lag` is True
-where a group is worked on as in `numba_lag_backward`, else None.
+`widened` is None, or two rows of numbers of the sums, each (D,) in whole lines, in which z and dy of the
+group read last are kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept
+so. `lag` is True where a group is worked on as in `numba_lag_backward`, else None.
 
 `ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
 gamma is padded with zeros to whole lines. All arrays are given by their `elements`; `part` are those of the
-running sums of dgamma and of dbeta, (E,) or more. A row's lines are added BLOCK at a time, 16-bit ones
-folded; then the lanes of the sum are added in pairs.
+running sums of dgamma and of dbeta, (D,) in whole lines or more. A row's lines are added BLOCK at a time,
+16-bit ones folded; then the lanes of the sum are added in pairs.
 """
 
 from numba import njit

@@ -1,7 +1,7 @@
 """How many rows numba_fused works on at a time, and how far it asks ahead: what was fastest, by row bytes.
 
-Measured on Xeons of the fifth and sixth generation (`_near`; of the fifth alone where x stays in the caches,
-`_kept`), on a Zen 4 with AVX-512 (`_far`) and on one without (`_few`). No bit depends on it.
+Measured on Xeons of the fifth and sixth generation (`_near_...`; of the fifth alone where x stays in the
+caches, `_kept`), on a Zen 4 with AVX-512 (`_far_...`) and on one without (`_few`). No bit depends on it.
 """
 
 from typing import NamedTuple

@@ -84,7 +84,8 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     """forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
-    lines. Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
+    lines. lag: rows of a group, if they are of 2*LEAD lines or more, are kept apart, see `numba_lag_forward`.
+    Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
     where that cannot be written.
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
@@ -113,8 +114,8 @@ def backward_pass(
 
     As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: block, hidden, ahead,
     spread, first and stretch, then the places. Rows with parts of lines go one by one. widened: single rows
-    are kept as they are summed, see `numba_backward`; `held` has room for them then. lag: pairs of rows of
-    2*LEAD lines or more are kept apart, see `numba_lag_backward`.
+    are kept as they are summed, see `numba_backward`; `held` has room for them then. lag: as there, of
+    pairs of rows, see `numba_lag_backward`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)

@@ -202,10 +202,10 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
             sum_powers(share, ring.local(0), its_centre[0], sums);
             meeting.give(sums);
         }
-        if (before.begin) meeting.take(sums);
+        if (i != begin) meeting.take(sums);
         source += step;
         if (i + stride < rows) next[0] = sample.element(source);
-        if (before.begin) {
+        if (i != begin) {
             if (Statistics<A>(sums, part).far()) {
                 centre += Statistics<A>(sums, part).delta;
                 sum_powers(share, before, centre, sums);
@@ -223,7 +223,7 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
         }
         if (!more) break;
         meeting.template meet<2>();
-        ring.refill(i, stride, rows, before.begin != nullptr);
+        ring.refill(i, stride, rows, i != begin);
         before = ring.local(0);
         centre = its_centre[0];
         result += step;

@@ -20,7 +20,7 @@ struct Sample {
     template <int N>
     DEVICE static void mean(const T (&elements)[N], A (&means)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) means[i] = widen(elements[i]) * (A(1) / lanes);
+        for (int i = 0; i < N; ++i) means[i] = rounded_product(A(widen(elements[i])), A(1) / lanes);
         add_lanes(means, lanes);
     }
 };

@@ -98,7 +98,7 @@ struct Meeting {
         const Quad* at = reinterpret_cast<const Quad*>(blocks + set);
         Quad* to = reinterpret_cast<Quad*>(&other);
 #pragma unroll
-        for (int i = 0; i < static_cast<int>(sizeof(Parts<A>) / 16); ++i) {
+        for (int i = 0; i < static_cast<int>((N * sizeof(A) + 15) / 16); ++i) {
             to[i] = cluster_load(at + i, thread_index() % M::cluster);
         }
         get(other, values);
