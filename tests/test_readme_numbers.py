@@ -100,7 +100,7 @@ def floors() -> str:
 def missed_floors(machine: str) -> tuple[int, int]:
     """How many are missed in some cell, and how many in every cell; that of small calls is missed besides."""
     verdicts = read(machine, "claims").set_index("claim")["verdict"]
-    assert verdicts["goal-peers-small-floor"] == "refuted"
+    assert verdicts["goal-peers-small-floor"] != "confirmed"
     return (verdicts[FLOORS] != "confirmed").sum(), (verdicts[FLOORS] == "refuted").sum()
 
 
