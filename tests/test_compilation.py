@@ -9,6 +9,7 @@ import pytest
 
 from layernorm_backward import compilation
 from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, processor
 from layernorm_backward.kernels.lanes import LINE
@@ -21,7 +22,7 @@ def needed(monkeypatch):
     """The codes that calls of numba_fused asked for, by pass."""
     numba_calls.forward_call.cache_clear()
     numba_calls.backward_call.cache_clear()
-    found = {direction: set() for direction in compilation.PASSES}
+    found = {direction: set() for direction in DIRECTIONS}
 
     def asking(direction):
         compiled = getattr(numba_calls, f"{direction}_pass")
@@ -74,14 +75,14 @@ def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
     assert {code.group for code in codes if code.ragged} == ({1} if few else groups)
     assert {code.group for code in compilation.chosen("backward") if code.ragged} == {1}
     assert not any(code.lag for code in codes)
-    for direction in compilation.PASSES:
+    for direction in DIRECTIONS:
         assert {code.dtype for code in compilation.chosen(direction)} == set(DTYPE_NAMES)
 
 
 @pytest.mark.parametrize("far", [False, True])
 def test_ways_are_those_of_any_row(far, monkeypatch):
     monkeypatch.setattr(processor, "asks_far", lambda: far)
-    for direction in compilation.PASSES:
+    for direction in DIRECTIONS:
         for name in DTYPE_NAMES:
             dtype = dtype_of(name)
             sizes = (*range(1, 300), *range(300, 70000, 999))
@@ -128,7 +129,7 @@ def test_a_pass_is_compiled_in_one_process(monkeypatch):
     compilation.compile_all()
     given = [[arguments for arguments in pool.given if arguments] for pool in pools]
     assert given == [
-        [(direction, code) for code in compilation.chosen(direction)] for direction in compilation.PASSES
+        [(direction, code) for code in compilation.chosen(direction)] for direction in DIRECTIONS
     ]
 
 
@@ -158,7 +159,7 @@ def test_float32_is_compiled_without_recentring_too(monkeypatch):
     monkeypatch.setattr(compilation, "forward_pass", lambda *code, **how: calls.append((*code, how)))
     monkeypatch.setattr(compilation, "backward_pass", lambda *code, **how: calls.append((*code, how)))
     for dtype in ("float32", "float64"):
-        for direction in compilation.PASSES:
+        for direction in DIRECTIONS:
             compilation._compiled(direction, compilation.Code(dtype, 1, True))
     assert calls == [
         ("float32", 1, True, {"lag": False}),

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs, oracle, peers_on_gpu
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.gpu import contenders
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.peers_on_gpu import bridge, triton_tutorial
-from layernorm_backward.peers_on_gpu.contender import BOTH
 from layernorm_backward.problem import Problem, draw
 
 EPS = 1e-5
@@ -37,11 +37,11 @@ def problem(dtype, rows=ROWS, hidden=HIDDEN, gamma_dtype=None):
     return drawn._replace(gamma=drawn.gamma.astype(other), beta=drawn.beta.astype(other))
 
 
-def contender(name, given, directions=BOTH):
+def contender(name, given, directions=DIRECTIONS):
     return peers_on_gpu.prepare(name, given.x, given.gamma, given.beta, given.dy, EPS, directions)
 
 
-def errors(name, given, directions=BOTH):
+def errors(name, given, directions=DIRECTIONS):
     """Of those of y, dx, dgamma, dbeta that are asked for, in u."""
     found = contender(name, given, directions)
     for run in filter(None, (found.forward, found.backward)):
@@ -159,12 +159,12 @@ def test_results_of_a_peer_stay_where_they_are(monkeypatch):
     assert list(ready.passes) == ["forward"] and tuple(ready.results()) == results
 
 
-@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("name", "package"), [("torch_eager", "torch"), ("jax", "jax")])
 def test_only_the_direction_that_is_wanted_is_run(name, package, direction):
     pytest.importorskip(package)
     found = contender(name, problem("float32"), [direction])
-    assert [bool(one) for one in (found.forward, found.backward)] == [direction == one for one in BOTH]
+    assert [bool(one) for one in (found.forward, found.backward)] == [direction == one for one in DIRECTIONS]
     assert [one is not None for one in found.results()] == [direction == "forward"] + [
         direction == "backward"
     ] * 3
@@ -176,7 +176,7 @@ def test_what_a_peer_writes_is_told_beside_its_results_in_the_dtype_of_gamma():
 
     kept = [torch.ones(2) for _ in range(4)]
     gamma = np.ones(2, np.float16)
-    found = passes.contender(lambda: kept[:1], lambda: kept[1:], "fake", gamma, BOTH, cuda=False)
+    found = passes.contender(lambda: kept[:1], lambda: kept[1:], "fake", gamma, DIRECTIONS, cuda=False)
     assert [one.dtype for one in found.written()] == [np.float32] * 4
     assert [one.dtype for one in found.results()] == [np.float32] * 2 + [np.float16] * 2
 
@@ -190,7 +190,7 @@ def test_a_backward_pass_that_fails_does_not_lose_the_forward_pass():
         return passes.contender(lambda: (None,), lambda: 1 / 0, "fake", gamma, directions, cuda=False)
 
     with pytest.raises(ZeroDivisionError):
-        prepare(BOTH)
+        prepare(DIRECTIONS)
     assert prepare(["forward"]).backward is None
 
 
@@ -387,7 +387,7 @@ def test_a_capture_records_and_warms_up_first_and_a_replay_is_what_results_show(
         lambda: passed(3),
         "fake",
         np.ones(2, np.float16),
-        BOTH,
+        DIRECTIONS,
         record=lambda: graphs.said.append("record"),
         cuda=True,
     )
@@ -417,7 +417,7 @@ def test_a_capture_that_fails_gives_the_stream_back_and_keeps_its_graph(monkeypa
             raise RuntimeError("operation not permitted when stream is capturing")
         return (torch.zeros(2),)
 
-    found = passes.contender(run, None, "fake", np.ones(2, np.float32), BOTH, cuda=True)
+    found = passes.contender(run, None, "fake", np.ones(2, np.float32), DIRECTIONS, cuda=True)
     with pytest.raises(RuntimeError, match="not permitted"):
         found.captured(found.forward)
     assert graphs.said[-1] == "restored" and [graphs] == passes._FAILED
@@ -429,7 +429,7 @@ def main():
     """
     name, dtype = sys.argv[1:]
     found: Problem = problem(dtype, 70, 8200)
-    for directions in (["backward"], BOTH):
+    for directions in (["backward"], DIRECTIONS):
         print(json.dumps(errors(name, found, directions)))
 
 

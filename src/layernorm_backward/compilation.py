@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_vectors import between
-
-PASSES = "forward", "backward"
 
 
 class Code(NamedTuple):
@@ -41,7 +40,7 @@ def compile_all() -> None:
     """Compile all code of both passes, and that before and after; an error in a process is raised here."""
     with ExitStack() as pools:
         jobs = []
-        for direction in PASSES:
+        for direction in DIRECTIONS:
             pool = pools.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
             jobs += [pool.submit(_compiled, direction, code) for code in chosen(direction)]
         jobs.append(pool.submit(_conversions))

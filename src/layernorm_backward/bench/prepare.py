@@ -22,9 +22,10 @@ from layernorm_backward.bench.limits import rounds
 from layernorm_backward.bench.quick import TooSlowError, require_quick
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.held import arrays as held
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.timing.prepared import Buffers, Direction
+from layernorm_backward.timing.prepared import Buffers
 
 FEW = 1 << 16  # elements of the first run
 TRACED = 4.0  # times as long as else, a run whose memory is traced
@@ -36,8 +37,8 @@ class Ready(NamedTuple):
     `rounded` says whether x is saved in 16 bits, but not as it was.
     """
 
-    calls: dict[Direction, Callable[[], object]]
-    seconds: dict[Direction, float]
+    calls: dict[AnyDirection, Callable[[], object]]
+    seconds: dict[AnyDirection, float]
     errors_u: dict[str, float]
     rounded: bool
 

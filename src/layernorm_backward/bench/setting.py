@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.timing.prepared import Direction
 from layernorm_backward.timing.timed import most_threads
 
 EPS = 1e-5
@@ -21,7 +21,7 @@ class Setting:
     hidden: int
     dtype: DtypeName
     gamma_dtype: DtypeName
-    directions: tuple[Direction, ...]
+    directions: tuple[AnyDirection, ...]
     threads: int
     seconds: float
     seed: int

@@ -13,9 +13,10 @@ from layernorm_backward.bench.prepare import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.difference import differs
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.problem import Results
 from layernorm_backward.timing import cell_roof, sizing
-from layernorm_backward.timing.prepared import ACCESSES, Direction
+from layernorm_backward.timing.prepared import ACCESSES
 
 RESULTS = {"forward": Results._fields[:1], "backward": Results._fields[1:], "both": Results._fields}
 ROOF = "roof"
@@ -35,7 +36,7 @@ class Group(NamedTuple):
 
 def time_direction(
     name: str,
-    direction: Direction,
+    direction: AnyDirection,
     setting: Setting,
     data: Data,
     found: Contenders,
@@ -64,14 +65,14 @@ def time_direction(
     return rows + [cell | {"against": other, "reason": why} for other, why in reasons.items()]
 
 
-def compile_roof(direction: Direction, data: Data) -> None:
+def compile_roof(direction: AnyDirection, data: Data) -> None:
     """Run each stream on one row, so that its compilation is in no measurement."""
     for call in cell_roof.streams(direction, first_rows(data.arrays, 1)).values():
         call()
 
 
 def _groups(
-    name: str, direction: Direction, data: Data, found: Contenders, residency: str
+    name: str, direction: AnyDirection, data: Data, found: Contenders, residency: str
 ) -> dict[str, Group]:
     streams = cell_roof.with_noise(cell_roof.streams(direction, data.arrays), residency)
     own = Group({name: found.ready[name].calls[direction]}, {name: found.ready[name].seconds[direction]})
@@ -117,7 +118,7 @@ def _measured(
     }
 
 
-def _keys(name: str, direction: Direction, setting: Setting) -> dict[str, Any]:
+def _keys(name: str, direction: AnyDirection, setting: Setting) -> dict[str, Any]:
     keys = {key: getattr(setting, key) for key in ("dtype", "gamma_dtype", "rows", "hidden", "threads")}
     return {"kernel": name, "direction": direction} | keys
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
+from layernorm_backward.directions import AnyDirection, Direction
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
@@ -23,7 +24,7 @@ class Sweep(TypedDict):
     working_sets: Several[WorkingSet]
     dtypes: Several[DtypeName]
     hidden: Several[Count]
-    directions: Several[Literal["forward", "backward"]]
+    directions: Several[Direction]
     threads: Threads
 
 
@@ -33,7 +34,7 @@ class Cell(NamedTuple):
     working_set: sizing.WorkingSet
     dtype: DtypeName
     hidden: int
-    direction: sizing.Direction
+    direction: AnyDirection
     threads: int
 
 

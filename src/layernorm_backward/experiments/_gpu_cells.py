@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.gpu.paired import Shape
 
-DIRECTIONS = ("forward", "backward")
 KEYS = {"kernels", "directions", "hidden", "dtypes", "gamma_dtypes"}  # and one of rows, array_bytes
 
 

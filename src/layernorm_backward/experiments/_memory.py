@@ -8,10 +8,10 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.timing.prepared import Buffers
-from layernorm_backward.timing.sizing import Direction
 
 
 class Memory(NamedTuple):
@@ -25,7 +25,7 @@ class Memory(NamedTuple):
     extra_share: float
 
 
-def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
+def memory(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Memory:
     """Memory of one forward or backward call that allocates its own results; ValueError for "both"."""
     x, dy, _, gamma, beta, *_ = arrays
     eps = kernel.default_eps

@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import TypedDict
 
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Names, Several, Shape, Threads, WorkingSet
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import ALL_ARRAYS
-from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import thread_counts
 
 
@@ -28,7 +28,7 @@ class Set(TypedDict):
     """Kernels on all combinations of what follows; gamma is in x's dtype, or float32 beside 16-bit x."""
 
     kernels: Names
-    directions: Several[Direction]
+    directions: Several[AnyDirection]
     sizes: Several[Shape] | ByWorkingSet
     dtypes: Several[DtypeName]
     gamma_dtypes: Several[Literal["same", "float32"]]
@@ -38,7 +38,7 @@ class Set(TypedDict):
 class Cell(NamedTuple):
     """What is timed on one set of arrays; `note` says why they are fewer rows than were wanted."""
 
-    direction: Direction
+    direction: AnyDirection
     dtype: DtypeName
     gamma_dtype: DtypeName
     shape: tuple[int, int, int]
@@ -75,7 +75,7 @@ def _cells(name: str, one: Set, limit: int) -> list[Cell]:
 
 
 def _sizes(
-    sizes: list[tuple[int, int, int]] | ByWorkingSet, dtype: str, direction: Direction, limit: int
+    sizes: list[tuple[int, int, int]] | ByWorkingSet, dtype: str, direction: AnyDirection, limit: int
 ) -> list[tuple[tuple[int, int, int], str]]:
     if isinstance(sizes, list):
         return [(_held(tuple(shape), dtype, limit), "") for shape in sizes]

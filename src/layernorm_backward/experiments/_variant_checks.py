@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, stopwatch
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.double_double import DoubleDouble, exactly
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
@@ -24,7 +25,6 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.timing.prepared import Buffers, evenly
-from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import most_threads
 
 EPS = numba_fused.KERNEL.default_eps
@@ -45,7 +45,7 @@ class Agreement(NamedTuple):
     difference_u: float
 
 
-def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
+def sampled(direction: AnyDirection, arrays: Buffers, count: int) -> Sampled:
     """`count` evenly spread rows, the first and the last among them."""
     rows = evenly(count, len(arrays.x))
     return Sampled(
@@ -53,7 +53,7 @@ def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
     )
 
 
-def calls(direction: Direction, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
+def calls(direction: AnyDirection, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
     """The pass over the arrays by each plan; backward, what the default forward pass has saved is read."""
     x, dy, out, gamma, beta, dgamma, dbeta, *_ = arrays
     if direction == "forward":
@@ -79,7 +79,7 @@ def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
 
 @cache
 def errors_at(
-    kappa: float, direction: Direction, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
+    kappa: float, direction: AnyDirection, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
 ) -> dict[str, float]:
     """Largest error in u, by variant, on rows of this kappa; empty where the dtype holds no such rows."""
     rng = inputs.generator(seed, hidden)
@@ -94,7 +94,7 @@ def errors_at(
 
 
 def agreements(
-    direction: Direction, arrays: Buffers, rows: int, made: Mapping[str, Plan]
+    direction: AnyDirection, arrays: Buffers, rows: int, made: Mapping[str, Plan]
 ) -> dict[str, Agreement]:
     """How the results of each plan on the first rows, with any number of threads, agree with the default.
 
@@ -121,12 +121,12 @@ def _worse(so_far: Agreement, results: tuple[NDArray, ...], expected: tuple[NDAr
     return Agreement(False, max(so_far.difference_u, *differences))
 
 
-def _results(direction: Direction, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
+def _results(direction: AnyDirection, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
     y, saved = numba_fused.forward(problem.x, problem.gamma, problem.beta, EPS, plan=plan)
     return (y,) if direction == "forward" else numba_fused.backward(problem.dy, saved, plan=plan)
 
 
-def _exact(direction: Direction, problem: Problem) -> DoubleDouble:
+def _exact(direction: AnyDirection, problem: Problem) -> DoubleDouble:
     x, gamma, beta, dy = problem.values()
     if direction == "forward":
         return oracle.forward(x, gamma, beta, EPS)

@@ -15,10 +15,10 @@ one_row, two_rows, four_rows   so many rows worked on at a time
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
-from layernorm_backward.timing.sizing import Direction
 
 Variant = Literal[
     "no_recentring",
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
     rows: int
     hidden: int
     dtype: str
-    direction: Direction
+    direction: AnyDirection
     threads: int
 
 
@@ -90,7 +90,7 @@ def told(plan: Plan) -> dict[str, int | bool]:
     return {name: getattr(plan, name) for name in _TOLD}
 
 
-def idle(name: str, plan: Plan, default: Plan, direction: Direction) -> str:
+def idle(name: str, plan: Plan, default: Plan, direction: AnyDirection) -> str:
     """Why a variant is not worth measuring, "" where it is."""
     if direction == "forward" and name in _BACKWARD:
         return _BACKWARD[name]

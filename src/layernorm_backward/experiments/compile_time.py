@@ -16,12 +16,11 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward.difference import Summary
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments._arguments import RunnableKernels, Several, Whole
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.tabulate import table
-
-DIRECTIONS = ("forward", "backward")
 
 
 def run(

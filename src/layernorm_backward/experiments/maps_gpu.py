@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.gpu import campaign, contenders, paired, warm
 from layernorm_backward.gpu.board import Board
@@ -26,7 +27,6 @@ from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import Machine, Program
-from layernorm_backward.kernels.cuda.maps import Direction
 from layernorm_backward.kernels.cuda.plan import Hardware
 
 STEM = "maps_gpu"

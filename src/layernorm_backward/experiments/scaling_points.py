@@ -18,13 +18,13 @@ from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import Prepared, buffers, prepare
-from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.timing.timed import labelled, most_threads, times, together
 from layernorm_backward.yamlfile import REFUSED
 
@@ -43,7 +43,7 @@ def _for_each_axis(fixed: dict[Axis, int], info: ValidationInfo) -> dict[Axis, i
 def run(
     *,
     kernels: Names,
-    directions: Several[Direction],
+    directions: Several[AnyDirection],
     axes: dict[Axis, Several[Count]],
     fixed: Annotated[dict[Axis, Count], AfterValidator(_for_each_axis)],
     dtype: Literal["float64", "float32"],

@@ -15,7 +15,7 @@ band 0, with the time of `update`.
 
 from collections import defaultdict
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import Field
@@ -23,6 +23,7 @@ from tqdm import tqdm
 from typing_extensions import TypedDict
 
 from layernorm_backward import roofs, stopwatch
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _bands, _cells
 from layernorm_backward.experiments._arguments import (
@@ -61,7 +62,7 @@ LOOPS = tuple(LoopRounds.__annotations__)
 def run(
     *,
     kernels: Names,
-    directions: Several[Literal["forward", "backward"]],
+    directions: Several[Direction],
     dtypes: Several[DtypeName],
     hidden: Several[Count],
     working_set: WorkingSet,

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from tqdm import tqdm
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments._arguments import (
     Count,
@@ -37,7 +38,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.tabulate import table
-from layernorm_backward.traffic import MODELS, Direction, Stores, totals
+from layernorm_backward.traffic import MODELS, Stores, totals
 from layernorm_backward.traffic.counts import count
 from layernorm_backward.traffic.least import minimum_bytes, small_bytes
 from layernorm_backward.traffic.schemes import SCHEMES

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.figures import _panels, style
 from layernorm_backward.figures.style import Look
@@ -66,7 +67,7 @@ def _series(rows: pd.DataFrame) -> Iterator[Series]:
         yield f"$D = {size}$", look, middle[middle["hidden"] == size]
     rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     looks = iter(_OTHERS)
-    for name, values in (("dtype", DTYPE_NAMES), ("threads", (1,)), ("direction", style.DIRECTIONS)):
+    for name, values in (("dtype", DTYPE_NAMES), ("threads", (1,)), ("direction", DIRECTIONS)):
         others = [alike[other][rows.index] for other in centre if other != name]
         part = rows[np.logical_and.reduce(others)]
         for value in values:

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.figures import _gpu, _panels, style
 from layernorm_backward.figures.timing_cpu import most_threads
@@ -36,7 +37,7 @@ def draw(
         return _panels.empty(timing_cpu if points.empty else ceiling_cpu, "Roofline")
     gpu_roofs = _panels.measured(ceiling_gpu).dropna(subset=["gb_per_s", "gflop_per_s"], how="all")
     gpu_points = _points_gpu(timing_gpu, traffic_cpu)
-    directions = [name for name in style.DIRECTIONS if name in set(points["direction"])]
+    directions = [name for name in DIRECTIONS if name in set(points["direction"])]
     dtypes = _panels.dtypes(points["dtype"])[:2]
     height = 0.7 + (1.05 if gpu_roofs.empty and gpu_points.empty else 1.45) * len(directions)
     figure, axes = _panels.grid(len(directions), len(dtypes), height, sharex=True, sharey=True)

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("scaling_points", "scaling")
@@ -65,10 +66,7 @@ def _power(x: NDArray[np.float64], y: NDArray[np.float64], exponent: float) -> N
 
 def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
     lines = [
-        (d, a)
-        for d in style.DIRECTIONS
-        for a in _AXIS
-        if ((fits["direction"] == d) & (fits["axis"] == a)).any()
+        (d, a) for d in DIRECTIONS for a in _AXIS if ((fits["direction"] == d) & (fits["axis"] == a)).any()
     ]
     kernels = style.ordered(fits["kernel"])
     for row in fits.to_dict("records"):

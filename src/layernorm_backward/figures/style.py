@@ -14,7 +14,6 @@ GREY = "#6E6E6E"  # guides, bounds and roofs: what was not measured
 HATCH = {"facecolor": "white", "edgecolor": "#A8A8A8", "hatch": "////", "linewidth": 0}  # what cannot be
 SMALL = 7  # points: the smallest text of a key or a cell
 MATH = {"y": r"$y$", "dx": r"$dx$", "dgamma": r"$d\gamma$", "dbeta": r"$d\beta$"}
-DIRECTIONS = ("forward", "backward")
 
 _STYLE = Path(__file__).with_name("style.mplstyle")
 _UNDATED = {".pdf": {"CreationDate": None}, ".png": {"Software": None}}

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.figures import _panels, style
 
 TABLES = ("timing_cpu",)
@@ -20,7 +21,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
     rows = _published(_panels.measured(timing_cpu, "median_s"))
     if rows.empty:
         return _panels.empty(timing_cpu, "Time of the kernels")
-    directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
+    directions = [name for name in DIRECTIONS if name in set(rows["direction"])]
     dtypes = _panels.dtypes(rows["dtype"])[:2]
     shapes = sorted(set(rows["shape"]), key=_panels.size)
     kernels = style.ordered(rows["kernel"])
@@ -43,7 +44,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
 
 def _published(rows: pd.DataFrame) -> pd.DataFrame:
     """The shapes at which most kernels were timed, forward and backward, with the fewest threads."""
-    rows = rows[rows["direction"].isin(style.DIRECTIONS) & (rows["gamma_dtype"] == rows["dtype"])]
+    rows = rows[rows["direction"].isin(DIRECTIONS) & (rows["gamma_dtype"] == rows["dtype"])]
     rows = rows[rows["threads"] == rows["threads"].min()]
     several = rows.groupby("shape")["kernel"].nunique()
     named = several.index[several == several.max()]

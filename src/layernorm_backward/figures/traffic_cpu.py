@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.figures import _panels, style
 
@@ -25,7 +26,7 @@ def draw(traffic_cpu: pd.DataFrame) -> Figure:
     if rows.empty:
         return _panels.empty(traffic_cpu, "Bytes moved by the kernels")
     rows = _one_each(rows[rows["dtype"].isin(("float64", "float32"))])
-    directions = [name for name in style.DIRECTIONS if name in set(rows["direction"])]
+    directions = [name for name in DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
     figure, axes = _panels.grid(1, len(directions), 0.85 + 0.15 * len(kernels), sharey=True)
     for panel, direction in zip(axes.flat, directions, strict=True):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from layernorm_backward import kernels, peers_on_gpu
+from layernorm_backward.directions import DIRECTIONS, Direction
 from layernorm_backward.gpu import variants
 from layernorm_backward.gpu.board import Board, Call, unsigned
 from layernorm_backward.gpu.exact import Results
@@ -16,7 +17,7 @@ from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
-from layernorm_backward.peers_on_gpu.contender import BOTH, Direction, Directions, told
+from layernorm_backward.peers_on_gpu.contender import Directions, told
 
 
 class Contender(NamedTuple):
@@ -44,7 +45,9 @@ def version(name: str) -> str:
     return kernels.version(variants.kernel_of(name)) if variants.ours(name) else ""
 
 
-def prepare(board: Board, name: str, given: Arrays, eps: float, directions: Directions = BOTH) -> Contender:
+def prepare(
+    board: Board, name: str, given: Arrays, eps: float, directions: Directions = DIRECTIONS
+) -> Contender:
     """A kernel of ours, or a peer with the passes of `directions`; they have run once.
 
     ValueError where it does not take this.

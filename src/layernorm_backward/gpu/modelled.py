@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Machine
-from layernorm_backward.kernels.cuda.maps import Direction
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
 from layernorm_backward.traffic.least import TENSORS, VECTORS, small_bytes

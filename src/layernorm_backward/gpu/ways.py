@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.maps import CHUNK, Direction, Map
+from layernorm_backward.kernels.cuda.maps import CHUNK, Map
 from layernorm_backward.kernels.cuda.plan import Rest
 
 REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one

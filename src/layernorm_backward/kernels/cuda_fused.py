@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels import Kernel, checks
 from layernorm_backward.kernels.cuda import device, plan
 from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
-from layernorm_backward.kernels.cuda.maps import Direction, Map
+from layernorm_backward.kernels.cuda.maps import Map
 from layernorm_backward.kernels.cuda.plan import Plan, Rest
 from layernorm_backward.sums import threads_depth
 

@@ -4,8 +4,9 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-Direction = Literal["forward", "backward", "both"]
-QUANTITIES: dict[Direction, tuple[str, ...]] = {
+from layernorm_backward.directions import AnyDirection
+
+QUANTITIES: dict[AnyDirection, tuple[str, ...]] = {
     "forward": ("y",),
     "backward": ("dx", "dgamma", "dbeta"),
     "both": ("y", "dx", "dgamma", "dbeta"),
@@ -18,7 +19,7 @@ class Work(NamedTuple):
     gamma, beta (D,) come with it. `looked_at` are the rows of y and dx that are sent back to be checked.
     """
 
-    direction: Direction
+    direction: AnyDirection
     dtype: str
     shape: tuple[int, int]
     apart: int

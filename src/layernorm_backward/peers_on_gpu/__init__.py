@@ -17,8 +17,9 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.peers_on_gpu import liger, quack, torch_compile, torch_eager, triton_tutorial
-from layernorm_backward.peers_on_gpu.contender import BOTH, Contender, Directions
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 
 
 class _Peer(NamedTuple):
@@ -59,7 +60,7 @@ def version(name: str) -> str:
 
 
 def prepare(
-    name: str, x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions = BOTH
+    name: str, x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions = DIRECTIONS
 ) -> Contender:
     """A peer on x, dy (N, D) and gamma, beta (D,), CuPy arrays, or NumPy's for a peer that runs on a CPU.
 

@@ -1,14 +1,14 @@
 """What a peer on a GPU is once it is ready to be timed."""
 
 from collections.abc import Callable, Collection
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from layernorm_backward.directions import Direction
+
 Call = Callable[[], None]
-Direction = Literal["forward", "backward"]
 Directions = Collection[Direction]
-BOTH: tuple[Direction, ...] = ("forward", "backward")
 
 
 class Contender(NamedTuple):

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from layernorm_backward import difference, roofs, stopwatch
-from layernorm_backward.timing.prepared import Buffers, Direction
+from layernorm_backward.directions import AnyDirection
+from layernorm_backward.timing.prepared import Buffers
 
-ROOFS: dict[Direction, tuple[str, str]] = {
+ROOFS: dict[AnyDirection, tuple[str, str]] = {
     "forward": ("copy", "copy_nt"),
     "backward": ("triad", "triad_nt"),
     "both": ("copy_triad", "copy_triad_nt"),
@@ -26,7 +27,7 @@ AGAIN = "_again"
 Call = Callable[[], object]
 
 
-def streams(direction: Direction, arrays: Buffers) -> dict[str, Call]:
+def streams(direction: AnyDirection, arrays: Buffers) -> dict[str, Call]:
     """The streams that can run here, by name: ordinary stores first."""
     names = [name for name in ROOFS[direction] if not roofs.missing(name)]
     return {name: _call(direction, arrays, "_nt" if name.endswith("_nt") else "") for name in names}
@@ -39,7 +40,7 @@ def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
     return dict(calls) | {expected + AGAIN: calls[expected]}
 
 
-def fastest(samples: pd.DataFrame, direction: Direction) -> str:
+def fastest(samples: pd.DataFrame, direction: AnyDirection) -> str:
     """The stream that is the roof."""
     return stopwatch.fastest(samples, [name for name in ROOFS[direction] if name in set(samples["name"])])
 
@@ -50,7 +51,7 @@ def noise(samples: pd.DataFrame, seed: int) -> float:
     return difference.noise(stopwatch.ratio(samples, again, again.removesuffix(AGAIN), seed))
 
 
-def _call(direction: Direction, arrays: Buffers, suffix: str) -> Call:
+def _call(direction: AnyDirection, arrays: Buffers, suffix: str) -> Call:
     if direction == "forward":
         return roofs.stream("copy" + suffix, arrays.y, arrays.x)
     triad = roofs.stream("triad" + suffix, arrays.out, arrays.x, arrays.dy)

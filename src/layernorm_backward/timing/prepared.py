@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
-from layernorm_backward.timing.sizing import Direction
 from layernorm_backward.traffic.least import TENSORS
 
-ACCESSES: dict[Direction, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
+ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
 LEAST_ROWS = 4  # in which errors are looked at
 STORED_U = 2  # u of the storage dtype: what is stored is rounded once, or twice where x_hat is stored, too
@@ -126,7 +126,7 @@ def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
 
 def prepare(
     kernels: Mapping[str, Kernel],
-    direction: Direction,
+    direction: AnyDirection,
     arrays: Buffers,
     error_rows: int,
     error_limit_u: float,
@@ -162,7 +162,7 @@ def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
     return ""
 
 
-def _prepared(kernel: Kernel, direction: Direction, arrays: Buffers, error_rows: int) -> Prepared:
+def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared:
     x, dy, out, gamma, beta, dgamma, dbeta, y, _ = arrays
     eps = kernel.default_eps
     _compile(kernel, x, gamma)
@@ -212,7 +212,7 @@ def rows_looked_at(elements: int, hidden: int) -> int:
     return max(LEAST_ROWS, elements // hidden)
 
 
-def error_u_max(direction: Direction, arrays: Buffers, error_rows: int, eps: float) -> float:
+def error_u_max(direction: AnyDirection, arrays: Buffers, error_rows: int, eps: float) -> float:
     """Largest error, in units of u, of evenly spread rows of y, dx or both, the first and last among them."""
     flat = [array.reshape(-1, array.shape[-1]) for array in (arrays.x, arrays.dy, arrays.out, arrays.y)]
     sample = evenly(error_rows, len(flat[0]))

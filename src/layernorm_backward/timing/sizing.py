@@ -9,15 +9,15 @@ from math import ceil, sqrt
 from typing import Literal, NamedTuple
 
 from layernorm_backward import machine
+from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.timing import memory
 from layernorm_backward.traffic.least import TENSORS
 
-Direction = Literal["forward", "backward", "both"]
 WorkingSet = int | Literal["beyond_cache", "in_cache"]
 Residency = Literal["memory", "partly", "cache", ""]
 
-ARRAYS: dict[Direction, int] = TENSORS | {"both": 4}  # of x's size
+ARRAYS: dict[AnyDirection, int] = TENSORS | {"both": 4}  # of x's size
 BEYOND = 4  # times the last-level cache; a set that is to stay in it is at most this part of it
 UNKNOWN_CACHE = 64 << 20  # bytes taken for the last-level cache where the system does not tell
 SHARE = 3  # arrays take at most this part of the memory that is available
@@ -35,7 +35,7 @@ def memory_limit() -> int:
     return memory.available() // SHARE
 
 
-def touched(direction: Direction, rows: int, hidden: int, dtype: str) -> int:
+def touched(direction: AnyDirection, rows: int, hidden: int, dtype: str) -> int:
     """Bytes of the working set."""
     return ARRAYS[direction] * rows * hidden * dtype_of(dtype).itemsize
 
@@ -48,7 +48,7 @@ def held(arrays: int, rows: int, hidden: int, dtype: str) -> int:
 def sized(
     hidden: int,
     dtype: str,
-    direction: Direction,
+    direction: AnyDirection,
     working_set: WorkingSet,
     limit: int | None = None,
     arrays: int = 0,

@@ -14,7 +14,8 @@ The totals are checked against a count made by running each of them (`traffic.co
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-Direction = Literal["forward", "backward"]
+from layernorm_backward.directions import Direction
+
 Stores = Literal["ordinary", "non-temporal"]
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS, numba_plan, numpy_blocked, row_blocks
-from layernorm_backward.traffic import Direction, Stores, Totals
+from layernorm_backward.traffic import Stores, Totals
 from layernorm_backward.traffic.arrays import Tally, counted
 from layernorm_backward.traffic.lanes import counting
 from layernorm_backward.traffic.schemes import SCHEMES

@@ -4,10 +4,9 @@ A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so 
 threads shares a row; `plan.py` chooses from it. See `map.cuh` and `ring.cuh`.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 CHUNK = 16  # bytes
-Direction = Literal["forward", "backward"]
 
 # How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
 # not so, but x, dy and the result alike; each array otherwise.

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS, RAGGED, Direction, Map
+from layernorm_backward.directions import Direction
+from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS, RAGGED, Map
 from layernorm_backward.sums import tree_depth
 
 GATE = 8  # bytes

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     among,
@@ -14,7 +15,6 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-WAYS = ("forward", "backward")
 SEPARATE = ("separate", "compact")
 
 
@@ -41,9 +41,9 @@ def accesses_are(
     found = traffic_cpu.groupby(["kernel", "direction"])["accesses_per_element"].median().dropna()
     pick(traffic_cpu, "accesses_per_element")
     kernels = dict.fromkeys([*found.index.get_level_values("kernel"), *SEPARATE, "fused"])
-    among(found.index, *((name, way) for name in kernels for way in WAYS))
-    counts = {name: {way: float(found[name, way]) for way in WAYS} for name in kernels}
-    near = [abs(counts[name][way] / separate - 1) <= tolerance for name in SEPARATE for way in WAYS]
+    among(found.index, *((name, way) for name in kernels for way in DIRECTIONS))
+    counts = {name: {way: float(found[name, way]) for way in DIRECTIONS} for name in kernels}
+    near = [abs(counts[name][way] / separate - 1) <= tolerance for name in SEPARATE for way in DIRECTIONS]
     same = all(abs(counts["fused"][way] / count - 1) <= tolerance for way, count in fused.items())
     return Judgement(
         verdict(all(near) and same, any(near) and same),
@@ -57,8 +57,8 @@ def accesses_are(
 def operations_are(traffic_cpu: pd.DataFrame, *, published: dict[str, float], tolerance: float) -> Judgement:
     """Operations an element, counted by running the kernel, are those published within the share given."""
     column = "counted_operations_per_element"
-    found = {way: float(pick(traffic_cpu, column, direction=way).median()) for way in WAYS}
-    near = {way: abs(found[way] / published[way] - 1) <= tolerance for way in WAYS}
+    found = {way: float(pick(traffic_cpu, column, direction=way).median()) for way in DIRECTIONS}
+    near = {way: abs(found[way] / published[way] - 1) <= tolerance for way in DIRECTIONS}
     ratio, expected = (count["backward"] / count["forward"] for count in (found, published))
     return Judgement(
         verdict(all(near.values()), any(near.values()) or abs(ratio / expected - 1) <= tolerance),
@@ -71,7 +71,7 @@ def operations_are(traffic_cpu: pd.DataFrame, *, published: dict[str, float], to
 def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
     """So many steps touch whole arrays, in each direction; corrected up to three times as many."""
     whole = traffic_steps[traffic_steps["reads"] + traffic_steps["writes"] >= 1]
-    found = {way: len(pick(whole, "step", direction=way)) for way in WAYS}
+    found = {way: len(pick(whole, "step", direction=way)) for way in DIRECTIONS}
     agree = all(abs(count - expected) <= tolerance for count in found.values())
     return Judgement(
         verdict(agree, all(count <= 3 * expected for count in found.values())),
@@ -87,7 +87,7 @@ def traffic_is(
     """Modelled bytes over the least are at most those given for a kind of store and a direction, within the
     share `tolerance`."""
     ratios = traffic_cpu.assign(ratio=traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"])
-    for way in WAYS:
+    for way in DIRECTIONS:
         pick(ratios, "ratio", direction=way)
     kinds = {kind: part for kind, part in ratios.dropna(subset=["ratio"]).groupby("stores", sort=False)}
     most = {kind: part.groupby("direction")["ratio"].max() for kind, part in kinds.items()}
@@ -107,4 +107,4 @@ def traffic_is(
 
 
 def _both(counts: dict[str, float]) -> str:
-    return listing(f"{number(counts[way])} {way}" for way in WAYS)
+    return listing(f"{number(counts[way])} {way}" for way in DIRECTIONS)
