@@ -245,9 +245,9 @@ _RING = (
         "a stage is filled again before the barrier",
         "backward.cuh",
         """        meeting.template meet<3>();
-        ring.refill(i, stride, rows, i != first);
+        ring.refill(i, stride, rows, before.x.begin != nullptr);
 """,
-        """        ring.refill(i, stride, rows, i != first);
+        """        ring.refill(i, stride, rows, before.x.begin != nullptr);
         meeting.template meet<3>();
 """,
         BACKWARD_RING,

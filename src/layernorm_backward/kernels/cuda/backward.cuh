@@ -236,16 +236,16 @@ DEVICE void differentiate_ring(Share<T, M> share, Kept<T, M>& kept, const G* gam
             kept.template project<CENTRED>(share, row.x, row.dy, row.mean, sums);
             meeting.give(sums);
         }
-        if (i != first) meeting.take(sums);
+        if (before.x.begin) meeting.take(sums);
         if (i + stride < rows) next.mean = mean[i + stride], next.rstd = rstd[i + stride];
-        if (i != first) {
+        if (before.x.begin) {
             share.compute_anew();
             const Coefficients<A> its(before.mean, before.rstd, sums, part);
             kept.differentiate(share, before.x, before.dy, its, result);
         }
         if (!more) break;
         meeting.template meet<3>();
-        ring.refill(i, stride, rows, i != first);
+        ring.refill(i, stride, rows, before.x.begin != nullptr);
         before = row;
         result += step;
         ring.advance();
