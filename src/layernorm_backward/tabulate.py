@@ -13,14 +13,8 @@ _EMPTY = {"str": "", "int": pd.NA, "float": np.nan, "bool": pd.NA}
 
 
 def table(rows: Iterable[dict[str, Any]], stem: str) -> pd.DataFrame:
-    """Rows as the table of `stem`: what a row leaves out is empty, its reason is "" where it has none.
-
-    ValueError for a key that is no column.
-    """
-    columns, rows = SCHEMAS[stem].columns, list(rows)
-    if unknown := {name for row in rows for name in row} - set(columns):
-        allowed = ", ".join(columns)
-        raise ValueError(f"rows of {stem} hold {', '.join(sorted(unknown))}; allowed: {allowed}")
+    """Rows as the table of `stem`: what a row leaves out is empty, its reason is "" where it has none."""
+    columns = SCHEMAS[stem].columns
     filled = [{name: row.get(name, _EMPTY[kind]) for name, kind in columns.items()} for row in rows]
     kinds = {name: _KINDS[kind] for name, kind in columns.items()}
     return pd.DataFrame(filled, columns=list(columns)).astype(kinds)
