@@ -20,8 +20,7 @@ EPS = 1e-5
 @pytest.fixture
 def needed(monkeypatch):
     """The codes that calls of numba_fused asked for, by pass."""
-    numba_calls.forward_call.cache_clear()
-    numba_calls.backward_call.cache_clear()
+    numba_calls.call.cache_clear()
     found = {direction: set() for direction in DIRECTIONS}
 
     def asking(direction):

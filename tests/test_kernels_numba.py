@@ -315,12 +315,26 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         after = sources.checksum(tmp_path)
         assert after != before, name
         before = after
+    for name in ("numba_fused", "numba_calls", "numba_plan", "numba_pace"):
+        (tmp_path / f"{name}.py").write_text("")
+    assert sources.checksum(tmp_path) == before
     compiled = [
         (forward_pass("float32", 1, True), [1, None, True, before_all]),
         (backward_pass("float32", 1, True), [1, None, True, True, before_all, None]),
     ]
     for function, held in [*compiled, (flat_streams.streams(), [before_all])]:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
+
+
+def test_what_functions_are_compiled_from_imports_no_other_module_of_kernels():
+    """Such a module could hold a number that is compiled in, and the cache would not see it change."""
+    seen = {path.stem for path in sources.compiled_from()}
+    folder = Path(numba_chunks.__file__).parent
+    beside = {path.stem for path in folder.glob("*.py")} - {"__init__", "sources"}
+    for name in seen:
+        found = set(re.findall(r"kernels(?:\.| import )(\w+)", (folder / f"{name}.py").read_text()))
+        assert found & beside <= seen, name
+    assert {"numba_passes", "numba_walk", "lanes", "half"} <= seen
 
 
 def test_nothing_that_runs_through_rows_counts_who_holds_an_array():

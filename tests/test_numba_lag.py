@@ -58,9 +58,9 @@ def test_code_of_lagging_groups_runs_where_it_can(hidden, begin, group, lag):
     plan = numba_plan.Plan(group=group, ahead=8, stream=True, chunks=2, lag=True)
     float32, threads = np.dtype("float32"), get_num_threads()
     ragged, rows = begin > 0, 1 if begin else group
-    call = numba_calls._call("backward", (64, hidden), float32, float32, threads, begin, plan)
+    call = numba_calls.call("backward", (64, hidden), float32, float32, threads, begin, plan)
     assert call.compiled is backward_pass("float32", rows, ragged, widened=False, lag=lag, recentre=True)
-    call = numba_calls._call("forward", (64, hidden), float32, float32, threads, begin, plan)
+    call = numba_calls.call("forward", (64, hidden), float32, float32, threads, begin, plan)
     assert call.compiled is forward_pass("float32", rows, ragged, lag=lag)
 
 

@@ -90,16 +90,14 @@ def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
     """A few lines that the other core has written cost more there than waiting for each other."""
     dtype = np.dtype("float32")
     plan = numba_plan.choose(10_000, 256, dtype, direction, 2)
-    call = numba_calls._call(direction, (10_000, 256), dtype, dtype, 2, 0 if stream else None, plan)
+    call = numba_calls.call(direction, (10_000, 256), dtype, dtype, 2, 0 if stream else None, plan)
     assert len(call.pieces) == 2
     assert (call.pieces.shape[1] == 2) is not stream
 
 
 def test_a_call_with_little_to_do_has_a_single_task_whatever_threads_are_set(problem, monkeypatch):
-    for kept in (numba_calls.forward_call, numba_calls.backward_call):
-        kept.cache_clear()
-    calls, whole = [], numba_calls._call
-    monkeypatch.setattr(numba_calls, "_call", lambda *kind: calls.append(whole(*kind)) or calls[-1])
+    calls, whole = [], numba_calls.call
+    monkeypatch.setattr(numba_fused, "call", lambda *kind: calls.append(whole(*kind)) or calls[-1])
     with stopwatch.threads(2):
         for rows in (8, 800):
             x, gamma, beta, dy = problem((rows, 768), "float32")

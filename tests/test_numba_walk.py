@@ -79,8 +79,8 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, mo
     monkeypatch.setattr(processor, "asks_far", lambda: far)
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
     assert plan.spread == spread
-    call = numba_calls._call("backward", (64, 4096), *[np.dtype("float32")] * 2, 1, 0, plan)
-    assert tuple(call.numbers[:4]) == (plan.block, 4096, plan.ahead * 16, plan.spread * 16)
+    call = numba_calls.call("backward", (64, 4096), *[np.dtype("float32")] * 2, 1, 0, plan)
+    assert tuple(call.numbers[1:4]) == (4096, plan.ahead * 16, plan.spread * 16)
 
 
 class _Asked(Tally):

@@ -44,6 +44,7 @@ ARGUMENTS = {
     "kernels": ["compact"],
     "repeats": 3,
     "at_least": 3,
+    "at_least_resident": 3,
     "budget_s": 0.0,
     "error_elements": 128,
     "error_limit_u": {"float64": 100.0, "bfloat16": 0.0},
@@ -93,7 +94,7 @@ def one_peer(monkeypatch):
     for module in (peers_cpu, _peer_cells, _peers):
         monkeypatch.setattr(module, "SETTINGS", {"right": fake("right")})
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 1 << 20)
-    return lambda: peers_cpu.run(sets={"all": ONE | {"kernels": ["right"]}}, **ARGUMENTS)[0]
+    return lambda **given: peers_cpu.run(sets={"all": ONE | {"kernels": ["right"]}}, **ARGUMENTS | given)[0]
 
 
 def test_a_ratio_is_the_time_of_the_peer_over_that_of_ours(monkeypatch, one_peer):
@@ -125,6 +126,13 @@ def test_samples_in_the_cache_last_long_enough_to_wake_all_threads(monkeypatch, 
     )
     one_peer()
     assert seen == [_peer_cells.RUN_UP_S] and _peer_cells.RUN_UP_S >= 0.01
+
+
+@pytest.mark.parametrize(("last_level", "repeats"), [(1 << 20, 3), (1 << 10, 2)], ids=["cache", "memory"])
+def test_a_cell_in_the_cache_has_repetitions_of_its_own(last_level, repeats, monkeypatch, one_peer):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: last_level)
+    found = one_peer(at_least=2, at_least_resident=3)
+    assert found["repeats"].tolist() == [repeats] * len(found)
 
 
 @pytest.mark.parametrize("option", FAULTS)

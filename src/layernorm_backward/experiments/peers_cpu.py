@@ -56,6 +56,7 @@ def run(
     sets: Annotated[Named[Set], sets_of(SETTINGS)],
     repeats: Count,
     at_least: AtLeast,
+    at_least_resident: AtLeast,
     budget_s: Seconds,
     error_elements: Count,
     error_limit_u: ByDtype[Positive],
@@ -65,13 +66,15 @@ def run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel or peer, setting, cell and thread count; `sets` name settings of peers.
 
-    `kernels` holds ours, one. `budget_s` is for a cell. Errors are looked at in rows of `error_elements`
-    in all, and refused over the limit of x's dtype. A peer that does not answer within `answers_within_s`
-    is given up.
+    `kernels` holds ours, one. `budget_s` is for a cell; one in the cache has `at_least_resident` repetitions,
+    since such short calls differ more from one sample to the next. Errors are looked at in rows of
+    `error_elements` in all, and refused over the limit of x's dtype. A peer that does not answer within
+    `answers_within_s` is given up.
     """
     (ours,) = kernels
     wanted = cells(sets, sizing.memory_limit() // SHARE)
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    how = {"repeats": repeats, "budget_s": budget_s, "seed": seed}
+    fewest = {"memory": at_least, "cache": at_least_resident}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
     memory = SharedMemory(2 * apart)
@@ -82,7 +85,8 @@ def run(
         for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
             arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
             keys = _columns.of_cell(cell, count)
-            found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, how)
+            given = how | {"at_least": fewest[keys["residency"]]}
+            found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, given)
             rows += found[0]
             samples.append(found[1])
     return difference.judged(table(rows, "peers_cpu"), "ours_ratio"), together(samples)

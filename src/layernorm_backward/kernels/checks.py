@@ -117,6 +117,18 @@ def saved(**arrays: NDArray) -> None:
         _array(f"saved {name}", value, HOST)
 
 
+def kept(x: NDArray, mean: NDArray, rstd: NDArray, gamma: NDArray) -> None:
+    """Check what a forward pass on the CPU keeps of x: gamma, and mean and rstd, one a row in any shape."""
+    if gamma.shape != x.shape[-1:]:
+        raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
+    wide = sums_of_kind(x.shape, x.dtype, *[gamma.shape, gamma.dtype] * 2)
+    rows = math.prod(x.shape[:-1])
+    for name, found in (("mean", mean), ("rstd", rstd)):
+        if found.size != rows or found.dtype != wide:
+            told = f"saved {name} has shape {found.shape} and dtype {found.dtype}"
+            raise ValueError(f"{told}; allowed: {rows} of {wide}")
+
+
 def fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     """Whether an array is NumPy's own, as wanted, plain and writable: most are, and this is the fast way to
     tell."""

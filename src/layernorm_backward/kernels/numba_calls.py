@@ -1,7 +1,7 @@
-"""What calls of numba_fused of one kind have in common: checked, planned and worked out once.
+"""What calls of numba_fused of one kind have in common: planned and worked out once.
 
-The kind of a call is the shapes and dtypes of its arrays, eps, and how its work is shared and written. A call
-on a few rows takes as long as what Python does for it, so that is one question to a cache.
+The kind of a call is the shape and dtype of x, the dtype of gamma, and how its work is shared and written. A
+call on a few rows takes as long as what Python does for it, so that is one question to a cache.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward.dtypes import name_of, sum_dtype
+from layernorm_backward.dtypes import name_of
 from layernorm_backward.kernels import checks, numba_pace, numba_plan, numba_scratch, processor
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
@@ -27,8 +27,8 @@ class Call(NamedTuple):
     """What a call hands to its pass beside its arrays.
 
     The code of `numba_passes` that runs, the elements of its scratch, its numbers, and the pieces of the work
-    by task. The dtype of the sums, D in whole lines, the shape of mean and rstd, and what converts gamma and
-    its like where they are not of that dtype and order.
+    by task. The dtype of the sums, the shape of mean and rstd, that of gamma, D in whole lines, and what
+    converts gamma and its like where they are not of that dtype and order.
     """
 
     compiled: Callable[..., bool]
@@ -36,92 +36,47 @@ class Call(NamedTuple):
     numbers: NDArray[np.intp]
     pieces: NDArray[np.intp]
     wide: np.dtype
-    columns: int
     per_row: Shape
+    vector: Shape
+    columns: int
     vectors: Vectors | None
 
 
 @lru_cache(numba_plan.SHAPES)
-def forward_call(
-    shape: Shape,
-    dtype: np.dtype,
-    gamma_shape: Shape,
-    gamma_dtype: np.dtype,
-    beta_shape: Shape,
-    beta_dtype: np.dtype,
-    eps: float,
-    threads: int = 1,
-    begin: int | None = None,
-    plan: Plan | None = None,
-) -> Call:
-    """The call of a forward pass for x (..., D); wrong ones raise.
-
-    begin: bytes from the line in which results that go past the caches begin to their own beginning; None
-    where they do not. plan: None for that which is chosen.
-    """
-    wide = checks.sums_of_kind(shape, dtype, gamma_shape, gamma_dtype, beta_shape, beta_dtype)
-    checks.real_eps(eps, wide)
-    return _call("forward", shape, dtype, gamma_dtype, threads, begin, plan)
-
-
-@lru_cache(numba_plan.SHAPES)
-def backward_call(
-    shape: Shape,
-    dtype: np.dtype,
-    mean_shape: Shape,
-    mean_dtype: np.dtype,
-    rstd_shape: Shape,
-    rstd_dtype: np.dtype,
-    gamma_shape: Shape,
-    gamma_dtype: np.dtype,
-    threads: int = 1,
-    begin: int | None = None,
-    plan: Plan | None = None,
-) -> Call:
-    """That of a backward pass, by what the forward pass has saved; see `forward_call`."""
-    if gamma_shape != shape[-1:]:
-        raise ValueError(f"saved gamma has shape {gamma_shape}; allowed: {shape[-1:]}, the last axis of x")
-    wide = checks.sums_of_kind(shape, dtype, *[gamma_shape, gamma_dtype] * 2)
-    rows = prod(shape[:-1])
-    _per_row("mean", mean_shape, mean_dtype, rows, wide)
-    _per_row("rstd", rstd_shape, rstd_dtype, rows, wide)
-    return _call("backward", shape, dtype, gamma_dtype, threads, begin, plan)
-
-
-def _per_row(name: str, shape: Shape, dtype: np.dtype, rows: int, wide: np.dtype) -> None:
-    """Check a statistic that a forward pass has saved: one number a row, in any shape."""
-    if prod(shape) != rows or dtype != wide:
-        raise ValueError(f"saved {name} has shape {shape} and dtype {dtype}; allowed: {rows} of {wide}")
-
-
-def _call(
+def call(
     direction: str,
     shape: Shape,
     dtype: np.dtype,
     gamma_dtype: np.dtype,
-    threads: int,
-    begin: int | None,
-    plan: Plan | None,
+    threads: int = 1,
+    begin: int | None = None,
+    plan: Plan | None = None,
 ) -> Call:
+    """The call of a pass, "forward" or "backward", for x (..., D); a wrong shape or dtype raises.
+
+    begin: bytes from the line in which results that go past the caches begin to their own beginning; None
+    where they do not. plan: None for that which is chosen.
+    """
+    wide = checks.sums_of_kind(shape, dtype, *[shape[-1:], gamma_dtype] * 2)
     *lead, hidden = shape
     rows, stream = prod(lead), begin is not None
     plan = plan or numba_plan.choose(rows, hidden, dtype, direction, threads)
-    name, wide, lanes = name_of(dtype), sum_dtype(dtype), LINE // dtype.itemsize
+    name, lanes = name_of(dtype), LINE // dtype.itemsize
     first = -begin % LINE // dtype.itemsize if stream else -1
     ragged = hidden % lanes > 0 or first > 0
     group = plan.group
     if ragged:
         how = processor.few_registers(), processor.asks_far()
         group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
-    columns = -(-hidden // lanes) * lanes
+    columns, vectors = -(-hidden // lanes) * lanes, between(name, name_of(gamma_dtype))
     lag = not ragged and numba_plan.lags(plan, columns, lanes)
-    walk = [hidden, plan.ahead * lanes, plan.spread * lanes, first]
+    walk = [columns if vectors else hidden, hidden, plan.ahead * lanes, plan.spread * lanes, first]
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
         widened = plan.widened and group == 1
         compiled = backward_pass(name, group, ragged, widened=widened, lag=lag, recentre=plan.recentre)
-        walk = [plan.block, *walk, plan.stretch]
+        walk += [plan.block, plan.stretch]
         scratch = numba_scratch.of_backward(
             units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, widened
         )
@@ -134,7 +89,8 @@ def _call(
         np.array([*walk, *scratch.places], np.intp),
         pieces(units, tasks, not stream),
         wide,
-        columns,
         (*lead, 1),
-        between(name, name_of(gamma_dtype)),
+        (hidden,),
+        columns,
+        vectors,
     )

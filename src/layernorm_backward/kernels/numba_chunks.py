@@ -203,6 +203,31 @@ def forward_task(rows, i, end, how, ragged, lag, like, one):
 
 
 @njit(**PLAIN)
+def forward_alone(rows, how, ragged, lag, like):
+    """All rows, by one task that shares with none."""
+    like, one = by_parity(like), by_parity(zeros1(rows[0]))
+    forward_task(rows, 0, rows[-1].size, how, ragged, lag, like, one)
+
+
+@njit(**PLAIN)
+def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
+    """As `forward_alone`; scratch: the arrays of `numba_scratch` that follow gamma."""
+    like, one = by_parity(like), by_parity(zeros1(rows[0]))
+    sums, levels, parts, copies = scratch
+    widened = _widened(parts[0], widened, rows[4].size)
+    given = rows, sums, (0, sums.shape[0]), levels[0], parts[0], copies[0], how
+    backward_task(*given, widened, ragged, lag, recentre, like, one)
+
+
+@njit(**PLAIN)
+def _widened(part, widened, columns):
+    """Where a row is kept in the dtype of the sums, z and dy; None where it is not."""
+    if widened is None:
+        return None
+    return elements(part_row(part, 2, 4, columns)), elements(part_row(part, 3, 4, columns))
+
+
+@njit(**PLAIN)
 def forward_pieces(task, work, rows, how, ragged, lag, like):
     """All pieces of the rows that a task gets; work: the ends of the pieces, and which are taken."""
     like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
@@ -214,12 +239,11 @@ def forward_pieces(task, work, rows, how, ragged, lag, like):
 
 @njit(**PLAIN)
 def backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like):
-    """As `forward_pieces`; scratch: the arrays of `numba_scratch` that follow gamma."""
+    """As `forward_pieces` and `backward_alone`."""
     like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
     sums, levels, parts, copies = scratch
-    part, columns = parts[task], rows[4].size
-    if widened is not None:
-        widened = elements(part_row(part, 2, 4, columns)), elements(part_row(part, 3, 4, columns))
+    part = parts[task]
+    widened = _widened(part, widened, rows[4].size)
     while span[0] < span[1]:
         given = rows, sums, span, levels[task], part, copies[task], how
         backward_task(*given, widened, ragged, lag, recentre, like, one)

@@ -9,7 +9,8 @@ The threads are Numba's. Several threads of a program may call at once where Num
 its own layer, workqueue, ends the process then. After a call a process must not fork, but may spawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,11 @@ from numpy.typing import NDArray
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_calls import backward_call, forward_call
+from layernorm_backward.kernels.numba_calls import call
 from layernorm_backward.kernels.numba_plan import Plan
+
+NARROW = 2  # bytes of an element of 16 bits
+_UNTOLD = "a pass refuses arrays that the checks allow"
 
 
 class Saved(NamedTuple):
@@ -29,6 +33,9 @@ class Saved(NamedTuple):
     mean: NDArray
     rstd: NDArray
     gamma: NDArray
+
+
+_saved = partial(tuple.__new__, Saved)  # half of what Saved(...) takes, which is Python
 
 
 def forward(
@@ -44,39 +51,41 @@ def forward(
     few = usual and plan is None and x.nbytes < numba_plan.few_bytes()
     if not few:
         eps = checks.forward(x, gamma, beta, eps)
-    if not (_plain(x, gamma, beta) and (out is None or checks.fits(out, x.shape, x.dtype))):
+    if not (x.flags.c_contiguous and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
     y = np.empty(x.shape, x.dtype) if out is None else out
-    call = forward_call(
-        x.shape,
-        x.dtype,
-        gamma.shape,
-        gamma.dtype,
-        beta.shape,
-        beta.dtype,
-        eps,
-        *(() if few else _how("forward", x, y, plan)),
-    )
-    mean, rstd = np.empty(call.per_row, call.wide), np.empty(call.per_row, call.wide)
-    arrays, apart = _stored(x.ravel(), gamma, beta, y.ravel()), True
+    how = call("forward", x.shape, x.dtype, gamma.dtype, *(() if few else _way("forward", x, y, plan)))
+    mean, rstd = np.empty(how.per_row, how.wide), np.empty(how.per_row, how.wide)
+    arrays, done = (x.ravel(), gamma, beta, y.ravel()), True
+    if x.itemsize == NARROW:
+        arrays = [as_stored(array) for array in arrays]
     wide = arrays[1:3]
-    if call.vectors:
-        wide = [np.empty(call.columns, call.wide) for _ in wide]
-        apart = call.vectors.before_forward(*arrays, *wide)
-    apart = apart and call.compiled(
-        arrays[0],
-        *wide,
-        eps,
-        arrays[3],
-        mean.ravel(),
-        rstd.ravel(),
-        np.empty(call.scratch, call.wide),
-        call.numbers,
-        call.pieces,
-    )
-    if not apart:
+    try:
+        if how.vectors:
+            wide = [np.empty(how.columns, how.wide) for _ in wide]
+            done = gamma.shape == beta.shape == how.vector and how.vectors.before_forward(*arrays, *wide)
+        done = done and how.compiled(
+            arrays[0],
+            wide[0],
+            wide[1],
+            eps,
+            arrays[3],
+            mean.ravel(),
+            rstd.ravel(),
+            np.empty(how.scratch, how.wide),
+            how.numbers,
+            how.pieces,
+        )
+    except TypeError:  # Numba's, for an array of another dtype or layout
+        if _plain(x, gamma, beta):
+            checks.forward(x, gamma, beta, eps)
+            raise
+        return _forward_of_copies(x, gamma, beta, eps, out, plan)
+    if not done:
+        checks.forward(x, gamma, beta, eps)
         checks.output("out", y, x.shape, x.dtype, (x, gamma, beta))
-    return y, Saved(x, mean, rstd, gamma)
+        raise AssertionError(_UNTOLD)
+    return y, _saved((x, mean, rstd, gamma))
 
 
 def backward(
@@ -90,44 +99,49 @@ def backward(
         checks.saved(x=x, mean=mean, rstd=rstd, gamma=gamma)
     few = plan is None and x.nbytes < numba_plan.few_bytes()
     checks.backward(dy, x.shape, x.dtype)
+    if not few:
+        checks.kept(*saved)
+    plain = dy.flags.c_contiguous and x.flags.c_contiguous and mean.flags.c_contiguous
     wanted = x.shape, x.dtype, gamma.dtype
-    if not (_plain(dy, *saved) and (out is None or checks.all_fit(out, *wanted))):
+    if not (plain and rstd.flags.c_contiguous and (out is None or checks.all_fit(out, *wanted))):
         return _backward_of_copies(dy, saved, out, plan)
-    dx, dgamma, dbeta = results = out or checks.gradients(None, *wanted, None)
-    call = backward_call(
-        x.shape,
-        x.dtype,
-        mean.shape,
-        mean.dtype,
-        rstd.shape,
-        rstd.dtype,
-        gamma.shape,
-        gamma.dtype,
-        *(() if few else _how("backward", x, dx, plan)),
-    )
-    arrays = _stored(dy.ravel(), x.ravel(), mean.ravel(), rstd.ravel(), gamma, dx.ravel(), dgamma, dbeta)
-    wide, apart = (arrays[4], *arrays[6:]), True
-    if call.vectors:
-        wide = [np.empty(call.columns, call.wide) for _ in wide]
-        apart = call.vectors.before_backward(*arrays, wide[0])
-    apart = apart and call.compiled(
-        *arrays[:4],
-        wide[0],
-        arrays[5],
-        *wide[1:],
-        np.empty(call.scratch, call.wide),
-        call.numbers,
-        call.pieces,
-    )
-    if not apart:
+    results = out or checks.gradients(None, *wanted, None)
+    dx, dgamma, dbeta = results
+    how = call("backward", *wanted, *(() if few else _way("backward", x, dx, plan)))
+    arrays = dy.ravel(), x.ravel(), mean.ravel(), rstd.ravel(), gamma, dx.ravel(), dgamma, dbeta
+    if x.itemsize == NARROW:
+        arrays = [as_stored(array) for array in arrays]
+    wide, done = (arrays[4], *arrays[6:]), True
+    try:
+        if how.vectors:
+            wide = [np.empty(how.columns, how.wide) for _ in wide]
+            done = gamma.shape == how.vector and how.vectors.before_backward(*arrays, wide[0])
+        done = done and how.compiled(
+            *arrays[:4],
+            wide[0],
+            arrays[5],
+            wide[1],
+            wide[2],
+            np.empty(how.scratch, how.wide),
+            how.numbers,
+            how.pieces,
+        )
+    except TypeError:
+        if _plain(dy, *saved):
+            checks.kept(*saved)
+            raise
+        return _backward_of_copies(dy, saved, out, plan)
+    if not done:
+        checks.kept(*saved)
         checks.gradients(results, *wanted, (dy, *saved))
-    if call.vectors:
-        call.vectors.after_backward(*wide[1:], *arrays[6:])
+        raise AssertionError(_UNTOLD)
+    if how.vectors:
+        how.vectors.after_backward(*wide[1:], *arrays[6:])
     return dx, dgamma, dbeta
 
 
-def _how(direction: str, x: NDArray, result: NDArray, plan: Plan | None) -> tuple[int, int | None, Plan]:
-    """The last arguments of `forward_call` and `backward_call`."""
+def _way(direction: str, x: NDArray, result: NDArray, plan: Plan | None) -> tuple[int, int | None, Plan]:
+    """The last arguments of `call`."""
     rows, hidden, threads = x.size // x.shape[-1], x.shape[-1], numba_plan.tasks(x.size, x.itemsize)
     plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, direction, threads)
     return threads, result.ctypes.data % LINE if plan.stream else None, plan
@@ -149,10 +163,15 @@ def _backward_of_copies(
     dy: NDArray, saved: Saved, out: checks.Outputs | None, plan: Plan | None
 ) -> tuple[NDArray, NDArray, NDArray]:
     x, _, _, gamma = saved
+    checks.kept(*saved)
     results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, *saved))
     dy, *saved = [checks.HOST.to_plain(array) for array in (dy, *saved)]
     _copy_back(backward(dy, Saved(*saved), tuple(map(_target, results)), plan), results)
     return results
+
+
+def _plain(*arrays: NDArray) -> bool:
+    return all(map(checks.HOST.plain, arrays))
 
 
 def _target(result: NDArray) -> NDArray:
@@ -165,20 +184,6 @@ def _copy_back(found: Iterable[NDArray], results: Iterable[NDArray]) -> None:
     for one, result in zip(found, results, strict=True):
         if not np.may_share_memory(one, result):
             result[...] = one
-
-
-def _stored(*arrays: NDArray) -> Sequence[NDArray]:
-    """Flat arrays, x or dy first, as `lanes` takes them."""
-    return arrays if arrays[0].itemsize > 2 else [as_stored(array) for array in arrays]
-
-
-def _plain(*arrays: NDArray) -> bool:
-    """Whether the elements of all arrays lie behind each other in C order, each where its dtype may."""
-    for array in arrays:
-        flags = array.flags
-        if not (flags.carray or (flags.c_contiguous and flags.aligned)):
-            return False
-    return True
 
 
 KERNEL = Kernel(

@@ -7,11 +7,19 @@ other thread. The code is compiled for each storage dtype and way to work on row
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import zeros, zeros1
-from layernorm_backward.kernels.numba_chunks import add_chunks, backward_pieces, copy_total, forward_pieces
+from layernorm_backward.kernels.numba_chunks import (
+    add_chunks,
+    backward_alone,
+    backward_pieces,
+    copy_total,
+    forward_alone,
+    forward_pieces,
+)
 from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward
 from layernorm_backward.kernels.numba_sharing import untaken
@@ -30,14 +38,18 @@ def _backward(sources, group, ragged, widened, lag, recentre):
         taken = extent(dy), extent(x), extent(mean), extent(rstd), extent(gamma)
         if not disjoint((extent(dx), extent(dgamma), extent(dbeta)), taken):
             return False
-        walk, places = numbers[:6], numbers[6:]
-        vector, sums, levels, parts, copies = cut_backward(held, places, gamma)
-        rows, how = (dy, x, mean, rstd, vector, dx), (walk[0], walk[1], walk[2], walk[3], walk[4], walk[5])
+        hidden = numbers[1]
+        if gamma.size != numbers[0] or mean.size * hidden != x.size or rstd.size != mean.size:
+            return False
+        vector, sums, levels, parts, copies = cut_backward(held, numbers[7:], gamma)
+        rows = dy, x, mean, rstd, vector, dx
+        how = numbers[5], hidden, numbers[2], numbers[3], numbers[4], numbers[6]
         like = zeros(x, group)
-        tasks, work, scratch = len(pieces), (pieces, untaken(len(pieces))), (sums, levels, parts, copies)
+        tasks, scratch = len(pieces), (sums, levels, parts, copies)
         if tasks == 1:
-            backward_pieces(0, work, rows, scratch, how, widened, ragged, lag, recentre, like)
+            backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like)
         else:
+            work = pieces, untaken(tasks)
             for task in prange(tasks):
                 backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like)
         columns = sums.shape[1]
@@ -60,15 +72,17 @@ def _forward(sources, group, ragged, lag):
         _ = sources
         if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
             return False
-        walk, places = numbers[:4], numbers[4:]
-        vectors = cut_forward(held, places, gamma, beta)
-        rows = x, *vectors, mean.dtype.type(eps), y, mean, rstd
-        how = walk[0], walk[1], walk[2], walk[3]
+        kept = mean.dtype.type(eps)
+        if gamma.size != numbers[0] or beta.size != gamma.size or not 0 < kept < np.inf:
+            return False
+        rows = x, *cut_forward(held, numbers[5:], gamma, beta), kept, y, mean, rstd
+        how = numbers[1], numbers[2], numbers[3], numbers[4]
         like = zeros(x, group)
-        tasks, work = len(pieces), (pieces, untaken(len(pieces)))
+        tasks = len(pieces)
         if tasks == 1:
-            forward_pieces(0, work, rows, how, ragged, lag, like)
+            forward_alone(rows, how, ragged, lag, like)
         else:
+            work = pieces, untaken(tasks)
             for task in prange(tasks):
                 forward_pieces(task, work, rows, how, ragged, lag, like)
         return True
@@ -88,12 +102,14 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
     where that cannot be written.
 
-    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta (D,) in the dtype of the sums, and
-    so is the scratch `held`; gamma and beta as `lane_memory.in_lanes` has them. numbers: hidden, ahead,
-    spread and first, then the places in `held` as in `numba_scratch`. pieces as in `numba_sharing`. Returns
-    False, and has written nothing, where y overlaps what is given.
+    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta in the dtype of the sums, and so is
+    the scratch `held`; gamma and beta as `lane_memory.in_lanes` has them. numbers: elements of gamma, hidden,
+    ahead, spread and first, then the places in `held` as in `numba_scratch`. pieces as in `numba_sharing`.
+    Returns False, and has written nothing, where y overlaps what is given, gamma or beta has other elements,
+    or eps is not finite and > 0 in the dtype of the sums.
 
     The arguments are few, since Numba takes 0.1 us or more for each, and twice that for a read-only array.
+    It refuses other dtypes and arrays whose elements do not lie behind each other by itself, by a TypeError.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
@@ -112,8 +128,9 @@ def backward_pass(
 ) -> Callable[..., bool]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, pieces), compiled.
 
-    As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: block, hidden, ahead,
-    spread, first and stretch, then the places. Rows with parts of lines go one by one. widened: single rows
+    As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: elements of gamma,
+    hidden, ahead, spread, first, block and stretch, then the places. False, too, where mean or rstd is not
+    one a row. Rows with parts of lines go one by one. widened: single rows
     are kept as they are summed, see `numba_backward`; `held` has room for them then. lag: as there, of
     pairs of rows, see `numba_lag_backward`.
     """

@@ -15,13 +15,12 @@ from numba import get_num_threads
 from layernorm_backward import machine
 from layernorm_backward.kernels import numba_pace, numba_reach, processor
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_walk import LEAD
+from layernorm_backward.kernels.numba_walk import GROUPS, LEAD
 
 BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exact
 WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
 MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
-GROUPS = (1, 2, 4)  # rows
 ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 VERY_SHORT = 128  # bytes
 WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
@@ -62,9 +61,10 @@ def tasks(size: int, itemsize: int) -> int:
     return min(worth, get_num_threads()) if worth > 1 else 1
 
 
+@cache
 def few_bytes() -> int:
     """Bytes of x: with fewer a pass is one thread's, and nothing goes past the caches."""
-    return min(GRAIN, _kept_bytes())
+    return min(GRAIN, min(_caches()) // max(ARRAYS.values()))
 
 
 def checked(plan: Plan) -> Plan:
@@ -154,12 +154,6 @@ def block(rows: int, hidden: int) -> int:
 def lags(plan: Plan, columns: int, lanes: int) -> bool:
     """Whether a plan keeps the lines of a group apart, and rows of so many columns are long enough for it."""
     return plan.lag and plan.group > 1 and columns >= 2 * LEAD * lanes
-
-
-@cache
-def _kept_bytes() -> int:
-    """Bytes of x whose pass stays in each cache of a core."""
-    return min(_caches()) // max(ARRAYS.values())
 
 
 @cache

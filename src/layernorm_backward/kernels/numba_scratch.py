@@ -1,10 +1,9 @@
 """The scratch of one call of numba_fused: one block of memory, and where its arrays lie in it.
 
 NumPy allots the block, so that tools which count memory see it; the compiled passes cut it up. Where what
-lies follows from a shape, and is worked out once for each.
+lies follows from a shape.
 """
 
-from functools import lru_cache
 from itertools import chain
 from math import prod
 from typing import NamedTuple
@@ -16,8 +15,7 @@ from numpy.typing import NDArray
 from layernorm_backward.aligned import PAGE
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_plan import GROUPS, SHAPES
-from layernorm_backward.kernels.numba_walk import PLAIN
+from layernorm_backward.kernels.numba_walk import GROUPS, PLAIN
 
 ASIDE = 384  # bytes, six lines: three to eight are as fast
 APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
@@ -35,13 +33,11 @@ class Layout(NamedTuple):
     places: NDArray[np.intp]
 
 
-@lru_cache(SHAPES)
 def of_forward(columns: int, itemsize: int) -> Layout:
     """gamma and beta, each (columns,)."""
     return _layout(2 * columns, [(0, columns), (columns, columns)], itemsize)
 
 
-@lru_cache(SHAPES)
 def of_backward(
     chunks: int,
     block: int,

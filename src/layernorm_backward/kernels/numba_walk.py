@@ -9,6 +9,7 @@ from layernorm_backward.kernels import processor
 from layernorm_backward.kernels.lane_memory import line, lines, prefetch, prefetch_far
 from layernorm_backward.kernels.lanes import height, repeat, width
 
+GROUPS = (1, 2, 4)  # rows
 BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
 LEAD = BLOCK  # lines that the sums of lagging rows are ahead, so that blocks of both sweeps end together
 FAR, FEW = processor.asks_far(), processor.few_registers()
