@@ -17,7 +17,7 @@ help: ## these lines
 
 paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/paper.pdf
 	@SUMMARY=later $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF)
-	@[ ! -e results/$(STUDY)/paper.pdf ] || $(BIN)/python -m layernorm_backward.summary results/$(STUDY)
+	@[ ! -e results/$(STUDY)/paper.pdf ] || $(BIN)/python -m layernorm_backward.studies.summary results/$(STUDY)
 
 smoke: ## the same on tiny inputs, in two minutes: results/smoke/paper.pdf
 	@$(MAKE) --no-print-directory paper STUDY=smoke
@@ -28,7 +28,7 @@ full: ## the same on dense grids, in hours: results/full/paper.pdf
 test: $(READY) ## run the tests, the smoke study through to its PDF among them
 	@touch .venv/.tested
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
-	@[ ! results/test/paper.pdf -nt .venv/.tested ] || $(BIN)/python -m layernorm_backward.summary results/test
+	@[ ! results/test/paper.pdf -nt .venv/.tested ] || $(BIN)/python -m layernorm_backward.studies.summary results/test
 
 lint: $(READY) ## check style of the Python code and of the workflow
 	@$(BIN)/python -m ruff check .

@@ -31,7 +31,7 @@ onstart:
 onsuccess:
     whole = not workflow.dag_settings.targets  # else the paper may be that of an earlier run
     if whole and os.environ.get("SUMMARY") != "later" and all(Path(path).exists() for path in PAPER):
-        shell("python -m layernorm_backward.summary {RESULTS}")
+        shell("python -m layernorm_backward.studies.summary {RESULTS}")
 
 
 onerror:

@@ -4,9 +4,10 @@ import pytest
 import yaml
 
 from host_board import HostBoard
-from layernorm_backward import peers_on_gpu, tables
+from layernorm_backward import peers_on_gpu
 from layernorm_backward.gpu import command
 from layernorm_backward.gpu.until import Until
+from layernorm_backward.records import tables
 
 CONFIG = {
     "checks_gpu": {

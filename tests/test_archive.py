@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from layernorm_backward import archive, study, tables
 from layernorm_backward.__main__ import main
+from layernorm_backward.records import archive, tables
+from layernorm_backward.studies import study
 from workspace import ROOT
 
 

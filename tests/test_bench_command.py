@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from layernorm_backward import kernels, tables
+from layernorm_backward import kernels
 from layernorm_backward.__main__ import main
 from layernorm_backward.bench import schedule
 from layernorm_backward.kernels import KERNELS, Kernel
+from layernorm_backward.records import tables
 from workspace import ROOT
 
 SIZE = ["--rows", "16", "--hidden", "24", "--threads", "1", "--seconds", "0.4"]

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from layernorm_backward import tables
 from layernorm_backward.__main__ import main
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records import tables
+from layernorm_backward.records.schemas import SCHEMAS
 
 CLAIMS = Path(__file__).parents[1] / "paper" / "claims.yaml"
 

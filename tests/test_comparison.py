@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import tables
 from layernorm_backward.paper import comparison, partial
 from layernorm_backward.paper.predicates.judgement import Judgement
-from layernorm_backward.schemas import SCHEMAS
-from layernorm_backward.summary import summary
+from layernorm_backward.records import tables
+from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.studies.summary import summary
 
 CONFIG = {"seed": 1}
 RECORD = {

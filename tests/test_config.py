@@ -6,11 +6,12 @@ import typing
 import pytest
 import yaml
 
-from layernorm_backward import config, experiments
+from layernorm_backward import experiments
 from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import KERNELS, missing
-from layernorm_backward.provenance import constant
+from layernorm_backward.records.provenance import constant
+from layernorm_backward.studies import config
 from workspace import ROOT
 
 GOOD = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from layernorm_backward import provenance
 from layernorm_backward.constants import constant
+from layernorm_backward.records import provenance
 
 TEXT = """
 NEEDS_NO = ("no",)

@@ -11,9 +11,9 @@ import yaml
 from rocrate.rocrate import ROCrate
 from rocrate.vocabs import RO_CRATE
 
-from layernorm_backward import crate, tables
 from layernorm_backward.__main__ import main
-from layernorm_backward.archive import ARCHIVE
+from layernorm_backward.records import crate, tables
+from layernorm_backward.records.archive import ARCHIVE
 from workspace import ROOT
 
 FOLDERS = sorted(path.parent for path in (ROOT / ARCHIVE).glob("*/provenance.json"))

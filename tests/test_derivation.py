@@ -11,7 +11,7 @@ from layernorm_backward.derivations.exact import balls, exact, radius, rel_error
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.derivations.registry import DERIVATIONS
 from layernorm_backward.experiments import derivation
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (1, 3, 5), (2, 4, 8), (7,), (0, 3)]
 RIGHT = [name for name in DERIVATIONS if name != "docstring_formula"]

@@ -14,10 +14,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from layernorm_backward import figures, tables
+from layernorm_backward import figures
 from layernorm_backward.__main__ import main
 from layernorm_backward.figures import roofline, style
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records import tables
+from layernorm_backward.records.schemas import SCHEMAS
 
 KERNELS = ["reference", "compact", "overcached", "recentred", "numba_fused", "someone_elses"]
 ON_A_GPU = ["cuda_fused", "cuda_separate", "cupy_compact", "torch_eager", "torch_compile", "jax"]

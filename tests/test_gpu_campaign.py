@@ -11,13 +11,14 @@ import pytest
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
-from layernorm_backward import archive, peers_on_gpu, tables
+from layernorm_backward import peers_on_gpu
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import campaign, command, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.until import Until
-from layernorm_backward.promote import promote
+from layernorm_backward.records import archive, tables
+from layernorm_backward.records.promote import promote
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)

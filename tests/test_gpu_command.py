@@ -12,10 +12,10 @@ import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, written
-from layernorm_backward import study
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import timing_gpu
 from layernorm_backward.gpu import command, until
+from layernorm_backward.studies import study
 from workspace import ROOT
 
 NO_DEVICE = "no CUDA device here"

@@ -17,7 +17,7 @@ from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.maps import MAPS, Map
 from layernorm_backward.kernels.cuda.plan import Hardware, Rest
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)

@@ -12,7 +12,7 @@ from layernorm_backward.gradient_check import tolerance as allowed
 from layernorm_backward.gradient_check.methods import central, richardson
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.reference import forward_equations
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 REFERENCE = KERNELS["reference"]
 

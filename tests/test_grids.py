@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from layernorm_backward import tables
 from layernorm_backward.paper.grids import listing, pivot
+from layernorm_backward.records import tables
 
 DERIVATION = pd.DataFrame(
     {

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import yaml
 
-from layernorm_backward import config, roofs, stopwatch
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
 from layernorm_backward.roofs.relay import relay
+from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from layernorm_backward import tables
 from layernorm_backward.__main__ import main
-from layernorm_backward.lock import LOCKS, release_stale
+from layernorm_backward.records import tables
+from layernorm_backward.studies.lock import LOCKS, release_stale
 from workspace import Workspace
 
 INCOMPLETE = ".snakemake/incomplete"

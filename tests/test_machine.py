@@ -9,7 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-from layernorm_backward import machine, record
+from layernorm_backward import machine
+from layernorm_backward.records import record
 
 
 def test_the_record_names_processor_memory_versions_and_load():

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward import __main__ as command
-from layernorm_backward import config, files, study
+from layernorm_backward import files
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
 from layernorm_backward.figures import FIGURES
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.studies import config, study
 from workspace import ROOT
 
 LESS = "allowed: smaller sizes"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from layernorm_backward import mixed, tables
 from layernorm_backward.machine import PACKAGES, describe
 from layernorm_backward.paper.render import environment
-from layernorm_backward.promote import promote
-from layernorm_backward.summary import summary
+from layernorm_backward.records import mixed, tables
+from layernorm_backward.records.promote import promote
+from layernorm_backward.studies.summary import summary
 from workspace import ROOT
 
 MACHINE = {

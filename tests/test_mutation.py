@@ -17,7 +17,7 @@ from layernorm_backward.gradient_check.mutants import MUTANTS, kernel
 from layernorm_backward.gradient_check.rules import RULES
 from layernorm_backward.inputs import values
 from layernorm_backward.kernels.reference import forward_equations
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 EPS = 1e-5
 SMALL = {

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from layernorm_backward import tables
 from layernorm_backward.paper import numbers
 from layernorm_backward.paper.selection import select
-from layernorm_backward.tabulate import table
+from layernorm_backward.records import tables
+from layernorm_backward.records.tabulate import table
 from workspace import ROOT
 
 DERIVATION = pd.DataFrame(

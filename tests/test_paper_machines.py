@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from layernorm_backward import tables
 from layernorm_backward.paper import machines
+from layernorm_backward.records import tables
 
 ARCHIVE = Path(__file__).parents[1] / "results/archive"
 SOURCE = "xeon6-2core"

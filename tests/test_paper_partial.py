@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from layernorm_backward import study, tables
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.paper import claims, numbers
 from layernorm_backward.paper.partial import Excuses, _needs
 from layernorm_backward.paper.predicates.judgement import ClaimMisfit
+from layernorm_backward.records import tables
+from layernorm_backward.studies import study
 
 PUBLISHED = {"kernels": ["compact", "overcached"]}
 EDITED = {"kernels": ["compact"]}

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from layernorm_backward import tables
 from layernorm_backward.paper.context import Names, constant, context
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.paper.render import TemplateError, markdown, render
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records import tables
+from layernorm_backward.records.schemas import SCHEMAS
 
 CLAIM = {"claim": "slope", "origin": "ours", "says": "a|b", "value": "2"}
 

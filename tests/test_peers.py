@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from layernorm_backward import inputs, oracle
-from layernorm_backward.config import ConfigError, load
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments import audit_peers
 from layernorm_backward.kernels import KERNELS, missing, version
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw, run_kernel
+from layernorm_backward.studies.config import ConfigError, load
 from workspace import ROOT
 
 CONFIG = ROOT / "config" / "smoke" / "audit_peers.yaml"

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from layernorm_backward import clock, machine, stopwatch, study, tables
+from layernorm_backward import clock, machine, stopwatch
 from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.peers_at_work import meter
@@ -21,7 +21,9 @@ from layernorm_backward.peers_at_work.memory import SharedMemory, mapped
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Work
 from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
-from layernorm_backward.provenance import ROOT
+from layernorm_backward.records import tables
+from layernorm_backward.records.provenance import ROOT
+from layernorm_backward.studies import study
 from planned_samples import planned
 
 FAULTS = {

@@ -8,9 +8,10 @@ import numpy as np
 import yaml
 
 import layernorm_backward
-from layernorm_backward import inputs, oracle, study
+from layernorm_backward import inputs, oracle
 from layernorm_backward.errors import error_u
 from layernorm_backward.figures import FIGURES
+from layernorm_backward.studies import study
 from workspace import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from layernorm_backward import revision
+from layernorm_backward.records import revision
 
 TOLD = "0123456789ab"
 

@@ -6,7 +6,7 @@ import pytest
 from layernorm_backward.experiments import scaling, scaling_points
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import buffers
 

@@ -6,7 +6,7 @@ import pytest
 
 from layernorm_backward.experiments import slopes
 from layernorm_backward.fits import slope
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 KAPPAS = 10.0 ** np.arange(0, 6.5, 0.5)
 RULE = {"hidden": 64, "above": 2.0, "below": 0.1, "kappa_u": 0.01, "fewest": 4}

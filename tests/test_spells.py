@@ -7,10 +7,11 @@ import pytest
 import yaml
 from numba import get_num_threads
 
-from layernorm_backward import config, roofs, stopwatch
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import spells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.roofs import near
+from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from layernorm_backward import study
+from layernorm_backward.studies import study
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from layernorm_backward.schemas import SCHEMAS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.records.tabulate import table
 
 
 def test_what_a_row_leaves_out_is_empty():

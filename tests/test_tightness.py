@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward.experiments.tightness import run
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 CELL = {"algorithm": "two_pass", "dtype": "float32", "accumulator": "storage", "quantity": "dx"}
 

@@ -8,7 +8,7 @@ import pytest
 from layernorm_backward import counters
 from layernorm_backward.experiments import _counted, traffic_cpu
 from layernorm_backward.kernels import numba_plan
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.traffic import MODELS
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from layernorm_backward import study, tables
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.figures import FIGURES
+from layernorm_backward.records import tables
+from layernorm_backward.studies import study
 from workspace import ROOT, Workspace
 
 DOCUMENTS = {"render", *(f"paper_{suffix}" for suffix in ("md", "tex", "html", "pdf"))}
@@ -236,7 +237,8 @@ def test_a_missing_table_is_made_again(smoke):
 
 def test_workflow_needs_no_package_that_is_imported_for_measuring():
     heavy = {"numba", "scipy", "sympy", "matplotlib", "pandas"}
-    code = "import sys, layernorm_backward.study, layernorm_backward.lock, layernorm_backward.paper.pandoc"
+    names = "studies.study", "studies.lock", "paper.pandoc"
+    code = f"import sys, {', '.join(f'layernorm_backward.{name}' for name in names)}"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True, check=True
     )

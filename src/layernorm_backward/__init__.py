@@ -11,6 +11,7 @@ work with:
     traffic, counters             operations and accesses by a model, and bytes counted by the machine
     roofs, timing, gpu            what the machine can do at most; how passes are timed, here and on a GPU
     audit, bench                  the commands that check and time a reader's own kernel
+    studies, records              what a run is told, and what it leaves: tables, their records, the archive
 
 Imports go from the commands and experiments down; the modules beside this file are used by all.
 """

@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, numba_cache, schemas, tables, watch
-from layernorm_backward.provenance import constant
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward import experiments, numba_cache, watch
+from layernorm_backward.records import schemas, tables
+from layernorm_backward.records.provenance import constant
+from layernorm_backward.records.schemas import SCHEMAS
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
-    from layernorm_backward import config
-    from layernorm_backward.record import begin, record
+    from layernorm_backward.records.record import begin, record
+    from layernorm_backward.studies import config
 
     tables.require_name(table, stem)
     _require_schema(stem)
@@ -50,7 +51,7 @@ def _require_schema(stem: str) -> None:
 
 def check(study: str) -> None:
     """Check every config file of a study (paper, smoke, full) as its experiment does; tells all faults."""
-    from layernorm_backward import study as studies
+    from layernorm_backward.studies import study as studies
 
     if study not in studies.CHOICES["study"]:
         raise ValueError(f"no study is called {study!r}; there are: {', '.join(studies.CHOICES['study'])}")
@@ -61,7 +62,7 @@ def check(study: str) -> None:
 
 def _faults(config_path: Path) -> list[str]:
     """What is wrong in a config file; nothing where packages that its experiment requires are missing."""
-    from layernorm_backward import config, study
+    from layernorm_backward.studies import config, study
 
     name = experiments.module_name(config_path.stem)
     try:
@@ -88,7 +89,7 @@ def figure(stem: str, tables_dir: Path, out: Path) -> None:
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
     """Judge every claim by its predicate over the tables; fails where one of ours does not hold."""
     from layernorm_backward.paper import claims as judge
-    from layernorm_backward.record import begin, record
+    from layernorm_backward.records.record import begin, record
 
     started = begin()
     judged = judge.run(claims_yaml, tables_dir)
@@ -98,9 +99,9 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
 
 def comparison(tables_dir: Path, table: Path) -> None:
     """Compare a run's tables with the archived ones of the same study; writes a row a table."""
-    from layernorm_backward import study
     from layernorm_backward.paper import comparison as compare
-    from layernorm_backward.record import begin, record
+    from layernorm_backward.records.record import begin, record
+    from layernorm_backward.studies import study
 
     started = begin()
     name = tables_dir.parent.name
@@ -110,7 +111,8 @@ def comparison(tables_dir: Path, table: Path) -> None:
 
 def take(archived: Path, table: Path) -> None:
     """Copy an archived table into a run, with the record of where it comes from."""
-    from layernorm_backward import archive, study
+    from layernorm_backward.records import archive
+    from layernorm_backward.studies import study
 
     tables.read(archived)
     kernels = tables.read_meta(archived)["config"].get("kernels", ())
@@ -140,14 +142,14 @@ def convert(source: Path, out: Path, pdf: str) -> None:
 
 def promote(results: Path, machine: str) -> None:
     """Copy the tables of a study's run into results/archive/MACHINE, with their provenance."""
-    from layernorm_backward import promote as archive
+    from layernorm_backward.records import promote as archive
 
     print(archive.promote(results, machine))
 
 
 def crate(folder: Path) -> None:
     """Write the metadata of an archive folder anew, as after a change of CITATION.cff: its RO-Crate."""
-    from layernorm_backward import crate as metadata
+    from layernorm_backward.records import crate as metadata
 
     print(metadata.write(folder))
 

@@ -12,11 +12,11 @@ if not os.access(workflow.basedir, os.W_OK):
     raise WorkflowError(f"{workflow.basedir}: cannot be written to; allowed: a copy of it that can")
 
 try:
-    from layernorm_backward import study
+    from layernorm_backward.studies import study
     from layernorm_backward.figures import FIGURES as FIGURE_STEMS
-    from layernorm_backward.lock import release_stale
+    from layernorm_backward.studies.lock import release_stale
     from layernorm_backward.paper.pandoc import engine
-    from layernorm_backward.provenance import code_hash
+    from layernorm_backward.records.provenance import code_hash
 except ModuleNotFoundError as error:
     raise WorkflowError(f"{error}: run `. .venv/bin/activate` first; `make .venv/.ready` sets .venv up")
 except KeyboardInterrupt:

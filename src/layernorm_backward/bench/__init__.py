@@ -16,7 +16,7 @@ from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.bench.timed import compile_roof, time_direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.options import require_room
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 __all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward import bench as benches
-from layernorm_backward import tables, watch
+from layernorm_backward import watch
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
 from layernorm_backward.bench.contenders import BRIEF_S, own_runs, too_slow
@@ -18,7 +18,8 @@ from layernorm_backward.bench.setting import EPS, Deadline, Setting
 from layernorm_backward.bench_options import BASELINES, DIRECTIONS
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.options import progress, require_csv, require_writable, tell, writing
-from layernorm_backward.record import Started, begin, record
+from layernorm_backward.records import tables
+from layernorm_backward.records.record import Started, begin, record
 from layernorm_backward.timing.timed import most_threads
 
 AUDITED = "float32"  # where `audit` is given no dtype

@@ -13,7 +13,7 @@ from layernorm_backward.audit import Setting, audit, report
 from layernorm_backward.audit.setting import LEAST_HIDDEN
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import Kernel, missing, version
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 Hidden = Annotated[int, Field(ge=LEAST_HIDDEN)]
 

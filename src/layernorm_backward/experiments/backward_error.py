@@ -28,7 +28,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._error_cells import Runner, cells, measure
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import run_kernel
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 
 def run(

@@ -17,7 +17,7 @@ from layernorm_backward.experiments._arguments import Count, Eps, Positive, Runn
 from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, draw_aligned, run_kernel
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 
 def run(

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments._arguments import AtLeast, Count, Seconds, Seed, Several, Threads
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing.sizing import beyond_cache
 from layernorm_backward.timing.timed import (
     labelled,

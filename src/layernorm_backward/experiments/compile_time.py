@@ -20,7 +20,7 @@ from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments._arguments import RunnableKernels, Several, Whole
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 
 def run(

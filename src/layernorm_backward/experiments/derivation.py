@@ -24,7 +24,7 @@ from layernorm_backward.experiments._arguments import (
     Shape,
     each_of,
 )
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 QUANTITIES = Gradients._fields
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import largest
 from layernorm_backward.experiments._arguments import Count, Eps, Positive, Seed, Several
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 SPREAD = 1e-3
 

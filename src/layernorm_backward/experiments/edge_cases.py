@@ -9,7 +9,7 @@ from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.edge_cases import CASES, Trial, outcome, posed
 from layernorm_backward.experiments._arguments import Eps, Positive, RunnableKernels, Seed, Several
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 
 def run(

@@ -22,7 +22,7 @@ from layernorm_backward.errors import error_u, max_abs_error
 from layernorm_backward.experiments._arguments import Count, Eps, RunnableKernels, Seed, Several
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 ROW_KINDS = ("usual", "constant", "nearly_constant")
 

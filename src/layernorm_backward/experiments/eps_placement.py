@@ -33,7 +33,7 @@ from layernorm_backward.experiments._arguments import (
     Several,
     each_of,
 )
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 PLACEMENTS = ("inside", "outside", "none", "stored")
 

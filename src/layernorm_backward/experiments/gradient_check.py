@@ -24,7 +24,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.gradient_check import METHODS, compare, normal
 from layernorm_backward.gradient_check.checker import gradients
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 
 class Cell(NamedTuple):

@@ -32,8 +32,8 @@ from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._rounds import complete, joined, shares
 from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.prepared import Buffers
 from layernorm_backward.timing.timed import labelled, together, too_many

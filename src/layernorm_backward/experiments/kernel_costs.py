@@ -28,7 +28,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._cells import Sweep
 from layernorm_backward.experiments._variant_cells import Checks, measured
 from layernorm_backward.experiments._variants import Shape, Variant, plans, told
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing.timed import together
 
 

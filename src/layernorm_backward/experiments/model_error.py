@@ -30,7 +30,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._encoder import NormLayer, Sentences
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.problem import Problem
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.bounds import for_way
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.variance import accumulators

@@ -29,7 +29,7 @@ from layernorm_backward.gradient_check.datasets import GAMMAS, ROWS, UPSTREAMS, 
 from layernorm_backward.gradient_check.mutants import MUTANTS, UNSPOILED, kernel
 from layernorm_backward.gradient_check.rules import RULES, Rule
 from layernorm_backward.inputs import values
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 Draw = tuple[Seed, Annotated[tuple[Count, ...], Field(min_length=2)]]
 OWN = "own"  # the upstream gradient of a check that differentiates y: it draws its own

@@ -41,7 +41,7 @@ from layernorm_backward.kernels import KERNELS
 from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.memory import SharedMemory
 from layernorm_backward.peers_at_work.settings import SETTINGS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import Pool
 from layernorm_backward.timing.timed import together

@@ -23,7 +23,7 @@ from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments._arguments import Count, Eps, Finite, Named, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import Held, held
 from layernorm_backward.problem import Problem, draw
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.variance import accumulators
 

@@ -22,8 +22,8 @@ from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_fused import KERNEL
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.roofs import row_streams
-from layernorm_backward.tabulate import table
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.prepared import Buffers, prepare
 from layernorm_backward.timing.sizing import Sized

@@ -21,8 +21,8 @@ from layernorm_backward.experiments._arguments import Count, Eps, Kappa, Names, 
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.saving import BackwardName
-from layernorm_backward.tabulate import table
 from layernorm_backward.theory.saving_bounds import eta_bound
 
 SPREAD = 1.2

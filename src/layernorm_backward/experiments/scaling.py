@@ -13,7 +13,7 @@ from pydantic import Field
 
 from layernorm_backward.experiments._arguments import Positive
 from layernorm_backward.fits import slope
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 NEEDS = ("scaling_points",)
 QUANTITIES = {"time": "median_s", "memory": "peak_bytes", "extra": "extra_bytes"}

@@ -22,7 +22,7 @@ from layernorm_backward.directions import AnyDirection
 from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import Prepared, buffers, prepare
 from layernorm_backward.timing.timed import labelled, most_threads, times, together

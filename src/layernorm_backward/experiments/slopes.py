@@ -21,7 +21,7 @@ import pandas as pd
 from layernorm_backward.experiments._arguments import Count, Positive
 from layernorm_backward.experiments._sweeps import Sweep, first_order, gathered, sweeps
 from layernorm_backward.fits import slope
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.powers import POWERS, power
 
 NEEDS = ("mean_path", "backward_error", "cancellation")

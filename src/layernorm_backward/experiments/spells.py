@@ -41,7 +41,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
 from layernorm_backward.timing.timed import labelled, together, too_many

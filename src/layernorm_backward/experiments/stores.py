@@ -24,8 +24,8 @@ from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Po
 from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.tabulate import table
 from layernorm_backward.timing.prepared import Buffers
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 

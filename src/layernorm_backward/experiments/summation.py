@@ -41,8 +41,8 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._growth import with_growth
 from layernorm_backward.experiments._orders import ORDERS, Quantity, Way, ways
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.sums import compensated_tree
-from layernorm_backward.tabulate import table
 
 PATTERN = np.array([1.0, -1.0, 2.0, -2.0, 4.0, -4.0, 8.0, -8.0])
 ONES = "ones"  # an upstream gradient beside those of `inputs`

@@ -8,7 +8,7 @@ import pandas as pd
 
 from layernorm_backward.experiments._arguments import Several
 from layernorm_backward.outliers import Data
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 
 NEEDS = ("mean_path",)
 KEYS = ["algorithm", "dtype", "accumulator", "quantity"]

@@ -43,7 +43,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._rounds import Share, joined, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
 from layernorm_backward.timing.timed import together, too_many

@@ -41,7 +41,7 @@ from layernorm_backward.experiments._rows import stray
 from layernorm_backward.experiments._trials import IDEAL, Cast, Outcome, outcomes
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.tolerances.registry import RULES
 
 TO_REJECT = {False: {"killed": "wrong"}, True: {"killed": "wrong", "plain_rejected": "plain"}}

@@ -37,7 +37,7 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._counted import KEYS, MOVED, Counts, counted_bytes
 from layernorm_backward.kernels import KERNELS, numba_plan
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.traffic import MODELS, Stores, totals
 from layernorm_backward.traffic.counts import count
 from layernorm_backward.traffic.least import minimum_bytes, small_bytes

@@ -5,7 +5,7 @@ from typing import Annotated
 import pandas as pd
 
 from layernorm_backward.experiments._arguments import Distinct, Names, each_of
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.traffic import MODELS
 from layernorm_backward.traffic.schemes import SCHEMES
 

@@ -23,7 +23,7 @@ from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundo
 from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments._arguments import Count, Distinct, Finite, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import held
-from layernorm_backward.tabulate import table
+from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.theory.variance_bounds import BOUNDS
 from layernorm_backward.variance import ALGORITHMS, accumulators, moments

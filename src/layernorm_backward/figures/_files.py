@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from layernorm_backward import archive, figures, files, tables
+from layernorm_backward import figures, files
 from layernorm_backward.figures import style
+from layernorm_backward.records import archive, tables
 
 
 def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".pdf", ".png")) -> None:

@@ -17,14 +17,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, get_type_hints
 
-from layernorm_backward import per_dtype, yamlfile
+from layernorm_backward import yamlfile
 from layernorm_backward.gpu import campaign, warm
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.kernels import device_missing, remedy
-from layernorm_backward.provenance import code_hash
-from layernorm_backward.revision import commit
+from layernorm_backward.records.provenance import code_hash
+from layernorm_backward.records.revision import commit
+from layernorm_backward.studies import per_dtype
 
 STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
 ON_DEMAND = ("maps_gpu",)  # not what a campaign measures, but what our kernels are tuned by

@@ -21,7 +21,6 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import tables
 from layernorm_backward.gpu import contenders, reasons
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.ledger import FOLDER, Entry, Ledger
@@ -30,7 +29,8 @@ from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.peers_on_gpu import PEERS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records import tables
+from layernorm_backward.records.tabulate import table
 
 TRIES = 2  # of a cell in which the process ends: whoever killed it may have meant something else
 MACHINE = ("gpu", "driver", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on

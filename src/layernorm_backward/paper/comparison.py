@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from layernorm_backward import archive, tables
-from layernorm_backward.recorded import read_record
-from layernorm_backward.schemas import SCHEMAS
-from layernorm_backward.tabulate import table
+from layernorm_backward.records import archive, tables
+from layernorm_backward.records.recorded import read_record
+from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.records.tabulate import table
 
 COMPILED = {"audit_peers"}  # by packages, for the processor: what is measured rounds as it adds
 _PROCESSOR = "cpu", "vectors", "l2_bytes", "last_level_cache_bytes"

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import constants, figures, jsonfile, mixed, tables
+from layernorm_backward import constants, figures, jsonfile
 from layernorm_backward.paper import attempts, claim_rows, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
-from layernorm_backward.recorded import read_record
+from layernorm_backward.records import mixed, tables
+from layernorm_backward.records.recorded import read_record
 
 
 class UnknownName(ValueError):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import tables
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.paper.selection import select
+from layernorm_backward.records import tables
 
 NOT_MEASURED = "\N{EN DASH}"
 

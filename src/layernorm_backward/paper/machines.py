@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import archive, tables
 from layernorm_backward.paper.goals import NONE
+from layernorm_backward.records import archive, tables
 
 STEM = "timing_cpu"
 _WIDE, _SHORT = ("float64", "float32"), ("float16", "bfloat16")

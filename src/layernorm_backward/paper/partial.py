@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from layernorm_backward import archive, tables
 from layernorm_backward.constants import constant
 from layernorm_backward.paper.predicates.judgement import count, listing
+from layernorm_backward.records import archive, tables
 
 SUMMARIES = ("claims", "comparison")  # made of all other tables
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.schemas import SCHEMAS
+from layernorm_backward.records.schemas import SCHEMAS
 
 _KINDS = {"str": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 _EMPTY = {"str": "", "int": pd.NA, "float": np.nan, "bool": pd.NA}

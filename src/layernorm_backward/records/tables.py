@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward.files import whole
-from layernorm_backward.schemas import SCHEMAS, Kind, Schema
+from layernorm_backward.records.schemas import SCHEMAS, Kind, Schema
 
 _TRUTH = {"True": True, "False": False, "true": True, "false": False, "": pd.NA}
 

@@ -5,8 +5,8 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from layernorm_backward import clock, machine
-from layernorm_backward.provenance import code_hash
-from layernorm_backward.revision import commit
+from layernorm_backward.records.provenance import code_hash
+from layernorm_backward.records.revision import commit
 
 
 class Started(NamedTuple):

@@ -13,11 +13,12 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from layernorm_backward import constants, schemas
+from layernorm_backward import constants
 from layernorm_backward.kernels import module_of
+from layernorm_backward.records import schemas
 
 PACKAGE = "layernorm_backward"
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 
 
 def code_hash(module: str, kernels: Iterable[str] = ()) -> str:

@@ -23,11 +23,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import crate, mixed, study, tables
-from layernorm_backward.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
 from layernorm_backward.gpu import ledger
-from layernorm_backward.record import commit
-from layernorm_backward.recorded import read_record
+from layernorm_backward.records import crate, mixed, tables
+from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
+from layernorm_backward.records.record import commit
+from layernorm_backward.records.recorded import read_record
+from layernorm_backward.studies import study
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 PAPER = "paper.pdf"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 TOLD = "LAYERNORM_COMMIT"
 WHOLE, SHORT = 40, 12  # digits of a hash
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MEASURING = ("src", "config", "paper")  # folders in which a new file makes other results
 KEPT = "results/archive"  # what is promoted to it changes no later measurement
 

@@ -2,7 +2,7 @@
 last what the rules warned of, since a warning in the middle of a run is not seen, and which tables were
 measured on another processor or with other versions than the rest.
 
-    python -m layernorm_backward.summary results/paper
+    python -m layernorm_backward.studies.summary results/paper
 
 Reads tables, records and logs with the standard library alone, so that a run with nothing to do ends at once.
 """
@@ -13,7 +13,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from layernorm_backward import jsonfile, mixed
+from layernorm_backward import jsonfile
+from layernorm_backward.records import mixed
 
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
 WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from layernorm_backward import archive, experiments, figures
+from layernorm_backward import experiments, figures
 from layernorm_backward.kernels import KERNELS, device_missing
-from layernorm_backward.provenance import code_hash, constant
+from layernorm_backward.records import archive
+from layernorm_backward.records.provenance import code_hash, constant
 
 CONFIG = Path("config")
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import tables
+from layernorm_backward.records import tables
 
 _KINDS = {"text": str, "a number": int | float, "an object": dict}
 REQUIRED = {

@@ -15,10 +15,11 @@ from typing import Any
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
-from layernorm_backward import experiments, jsonfile, tables, yamlfile
-from layernorm_backward.archive import ARCHIVE, PROVENANCE, verify
+from layernorm_backward import experiments, jsonfile, yamlfile
 from layernorm_backward.files import whole
-from layernorm_backward.revision import ROOT
+from layernorm_backward.records import tables
+from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, verify
+from layernorm_backward.records.revision import ROOT
 
 NAME = "ro-crate-metadata.json"
 VERSION = "1.2"  # of the specification
