@@ -16,6 +16,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import (
     KERNELS,
+    checks,
     numba_chunks,
     numba_fused,
     numba_plan,
@@ -252,6 +253,22 @@ def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     with pytest.raises((TypeError, ValueError), match=told):
         numba_fused.backward(dy if "8, 0" not in told else dy[:, :0], spoilt(saved))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, problem, monkeypatch):
+    """Sizes and eps are told by compiled code: Python's checks only find the words."""
+    x, gamma, beta, dy = problem((8, 64), dtype)
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    monkeypatch.setattr(checks, "forward", lambda *given: None)
+    monkeypatch.setattr(checks, "kept", lambda *given: None)
+    for wrong in ((gamma[:32].copy(), beta, EPS), (gamma, beta[:32].copy(), EPS), (gamma, beta, np.nan)):
+        with pytest.raises(AssertionError, match="a pass refuses"):
+            numba_fused.forward(x, *wrong)
+    short = saved.mean[:7].copy()
+    for wrong in ({"gamma": gamma[:32].copy()}, {"mean": short}, {"rstd": short}):
+        with pytest.raises(AssertionError, match="a pass refuses"):
+            numba_fused.backward(dy, saved._replace(**wrong))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

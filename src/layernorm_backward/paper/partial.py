@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from layernorm_backward.constants import constant
+from layernorm_backward import constants
 from layernorm_backward.paper.predicates.judgement import count, listing
 from layernorm_backward.records import archive, tables
 
@@ -70,8 +70,8 @@ class Excuses:
 
 def _needs(stem: str) -> tuple[str, ...]:
     """The tables that an experiment is computed from: NEEDS of its module, which is not imported for it."""
-    path = Path(tables.__file__).parent / "experiments" / f"{stem}.py"
-    return (path.exists() and constant(path, "NEEDS")) or ()
+    path = Path(constants.__file__).parent / "experiments" / f"{stem}.py"
+    return (path.exists() and constants.constant(path, "NEEDS")) or ()
 
 
 def _differs(path: Path) -> bool:
