@@ -30,6 +30,7 @@ ARGUMENTS = {
     "kappas": {"float32": 1e6, "bfloat16": 1e6},
     "repeats": 2,
     "at_least": 2,
+    "paid_at_least": 2,
     "budget_s": 0.0,
     "error_rows": 3,
     "error_limit_u": 100.0,
@@ -61,6 +62,15 @@ def measured():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(numba_plan, "GRAIN", 1)  # so that all threads work on what is little
         return by_variant(sweeps=[SWEEP, SWEEP | {"directions": ["forward"]}])
+
+
+def test_what_results_that_are_right_cost_has_repetitions_of_its_own():
+    """The others are timed no longer than their budget allows."""
+    found, samples = by_variant(repeats=9, at_least=2, paid_at_least=9)
+    paid, timed = {"default", *_variants.PAID}, found["repeats"].dropna()
+    assert timed.to_dict() == {name: 9 if name in paid else 2 for name in timed.index}
+    assert paid < set(timed.index)
+    assert samples.groupby("name")["repeat"].nunique()["again"] == 9
 
 
 def test_the_cost_is_the_time_of_the_default_over_that_of_the_variant_less_one(monkeypatch):

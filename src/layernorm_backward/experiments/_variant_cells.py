@@ -9,7 +9,8 @@ import pandas as pd
 from layernorm_backward import difference, stopwatch
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._cells import Cell, keys
-from layernorm_backward.experiments._variants import DEFAULT, idle
+from layernorm_backward.experiments._rounds import joined
+from layernorm_backward.experiments._variants import DEFAULT, PAID, idle
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.timing.prepared import Buffers
 from layernorm_backward.timing.timed import labelled, times, too_many
@@ -30,9 +31,17 @@ class Checks(NamedTuple):
 
 
 def measured(
-    cell: Cell, made: dict[str, Plan], arrays: Buffers, checks: Checks, how: dict[str, Any]
+    cell: Cell,
+    made: dict[str, Plan],
+    arrays: Buffers,
+    checks: Checks,
+    how: dict[str, Any],
+    paid_at_least: int,
 ) -> tuple[Rows, list[pd.DataFrame]]:
-    """The columns of each plan in `made`, and the samples; `how` is for `stopwatch.compare`."""
+    """The columns of each plan in `made`, and the samples.
+
+    `how` is for `stopwatch.compare`; the variants of PAID have `paid_at_least` repetitions.
+    """
     if too_many(cell.threads):
         return {name: {"reason": too_many(cell.threads)} for name in made}, []
     reasons = {name: idle(name, plan, made[DEFAULT], cell.direction) for name, plan in made.items()}
@@ -46,10 +55,27 @@ def measured(
             return idlers | {name: {"reason": row["reason"] or NO_PARTNER} for name, row in rows.items()}, []
         timed = {name: calls[name] for name in right} | {AGAIN: calls[DEFAULT]}
         known_s[AGAIN] = known_s[DEFAULT]
-        samples = stopwatch.compare(timed, warmup=0, known_s=known_s, seed=checks.seed, **how)
+        samples = _compared(timed, known_s, checks.seed, how, paid_at_least)
     costs = _costs(samples, right, checks.seed)
     rows = {name: row | costs.get(name, {}) for name, row in rows.items()}
     return idlers | rows, [labelled(samples, **keys(cell))]
+
+
+def _compared(
+    calls: Mapping[str, stopwatch.Call],
+    known_s: Mapping[str, float],
+    seed: int,
+    how: dict[str, Any],
+    paid_at_least: int,
+) -> pd.DataFrame:
+    """All calls in turn, then the default and the variants of PAID until these have their repetitions."""
+    samples = stopwatch.compare(calls, warmup=0, known_s=known_s, seed=seed, **how)
+    paid = {name: call for name, call in calls.items() if name in (DEFAULT, AGAIN, *PAID)}
+    left = paid_at_least - min(samples["name"].value_counts()[list(paid)])
+    if left <= 0 or not set(PAID) & set(paid):
+        return samples
+    more = stopwatch.compare(paid, repeats=int(left), warmup=0, known_s=known_s, seed=seed + 1)
+    return joined([samples, more])
 
 
 def _checked(

@@ -35,6 +35,8 @@ Variant = Literal[
     "four_rows",
 ]
 DEFAULT = "default"
+PAID: tuple[Variant, ...] = "no_recentring", "sums_per_thread"  # what results right at any mean, and the same
+# bits whatever the threads, cost: with more repetitions than what decides between ways to the same results
 _TOLD = "group", "ahead", "stream", "chunks", "block", "recentre"  # of a plan, in the table
 
 

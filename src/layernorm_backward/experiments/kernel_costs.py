@@ -39,13 +39,17 @@ def run(
     kappas: ByDtype[Kappa],
     repeats: Count,
     at_least: AtLeast,
+    paid_at_least: AtLeast,
     budget_s: Seconds,
     error_rows: Count,
     error_limit_u: Positive,
     bit_rows: Count,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a variant and cell, the default among them; `budget_s` is for the repetitions of one cell."""
+    """One row a variant and cell, the default among them; `budget_s` is for the repetitions of one cell.
+
+    `paid_at_least` repetitions are for the default and for what re-centring and sums in a fixed order cost.
+    """
     checks = Checks(error_rows, bit_rows, error_limit_u, kappas, seed)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
@@ -55,7 +59,7 @@ def run(
         about = _cells.about(cell, size)
         arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
         made = plans(variants, Shape(size.rows, cell.hidden, cell.dtype, cell.direction, cell.threads))
-        found, timed = measured(cell, made, arrays, checks, how)
+        found, timed = measured(cell, made, arrays, checks, how, paid_at_least)
         rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed
     return difference.judged(table(rows, "kernel_costs"), "cost", same=0.0), together(samples)
