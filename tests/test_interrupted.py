@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_command_in_one_line_that_says_where(tmp_path):
     [
         (["bench", "--kernel", "compact", "--rows", "8", "--hidden", "16"], "bench.bench"),
         (["claims", "claims.yaml", "tables", "claims.csv"], "paper.claims.run"),
-        (["eps", "config/smoke/eps.yaml", "eps.csv"], "config.load"),
+        (["eps", "config/smoke/eps.yaml", "eps.csv"], "studies.config.load"),
     ],
 )
 def test_a_command_that_is_interrupted_returns_130(words, interrupted, monkeypatch, capsys):

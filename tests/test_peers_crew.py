@@ -54,6 +54,7 @@ def test_shared_memory_is_let_go_of_where_a_measurement_fails(monkeypatch):
     how = {
         "repeats": 1,
         "at_least": 1,
+        "at_least_resident": 1,
         "budget_s": 0.1,
         "error_elements": 64,
         "answers_within_s": 1.0,
