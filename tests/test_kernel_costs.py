@@ -5,12 +5,13 @@ from itertools import product
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from numba import get_num_threads
 
 from layernorm_backward import stopwatch
+from layernorm_backward.experiments import _variant_cells, _variants, kernel_costs
 from layernorm_backward.experiments import _variant_checks as check
-from layernorm_backward.experiments import _variants, kernel_costs
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
 from layernorm_backward.kernels import numba_fused, numba_plan
@@ -71,6 +72,15 @@ def test_what_results_that_are_right_cost_has_repetitions_of_its_own():
     assert timed.to_dict() == {name: 9 if name in paid else 2 for name in timed.index}
     assert paid < set(timed.index)
     assert samples.groupby("name")["repeat"].nunique()["again"] == 9
+
+
+def test_the_noise_of_a_variant_is_that_of_its_own_repetitions():
+    """The first two of four hold a default that differs from itself; one variant has no others."""
+    seconds = {"default": [1, 1, 1, 1], "again": [1.5, 1.5, 1, 1], "paid": [1, 1, 1, 1], "other": [1, 1]}
+    rows = [(name, repeat, its) for name, all_of in seconds.items() for repeat, its in enumerate(all_of)]
+    samples = pd.DataFrame(rows, columns=["name", "repeat", "seconds"]).assign(waited=False)
+    costs = _variant_cells._costs(samples, ["paid", "other"], seed=1)
+    assert costs["other"]["noise"] > costs["paid"]["noise"] > 0
 
 
 def test_the_cost_is_the_time_of_the_default_over_that_of_the_variant_less_one(monkeypatch):

@@ -59,8 +59,8 @@ def differs(ratio: Ratio, noise: float) -> bool:
 def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
     """A table of timed cells with its column `differs`: by each row's `noise` and that of the cells alike.
 
-    ratio: the column whose interval is in `ratio`_low and `ratio`_high; same: its value for equal times. All
-    rows of a cell have one noise; those without a time have none, and no `differs` either.
+    ratio: the column whose interval is in `ratio`_low and `ratio`_high; same: its value for equal times. Rows
+    of a cell have the noise of their repetitions; those without a time have none, and no `differs` either.
     """
     noise = table["noise"]
     usual = noise.groupby([table[name] for name in ALIKE], dropna=False).transform(_usual)

@@ -110,10 +110,12 @@ def _wrong(error_u: float, limit_u: float) -> str:
 
 
 def _costs(samples: pd.DataFrame, names: list[str], seed: int) -> Rows:
-    noise = difference.noise(stopwatch.ratio(samples, DEFAULT, AGAIN, seed))
+    """The noise of a variant is that of its own repetitions: of more of them it would be less."""
     rows = {}
     for name in names:
-        found = stopwatch.ratio(samples, DEFAULT, name, seed)
+        its = samples[samples["repeat"].isin(samples.loc[samples["name"] == name, "repeat"])]
+        noise = difference.noise(stopwatch.ratio(its, DEFAULT, AGAIN, seed))
+        found = stopwatch.ratio(its, DEFAULT, name, seed)
         cost = {"cost": found.median - 1, "cost_low": found.low - 1, "cost_high": found.high - 1}
         rows[name] = times(samples, name) | cost | {"noise": noise}
     return rows
