@@ -1,8 +1,9 @@
-"""What the set-up compiles is what calls need, and all code of a pass comes from one process."""
+"""What the set-up compiles is what calls need, and no process loses what another has compiled."""
 
 import subprocess
 import sys
 from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,30 +12,24 @@ from layernorm_backward import compilation
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, processor
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_passes, numba_plan, processor
 from layernorm_backward.kernels.lanes import LINE
+from layernorm_backward.kernels.numba_calls import Code
 
 EPS = 1e-5
 
 
 @pytest.fixture
 def needed(monkeypatch):
-    """The codes that calls of numba_fused asked for, by pass."""
+    """The codes that calls of numba_fused asked for."""
     numba_calls.call.cache_clear()
-    found = {direction: set() for direction in DIRECTIONS}
+    found, compiled = set(), Code.compiled
 
-    def asking(direction):
-        compiled = getattr(numba_calls, f"{direction}_pass")
+    def asked(code):
+        found.add(code)
+        return compiled(code)
 
-        def asked(*code, **further):
-            told = {name: given for name, given in further.items() if name != "recentre"}
-            found[direction].add(compilation.Code(*code, **told))
-            return compiled(*code, **further)
-
-        return asked
-
-    for direction in found:
-        monkeypatch.setattr(numba_calls, f"{direction}_pass", asking(direction))
+    monkeypatch.setattr(Code, "compiled", asked)
     return found
 
 
@@ -50,9 +45,10 @@ def test_calls_need_nothing_else(dtype, stays, needed, monkeypatch):
         _, saved = numba_fused.forward(x, vector, vector, EPS, out=result)
         numba_fused.backward(x, saved, out=(result, vector.copy(), vector.copy()))
     monkeypatch.undo()
-    for direction, codes in needed.items():
-        chosen = {code for code in compilation.chosen(direction) if code.dtype == dtype}
-        assert codes <= chosen and {code.ragged for code in codes} == {False, True}
+    for direction in DIRECTIONS:
+        codes = {code for code in needed if code.direction == direction}
+        assert codes <= set(compilation.chosen(direction)) and {code.dtype for code in codes} == {dtype}
+        assert {code.ragged for code in codes} == {False, True}
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -62,7 +58,9 @@ def test_a_plan_that_keeps_rows_runs_code_that_does(kept, needed):
     plan = numba_plan.choose(*x.shape, x.dtype)._replace(group=1, widened=kept)
     results = aligned_empty(x.size, x.dtype).reshape(x.shape), vector.copy(), vector.copy()
     numba_fused.backward(x, saved, out=results, plan=plan)
-    assert needed["backward"] == {compilation.Code("float16", 1, False, kept)}
+    assert {code for code in needed if code.direction == "backward"} == {
+        Code("backward", "float16", 1, False, kept)
+    }
 
 
 @pytest.mark.parametrize(("few", "groups"), [(True, {1, 2}), (False, {1, 2, 4})])
@@ -94,12 +92,10 @@ def test_ways_are_those_of_any_row(far, monkeypatch):
 
 
 class Pool:
-    """A pool that does at once what it is given, and remembers it."""
+    """A pool that does at once what it is given."""
 
     def __init__(self, workers, context):
-        assert workers == 1 and context.get_start_method() == "spawn"
-        self.given = []
-        pools.append(self)
+        assert 1 <= workers <= compilation.MOST_PROCESSES and context.get_start_method() == "spawn"
 
     def __enter__(self):
         return self
@@ -108,7 +104,6 @@ class Pool:
         return None
 
     def submit(self, function, *arguments):
-        self.given.append(arguments)
         future = Future()
         try:
             future.set_result(function(*arguments))
@@ -117,56 +112,67 @@ class Pool:
         return future
 
 
-pools: list[Pool] = []
-
-
-def test_a_pass_is_compiled_in_one_process(monkeypatch):
-    """Numba keeps an index for each pass, whatever the dtype."""
-    pools.clear()
+@pytest.fixture
+def compiled(monkeypatch):
+    """The codes that would have been compiled, in their order."""
+    found = []
     monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr(compilation, "_compiled", lambda direction, code: None)
+    monkeypatch.setattr(Code, "compiled", lambda code: found.append(code))
+    return found
+
+
+def test_the_set_up_compiles_all_that_plans_choose_and_directions_take_turns(compiled):
     compilation.compile_all()
-    given = [[arguments for arguments in pool.given if arguments] for pool in pools]
-    assert given == [
-        [(direction, code) for code in compilation.chosen(direction)] for direction in DIRECTIONS
-    ]
+    assert sorted(compiled) == sorted(code for way in DIRECTIONS for code in compilation.chosen(way))
+    assert [code.direction for code in compiled[:6]] == ["forward", "backward"] * 3
 
 
-def test_what_converts_16_bit_vectors_is_compiled_too(monkeypatch):
-    pools.clear()
+def test_a_code_that_is_asked_for_twice_is_compiled_once(compiled):
+    one, other = Code("forward", "float32", 1, False), Code("forward", "float32", 2, False)
+    compilation.compile_codes(iter([one, other, one]))
+    assert compiled == [one, other]
+
+
+def test_each_code_has_a_name_of_its_own_which_numba_names_its_index_by(monkeypatch):
+    """Numba reads an index, adds to it and writes it: two processes would lose what one has added."""
+    index = Path(Code("forward", "float32", 1, False).compiled()._cache._cache_file._index_path).name
+    assert ".forward_float32_1_" in index
+    monkeypatch.setattr(numba_passes, "_compile", lambda signature, function: function)
+    for direction in DIRECTIONS:
+        made = getattr(numba_passes, f"{direction}_pass").__wrapped__
+        monkeypatch.setattr(numba_calls, f"{direction}_pass", made)
+    codes = {code for direction in DIRECTIONS for code in compilation.chosen(direction)}
+    codes |= {code._replace(recentre=False) for code in codes if code.direction == "backward"}
+    names = {code.compiled().__qualname__ for code in codes}
+    assert len(names) == len(codes) and index.startswith("numba_passes.")
+
+
+def test_what_converts_16_bit_vectors_is_compiled_too(compiled, monkeypatch):
     pairs = set()
-    monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr(compilation, "_compiled", lambda direction, code: None)
     monkeypatch.setattr(compilation, "between", lambda *names: pairs.add(names))
     compilation.compile_all()
     assert pairs >= {("float16", "float16"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")}
 
 
 def test_an_error_of_a_process_is_raised(monkeypatch):
-    def compiled(direction, code):
-        if (direction, code.dtype) == ("backward", "bfloat16"):
+    def compiled(code):
+        if (code.direction, code.dtype) == ("backward", "bfloat16"):
             raise ValueError("no bfloat16 today")
 
     monkeypatch.setattr(compilation, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr(compilation, "_compiled", compiled)
+    monkeypatch.setattr(Code, "compiled", compiled)
     with pytest.raises(ValueError, match="no bfloat16 today"):
         compilation.compile_all()
 
 
-def test_float32_is_compiled_without_recentring_too(monkeypatch):
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_code_is_that_of_its_fields(direction, monkeypatch):
     calls = []
-    monkeypatch.setattr(compilation, "forward_pass", lambda *code, **how: calls.append((*code, how)))
-    monkeypatch.setattr(compilation, "backward_pass", lambda *code, **how: calls.append((*code, how)))
-    for dtype in ("float32", "float64"):
-        for direction in DIRECTIONS:
-            compilation._compiled(direction, compilation.Code(dtype, 1, True))
-    assert calls == [
-        ("float32", 1, True, {"lag": False}),
-        ("float32", 1, True, False, False, {}),
-        ("float32", 1, True, False, False, {"recentre": False}),
-        ("float64", 1, True, {"lag": False}),
-        ("float64", 1, True, False, False, {}),
-    ]
+    monkeypatch.setattr(numba_calls, "forward_pass", lambda *code, **how: calls.append((*code, how)))
+    monkeypatch.setattr(numba_calls, "backward_pass", lambda *code: calls.append(code))
+    Code(direction, "float32", 2, False, lag=True, recentre=False).compiled()
+    forward, backward = ("float32", 2, False, {"lag": True}), ("float32", 2, False, False, True, False)
+    assert calls == [forward if direction == "forward" else backward]
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

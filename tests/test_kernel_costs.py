@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from numba import get_num_threads
 
-from layernorm_backward import stopwatch
+from layernorm_backward import compilation, stopwatch
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.experiments import _variant_cells, _variants, kernel_costs
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
-from layernorm_backward.kernels import numba_fused, numba_plan
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan
+from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.timing import prepared
 from layernorm_backward.timing.timed import most_threads
 
@@ -39,6 +41,25 @@ ARGUMENTS = {
     "seed": 2,
 }
 BACKWARD = numba_fused.backward
+
+
+@pytest.fixture(autouse=True)
+def beforehand(monkeypatch):
+    """The codes that a run has compiled side by side; here each is compiled when it is called."""
+    codes = set()
+    monkeypatch.setattr(kernel_costs, "compile_codes", codes.update)
+    return codes
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_all_code_that_a_run_calls_was_compiled_before(direction, beforehand, monkeypatch):
+    called, compiled = set(), Code.compiled
+    monkeypatch.setattr(Code, "compiled", lambda code: called.add(code) or compiled(code))
+    numba_calls.call.cache_clear()
+    by_variant(sweeps=[SWEEP | {"directions": [direction], "hidden": [1024]}])
+    set_up = {code for way in DIRECTIONS for code in compilation.chosen(way)}
+    assert beforehand <= called <= beforehand | set_up
+    assert {code.recentre for code in beforehand} == ({True} if direction == "forward" else {True, False})
 
 
 def by_variant(**changed):

@@ -74,6 +74,21 @@ def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
     assert ready["compact"].first_s < 0.9
 
 
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_a_renewed_call_writes_what_the_first_one_wrote(direction):
+    arrays = prepared.Pool(1 << 16, 1).buffers((8, 32), "float32")
+    ready, _ = prepared.prepare({"compact": KERNELS["compact"]}, direction, arrays, 8, 100.0)
+    results = arrays.out, arrays.y, arrays.dgamma, arrays.dbeta
+    expected = [result.copy() for result in results]
+    for result in results:
+        result.fill(0)
+    prepared.renewed(KERNELS["compact"], direction, arrays)()
+    found = dict(zip(("dx", "y", "dgamma", "dbeta"), zip(results, expected, strict=True), strict=True))
+    written = {"forward": ["y"], "backward": ["dx", "dgamma", "dbeta"], "both": list(found)}[direction]
+    assert all(np.array_equal(*found[name]) and found[name][1].any() for name in written)
+    assert ready["compact"].error_u_max < 10
+
+
 @pytest.mark.parametrize("direction", ["forward", "both"])
 def test_a_y_that_another_kernel_left_is_not_taken_for_the_next_ones(direction):
     lazy = kernel(forward=forward_elsewhere)

@@ -1,13 +1,15 @@
 """The table of times: which rows there are, what stands beside them, and that wrong kernels are not timed."""
 
 import dataclasses
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import timing_cpu
-from layernorm_backward.experiments._rounds import shares
+from layernorm_backward.experiments._rounds import known_s, shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import cell_roof, sizing
@@ -130,22 +132,46 @@ def test_every_cell_is_timed_in_every_round():
     assert (found["repeats"] == 5).all()
 
 
-def test_a_kernel_that_is_wrong_in_any_round_has_no_time(monkeypatch):
+@pytest.mark.parametrize(("limit_u", "runs"), [(100.0, 1 + 2), (0.0, 1)])
+def test_results_are_looked_at_in_the_first_round_and_those_that_are_wrong_timed_in_none(limit_u, runs):
+    seen, compact = [], KERNELS["compact"]
+
+    def counted(dy, saved, out=None):
+        seen.extend([1] * (dy.shape == (2, 3, 32)))
+        return compact.backward(dy, saved, out)
+
+    changed = {"rounds": 2, "repeats": 2, "at_least": 2, "error_limit_u": limit_u}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(timing_cpu, "KERNELS", {"compact": dataclasses.replace(compact, backward=counted)})
+        patched.setattr(stopwatch, "untimed", lambda seconds: 0)
+        patched.setattr(stopwatch, "_loops", lambda call, warmup, minimum_s: (1, 1.0))
+        found, samples = timing_cpu.run(
+            **ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed
+        )
+    (row,) = found.to_dict("records")
+    assert len(seen) == runs
+    assert (row["repeats"] == 2) == (runs > 1) and samples.empty == (runs == 1)
+    assert row["reason"].startswith("wrong: an error of") == (runs == 1)
+
+
+def test_what_is_known_of_a_call_is_its_median_in_the_rounds_before():
+    parts = [
+        pd.DataFrame({"name": ["a", "a", "b"], "seconds": seconds}) for seconds in ([1, 2, 5], [3, 9, 7])
+    ]
+    assert known_s([]) == {} and known_s(parts) == {"a": 2.5, "b": 6}
+
+
+def test_a_long_call_is_tried_in_the_first_round_only():
     runs = []
 
-    def wrong_later(dy, saved, out=None):
-        found = KERNELS["compact"].backward(dy, saved, out)
-        if dy.ndim > 2:
-            runs.append(1)
-            found[0][...] *= 1 + 0.001 * (len(runs) > 6)
-        return found
+    def long():
+        runs.append(1)
+        time.sleep(3e-3)
 
-    kernels = {"compact": dataclasses.replace(KERNELS["compact"], backward=wrong_later)}
-    monkeypatch.setattr(timing_cpu, "KERNELS", kernels)
-    changed = {"rounds": 2, "repeats": 2, "at_least": 2}
-    found, _ = timing_cpu.run(**ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed)
-    (row,) = found.to_dict("records")
-    assert row["reason"].startswith("wrong: an error of") and np.isnan(row["median_s"])
+    first = stopwatch.compare({"a": long}, repeats=2, seed=0, warmup=1)
+    tried = len(runs)
+    stopwatch.compare({"a": long}, repeats=2, seed=1, warmup=1, known_s=known_s([first]))
+    assert len(runs) - tried == 2 * 2 < tried
 
 
 @pytest.mark.parametrize("rounds", [0, 3])

@@ -14,6 +14,7 @@ for stem in filter(measured, STEMS):
         log:
             f"{RESULTS}/logs/{stem}.log",
         threads: study.threads(stem, all_cores)
+        priority: int(stem in study.LONG)
         params:
             stem=stem,
             code=study.experiment_hash(STUDY, stem),

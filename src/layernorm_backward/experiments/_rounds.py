@@ -43,6 +43,12 @@ def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
+def known_s(parts: Iterable[pd.DataFrame]) -> dict[str, float]:
+    """Seconds that a run of each call took in the rounds before; empty in the first."""
+    found = list(parts)
+    return pd.concat(found).groupby("name")["seconds"].median().to_dict() if found else {}
+
+
 def complete(samples: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Seconds by repetition and name: of repetitions that hold all names and that count (`stopwatch`)."""
     some = samples[samples["name"].isin(list(names))]

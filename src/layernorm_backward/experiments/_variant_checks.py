@@ -122,8 +122,11 @@ def _worse(so_far: Agreement, results: tuple[NDArray, ...], expected: tuple[NDAr
 
 
 def _results(direction: AnyDirection, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
-    y, saved = numba_fused.forward(problem.x, problem.gamma, problem.beta, EPS, plan=plan)
-    return (y,) if direction == "forward" else numba_fused.backward(problem.dy, saved, plan=plan)
+    x, dy, gamma, beta = problem.x, problem.dy, problem.gamma, problem.beta
+    if direction == "forward":
+        return (numba_fused.forward(x, gamma, beta, EPS, plan=plan)[0],)
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    return numba_fused.backward(dy, saved, plan=plan)
 
 
 def _exact(direction: AnyDirection, problem: Problem) -> DoubleDouble:

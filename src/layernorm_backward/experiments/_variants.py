@@ -12,12 +12,13 @@ kept_apart        each row of a group a line behind the one before it, and the s
 one_row, two_rows, four_rows   so many rows worked on at a time
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import numba_plan
+from layernorm_backward.kernels.numba_calls import Code, code
 from layernorm_backward.kernels.numba_plan import Plan
 
 Variant = Literal[
@@ -85,6 +86,14 @@ def plans(variants: Iterable[str], shape: Shape) -> dict[str, Plan]:
         shape.rows, shape.hidden, dtype_of(shape.dtype), shape.direction, shape.threads
     )
     return {DEFAULT: default} | {name: _MAKE[name](default, shape) for name in variants}
+
+
+def codes(variants: Iterable[str], shape: Shape) -> Iterator[Code]:
+    """The compiled code that the default and the variants worth measuring run on rows of whole lines."""
+    made = plans(variants, shape)
+    for name, plan in made.items():
+        if not idle(name, plan, made[DEFAULT], shape.direction):
+            yield code(shape.direction, shape.hidden, dtype_of(shape.dtype), plan)
 
 
 def told(plan: Plan) -> dict[str, int | bool]:

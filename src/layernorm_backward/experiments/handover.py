@@ -29,7 +29,7 @@ from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Rising, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
-from layernorm_backward.experiments._rounds import complete, joined, shares
+from layernorm_backward.experiments._rounds import complete, joined, known_s, shares
 from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
@@ -79,7 +79,8 @@ def run(
                 refused[cell] = f"wrong: {errors[cell]:.3g} u off, over {error_limit_u:g} u"
                 continue
             calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
-            samples[cell].append(stopwatch.compare(calls, warmup=1, **share._asdict()))
+            known = known_s(samples[cell])
+            samples[cell].append(stopwatch.compare(calls, warmup=1, known_s=known, **share._asdict()))
     timed = {cell: joined(samples[cell]) for cell in sizes if cell not in refused}
     rows = []
     for cell, size in sizes.items():

@@ -9,11 +9,14 @@ that of rows whose mean is kappa deviations off, which is what re-centring is fo
 in one row. bits_equal: whether all results are those of the default bit by bit, with any number of threads.
 """
 
+from collections.abc import Iterable, Iterator
+
 import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import difference
-from layernorm_backward.experiments import _cells
+from layernorm_backward.compilation import compile_codes
+from layernorm_backward.experiments import _cells, _variant_checks
 from layernorm_backward.experiments._arguments import (
     AtLeast,
     ByDtype,
@@ -25,9 +28,10 @@ from layernorm_backward.experiments._arguments import (
     Seed,
     Several,
 )
-from layernorm_backward.experiments._cells import Sweep
+from layernorm_backward.experiments._cells import Cell, Sweep
 from layernorm_backward.experiments._variant_cells import Checks, measured
-from layernorm_backward.experiments._variants import Shape, Variant, plans, told
+from layernorm_backward.experiments._variants import Shape, Variant, codes, plans, told
+from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing.timed import together
 
@@ -53,13 +57,24 @@ def run(
     checks = Checks(error_rows, bit_rows, error_limit_u, kappas, seed)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
+    compile_codes(code for cell, size in sizes.items() for code in _codes(cell, size.rows, variants))
     pool = _cells.pool(sizes, seed)
     rows, samples = [], []
     for cell, size in tqdm(sizes.items(), desc="kernel_costs", mininterval=1):
         about = _cells.about(cell, size)
         arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
-        made = plans(variants, Shape(size.rows, cell.hidden, cell.dtype, cell.direction, cell.threads))
+        made = plans(variants, _shape(cell, size.rows, cell.threads))
         found, timed = measured(cell, made, arrays, checks, how, paid_at_least)
         rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed
     return difference.judged(table(rows, "kernel_costs"), "cost", same=0.0), together(samples)
+
+
+def _shape(cell: Cell, rows: int, threads: int) -> Shape:
+    return Shape(rows, cell.hidden, cell.dtype, cell.direction, threads)
+
+
+def _codes(cell: Cell, rows: int, variants: Iterable[str]) -> Iterator[Code]:
+    """What a cell of so many rows runs, and what is run on the rows of a large mean."""
+    yield from codes(variants, _shape(cell, rows, cell.threads))
+    yield from codes(variants, _shape(cell, _variant_checks.ROWS, 1))

@@ -4,7 +4,8 @@
 every repetition and cell, so what it takes above its least says how much of the core it has: whoever shares a
 core, and is not seen from here, takes turns in issuing instructions, loads and stores; a lower clock shows in
 both. Kernels, roof and loops run interleaved, in rounds over all cells, so that a cell can meet several
-spells. A sample of `update` is short, and the core may change between it and the kernel: bands are blurred.
+spells; results are checked in the first. A sample of `update` is short, and the core may change between it
+and the kernel: bands are blurred.
 
 The repetitions of a cell in which no call stood in the run queue (`stopwatch`) are sorted into bands by the
 slowdown of `update`: in band 1 the core was free, band 0 holds all. A slowdown is a time over its least: in
@@ -39,11 +40,11 @@ from layernorm_backward.experiments._arguments import (
     WorkingSet,
 )
 from layernorm_backward.experiments._cells import Cell, Sweep
-from layernorm_backward.experiments._rounds import Share, joined, shares
+from layernorm_backward.experiments._rounds import Share, joined, known_s, shares
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
+from layernorm_backward.timing.prepared import Buffers, prepare, renewed
 from layernorm_backward.timing.timed import labelled, together, too_many
 
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
@@ -87,17 +88,21 @@ def run(
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells([sweep])}  # before memory is taken
     pool = _cells.pool(sizes, seed)
     chosen = {name: KERNELS[name] for name in kernels}
-    samples, refused = defaultdict(list), defaultdict(dict)
+    samples, refused = defaultdict(list), {}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
     for share, cell in tqdm(planned, desc="spells", mininterval=1):
         if too_many(cell.threads):
             refused[cell] = dict.fromkeys(kernels, too_many(cell.threads))
             continue
         arrays = pool.buffers((sizes[cell].rows, cell.hidden), cell.dtype)
-        ready, wrong = prepare(chosen, cell.direction, arrays, error_rows, error_limit_u)
-        refused[cell] |= wrong
-        if ready:
-            samples[cell].append(_samples(cell, arrays, ready, loop_rounds, share))
+        if cell in refused:
+            right = {name: one for name, one in chosen.items() if name not in refused[cell]}
+            passes = {name: renewed(one, cell.direction, arrays) for name, one in right.items()}
+        else:
+            ready, refused[cell] = prepare(chosen, cell.direction, arrays, error_rows, error_limit_u)
+            passes = {name: one.call for name, one in ready.items()}
+        if passes:
+            samples[cell].append(_samples(cell, arrays, passes, samples[cell], loop_rounds, share))
     timed = {cell: joined(parts) for cell, parts in samples.items()}
     abouts = {cell: _cells.about(cell, size) for cell, size in sizes.items()}
     rows = _rows(abouts, timed, refused, kernels, bands, seed)
@@ -106,13 +111,17 @@ def run(
 
 
 def _samples(
-    cell: Cell, arrays: Buffers, ready: dict[str, Prepared], loop_rounds: LoopRounds, share: Share
+    cell: Cell,
+    arrays: Buffers,
+    passes: dict[str, stopwatch.Call],
+    before: list[pd.DataFrame],
+    loop_rounds: LoopRounds,
+    share: Share,
 ) -> pd.DataFrame:
-    """Samples of one cell in one round."""
+    """Samples of one cell in one round; `before`: those of earlier rounds."""
     with stopwatch.threads(cell.threads):
-        calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds)
-        calls |= {name: one.call for name, one in ready.items()}
-        return stopwatch.compare(calls, warmup=1, **share._asdict())
+        calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | passes
+        return stopwatch.compare(calls, warmup=1, known_s=known_s(before), **share._asdict())
 
 
 def _loops(rounds: LoopRounds) -> dict[str, stopwatch.Call]:

@@ -6,7 +6,8 @@ NumPy kernels use one thread by nature: they have rows in the cells with one thr
 all, and there the baselines run beside them. A row is held against the roof with its own number of threads,
 with ordinary or non-temporal stores, whichever was faster.
 
-All cells are timed one after the other, and so again in each of several rounds (`_rounds`).
+All cells are timed one after the other, and so again in each of several rounds (`_rounds`). Results are
+checked in the first of them: the others have the same numbers in the same memory.
 
 Results go to preallocated arrays that were written before. What else a kernel allocates (NumPy's temporaries,
 saved tensors) belongs to its time.
@@ -40,12 +41,12 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     sets_of,
 )
-from layernorm_backward.experiments._rounds import Share, joined, shares
+from layernorm_backward.experiments._rounds import Share, joined, known_s, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
-from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare, rows_looked_at
+from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare, renewed, rows_looked_at
 from layernorm_backward.timing.timed import together, too_many
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
@@ -72,27 +73,35 @@ def run(
     chosen = {name: KERNELS[name] for name in kernels}
     wanted = cells(sets, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
-    found = {cell: _Found({}, {}, defaultdict(list)) for cell in wanted}
+    found: dict[Cell, _Found] = {}
     planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
     for share, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
-        named = {name: kernel for name, kernel in chosen.items() if any(name in it for it in counts.values())}
         arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
-        looked_at = rows_looked_at(error_elements, cell.shape[-1])
-        ready, refused = prepare(named, cell.direction, arrays, looked_at, error_limit_u)
-        found[cell].refused.update(refused)
-        found[cell].facts.update({name: _facts(one) for name, one in ready.items()})
+        if cell in found:
+            calls = {name: renewed(chosen[name], cell.direction, arrays) for name in found[cell].facts}
+        else:
+            named = {name: chosen[name] for name in kernels if any(name in it for it in counts.values())}
+            looked_at = rows_looked_at(error_elements, cell.shape[-1])
+            ready, refused = prepare(named, cell.direction, arrays, looked_at, error_limit_u)
+            found[cell] = _found(ready, refused)
+            calls = {name: one.call for name, one in ready.items()}
+            del ready
         for count, names in counts.items():
-            timed = [name for name in names if name in ready and _is_timed(name, count, threaded)]
+            timed = {
+                name: calls[name] for name in names if name in calls and _is_timed(name, count, threaded)
+            }
             if not too_many(count) and any(_has_row(name, count, threaded) for name in timed):
-                found[cell].samples[count].append(_samples(timed, ready, cell, count, arrays, share))
-        del ready
+                found[cell].samples[count].append(_samples(timed, found[cell], cell, count, arrays, share))
+        del calls
     return _tables(wanted, found, threaded, seed)
 
 
 class _Found(NamedTuple):
-    """Of one cell: columns of its kernels but for times, why others are not timed, samples by threads."""
+    """Of one cell: columns of its kernels but for times, and their first runs; why others are not timed;
+    samples by threads."""
 
     facts: dict[str, dict[str, Any]]
+    first_s: dict[str, float]
     refused: dict[str, str]
     samples: dict[int, list[pd.DataFrame]]
 
@@ -120,32 +129,37 @@ def _is_timed(name: str, count: int, threaded: list[str]) -> bool:
     return _has_row(name, count, threaded) or name in BASELINES
 
 
-def _facts(kernel: Prepared) -> dict[str, Any]:
-    return {column: getattr(kernel, column) for column in _FACTS}
+def _found(ready: Mapping[str, Prepared], refused: dict[str, str]) -> _Found:
+    facts = {name: {column: getattr(one, column) for column in _FACTS} for name, one in ready.items()}
+    return _Found(facts, {name: one.first_s for name, one in ready.items()}, refused, defaultdict(list))
 
 
 def _left_out(names: list[str], refused: Mapping[str, str], keys: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of kernels that were not timed, or wrong in one of the rounds."""
+    """Rows of kernels that were not timed."""
     reasons = {name: too_many(keys["threads"]) or refused.get(name, "") for name in names}
     return [keys | {"kernel": name, "reason": reason} for name, reason in reasons.items() if reason]
 
 
 def _samples(
-    names: list[str], ready: Mapping[str, Prepared], cell: Cell, count: int, arrays: Buffers, share: Share
+    kernels: Mapping[str, stopwatch.Call],
+    found: _Found,
+    cell: Cell,
+    count: int,
+    arrays: Buffers,
+    share: Share,
 ) -> pd.DataFrame:
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
-    calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
-    calls |= {name: ready[name].call for name in names}
-    known_s = {name: ready[name].first_s for name in names}
+    calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
+    known = found.first_s | known_s(found.samples[count])
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, warmup=0, known_s=known_s, **share._asdict())
+        return stopwatch.compare(calls, warmup=0, known_s=known, **share._asdict())
 
 
 def _rows(
     names: list[str], found: _Found, samples: pd.DataFrame, keys: dict[str, Any], seed: int
 ) -> list[dict[str, Any]]:
-    timed = [name for name in names if name in found.facts and name not in found.refused]
+    timed = [name for name in names if name in found.facts]
     return [keys | found.facts[name] | _row(name, samples, keys, seed) for name in timed]
 
 

@@ -23,6 +23,41 @@ from layernorm_backward.kernels.numba_vectors import Vectors, between
 Shape = tuple[int, ...]
 
 
+class Code(NamedTuple):
+    """Which code of `numba_passes` runs: that of a pass, "forward" or "backward", for a storage dtype.
+
+    The other fields are as there; a forward pass has no use for `widened` and `recentre`.
+    """
+
+    direction: str
+    dtype: str
+    group: int
+    ragged: bool
+    widened: bool = False
+    lag: bool = False
+    recentre: bool = True
+
+    def compiled(self) -> Callable[..., bool]:
+        """The code, compiled or from the cache."""
+        if self.direction == "forward":
+            return forward_pass(self.dtype, self.group, self.ragged, lag=self.lag)
+        return backward_pass(*self[1:])
+
+
+def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 0) -> Code:
+    """What a plan runs for rows of D elements, the first of which begin `first` elements before a line."""
+    lanes = LINE // dtype.itemsize
+    ragged, group = hidden % lanes > 0 or first > 0, plan.group
+    if ragged:
+        how = processor.few_registers(), processor.asks_far()
+        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
+    lag = not ragged and numba_plan.lags(plan, hidden, lanes)
+    chosen = Code(direction, name_of(dtype), group, ragged, lag=lag)
+    if direction == "forward":
+        return chosen
+    return chosen._replace(widened=plan.widened and group == 1, recentre=plan.recentre)
+
+
 class Call(NamedTuple):
     """What a call hands to its pass beside its arrays.
 
@@ -61,30 +96,22 @@ def call(
     *lead, hidden = shape
     rows, stream = prod(lead), begin is not None
     plan = plan or numba_plan.choose(rows, hidden, dtype, direction, threads)
-    name, lanes = name_of(dtype), LINE // dtype.itemsize
+    lanes = LINE // dtype.itemsize
     first = -begin % LINE // dtype.itemsize if stream else -1
-    ragged = hidden % lanes > 0 or first > 0
-    group = plan.group
-    if ragged:
-        how = processor.few_registers(), processor.asks_far()
-        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
-    columns, vectors = -(-hidden // lanes) * lanes, between(name, name_of(gamma_dtype))
-    lag = not ragged and numba_plan.lags(plan, columns, lanes)
+    chosen = code(direction, hidden, dtype, plan, first)
+    columns, vectors = -(-hidden // lanes) * lanes, between(chosen.dtype, name_of(gamma_dtype))
     walk = [columns if vectors else hidden, hidden, plan.ahead * lanes, plan.spread * lanes, first]
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
-        widened = plan.widened and group == 1
-        compiled = backward_pass(name, group, ragged, widened=widened, lag=lag, recentre=plan.recentre)
         walk += [plan.block, plan.stretch]
         scratch = numba_scratch.of_backward(
-            units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, widened
+            units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, chosen.widened
         )
     else:
-        compiled = forward_pass(name, group, ragged, lag=lag)
         scratch = numba_scratch.of_forward(columns, wide.itemsize)
     return Call(
-        compiled,
+        chosen.compiled(),
         scratch.size,
         np.array([*walk, *scratch.places], np.intp),
         pieces(units, tasks, not stream),

@@ -114,7 +114,8 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, float64, _array(stored), row, row, row, *_SHARED
-    return _compile(types.boolean(*given), _forward(checksum(), group, ragged or None, lag or None))
+    way = group, ragged or None, lag or None
+    return _compile(types.boolean(*given), _named(_forward(checksum(), *way), dtype, *way))
 
 
 @cache
@@ -138,7 +139,16 @@ def backward_pass(
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED
     way = group, ragged or None, widened or None, lag or None, recentre or None
-    return _compile(types.boolean(*given), _backward(checksum(), *way))
+    return _compile(types.boolean(*given), _named(_backward(checksum(), *way), dtype, *way))
+
+
+def _named(function, *what):
+    """The function, named after what it is for: Numba's cache then has an index of its own for it.
+
+    Of two processes that add to one index, one may lose what the other has added.
+    """
+    function.__qualname__ = "_".join(map(str, (function.__name__, *what)))
+    return function
 
 
 def _of_sums(dtype):

@@ -46,6 +46,10 @@ TIMED = frozenset(
     }
 )
 
+LONG = frozenset(
+    {"audit_peers", "mean_path"}
+)  # begun first of those that share the cores: none waits for them
+
 
 def choose(given: dict[str, object]) -> dict[str, str]:
     """The workflow's options, the first choice of each where none is given; ValueError names a bad one."""
