@@ -133,6 +133,12 @@ def test_a_code_that_is_asked_for_twice_is_compiled_once(compiled):
     assert compiled == [one, other]
 
 
+def test_what_processes_compile_is_told_as_it_is_done(capfd):
+    compilation.side_by_side(print, [("one",), ("two",)])
+    said = capfd.readouterr()
+    assert sorted(said.out.split()) == ["one", "two"] and "compile: 100%" in said.err and "2/2" in said.err
+
+
 def test_each_code_has_a_name_of_its_own_which_numba_names_its_index_by(monkeypatch):
     """Numba reads an index, adds to it and writes it: two processes would lose what one has added."""
     index = Path(Code("forward", "float32", 1, False).compiled()._cache._cache_file._index_path).name

@@ -5,10 +5,11 @@ import pytest
 from numba import get_num_threads
 
 from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_calls, numba_fused, numba_pace, numba_plan
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
+from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.kernels.numba_walk import BLOCK, LEAD
 
 EPS = 1e-5
@@ -58,10 +59,9 @@ def test_code_of_lagging_groups_runs_where_it_can(hidden, begin, group, lag):
     plan = numba_plan.Plan(group=group, ahead=8, stream=True, chunks=2, lag=True)
     float32, threads = np.dtype("float32"), get_num_threads()
     ragged, rows = begin > 0, 1 if begin else group
-    call = numba_calls.call("backward", (64, hidden), float32, float32, threads, begin, plan)
-    assert call.compiled is backward_pass("float32", rows, ragged, widened=False, lag=lag, recentre=True)
-    call = numba_calls.call("forward", (64, hidden), float32, float32, threads, begin, plan)
-    assert call.compiled is forward_pass("float32", rows, ragged, lag=lag)
+    for direction in DIRECTIONS:
+        call = numba_calls.call(direction, (64, hidden), float32, float32, threads, begin, plan)
+        assert call.compiled is Code(direction, "float32", rows, ragged, lag=lag).compiled()
 
 
 @pytest.mark.parametrize(

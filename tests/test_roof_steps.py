@@ -10,6 +10,7 @@ from numba import get_num_threads
 from layernorm_backward import stopwatch
 from layernorm_backward.experiments import roof_steps
 from layernorm_backward.kernels import numba_fused
+from layernorm_backward.roofs import row_streams
 from layernorm_backward.roofs.row_streams import STEPS
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import most_threads
@@ -34,6 +35,26 @@ SECONDS = {"triad": 1.0, "triad_again": 1.04, "by_row": 1.25, "read_twice": 2.0,
 SECONDS |= {"triad_nt": 1.5, "partial_sums": 4.2, "pass": 5.0}
 SECONDS |= {"by_row_not_asked": 1.3, "read_twice_not_asked": 2.1, "gamma_not_asked": 2.2}
 SECONDS |= {"partial_sums_not_asked": 4.0}
+
+
+@pytest.fixture(autouse=True)
+def beforehand(monkeypatch):
+    """What a run has compiled side by side; here it is compiled when it is called."""
+    given = []
+    monkeypatch.setattr(roof_steps, "side_by_side", lambda compiling, each: given.extend(each))
+    return given
+
+
+@pytest.mark.parametrize("direction", STEPS)
+def test_the_loops_of_all_cells_are_compiled_before_once_each(direction, beforehand, monkeypatch):
+    asked, compiled = set(), row_streams.compiled
+    monkeypatch.setattr(row_streams, "compiled", lambda *way: asked.add(way) or compiled(*way))
+    by_step(sweeps=[SWEEP | {"directions": [direction], "hidden": [48, 64, 1024], "threads": [1, "all"]}])
+    needed = set(asked)
+    asked.clear()
+    for arguments in beforehand:
+        row_streams.compile_steps(*arguments)
+    assert asked == needed and len(beforehand) == len(needed)
 
 
 def by_step(**changed):

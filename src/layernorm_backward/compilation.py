@@ -1,6 +1,6 @@
 """Compiles code of numba_fused into Numba's cache, for all later processes, on all cores."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import chain, zip_longest
 from multiprocessing import get_context
@@ -37,10 +37,18 @@ def chosen(direction: str) -> Iterator[Code]:
 
 
 def compile_codes(codes: Iterable[Code]) -> None:
-    """Compile each, or find it in the cache, with progress; an error in a process is raised here."""
+    """Compile each, or find it in the cache."""
+    side_by_side(_compiled, ((code,) for code in dict.fromkeys(codes)))
+
+
+def side_by_side(compiling: Callable[..., None], each: Iterable[tuple]) -> None:
+    """Call `compiling` with each of these arguments, in processes, with progress; an error is raised here.
+
+    What is compiled must have an index of its own in Numba's cache (`sources.named`).
+    """
     workers = min(machine.usable_cores(), MOST_PROCESSES)
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        jobs = [pool.submit(_compiled, code) for code in dict.fromkeys(codes)]
+        jobs = [pool.submit(compiling, *arguments) for arguments in each]
         for job in tqdm(as_completed(jobs), desc="compile", total=len(jobs), mininterval=1):
             job.result()
 

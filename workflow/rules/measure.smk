@@ -13,8 +13,8 @@ for stem in filter(measured, STEMS):
             meta=ensure(meta(stem), non_empty=True),
         log:
             f"{RESULTS}/logs/{stem}.log",
-        threads: study.threads(stem, all_cores)
         priority: int(stem in study.LONG)
+        threads: study.threads(stem, all_cores)
         params:
             stem=stem,
             code=study.experiment_hash(STUDY, stem),

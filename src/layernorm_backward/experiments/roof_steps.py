@@ -9,6 +9,7 @@ accesses in this order; what is left to the pass is its arithmetic, and what it 
 chunk.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,8 @@ from tqdm import tqdm
 
 from layernorm_backward import difference, stopwatch
 from layernorm_backward.clock import Call
+from layernorm_backward.compilation import side_by_side
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
@@ -46,6 +49,7 @@ def run(
     """One row a step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
+    _compile_loops(sizes)
     pool = _cells.pool(sizes, seed)
     rows, samples = [], []
     for cell, size in tqdm(sizes.items(), desc="roof_steps", mininterval=1):
@@ -55,7 +59,7 @@ def run(
         if call is None:
             rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
             continue
-        plan = numba_plan.choose(*arrays.x.shape, arrays.x.dtype, cell.direction, cell.threads)
+        plan = _plan(cell, size.rows)
         timed = _timed(cell, arrays, plan, call, about["residency"], how)
         rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead, seed)]
         samples.append(labelled(timed, **_cells.keys(cell)))
@@ -65,6 +69,23 @@ def run(
 def steps(direction: str) -> tuple[str, ...]:
     """The steps of a direction in their order, the pass among them."""
     return (*row_streams.STEPS[direction], PASS)
+
+
+def _compile_loops(sizes: Mapping[Cell, Sized]) -> None:
+    """Compile the loops that the cells need, each once."""
+    loops = {}
+    for cell, size in sizes.items():
+        plan = _plan(cell, size.rows)
+        lags = row_streams.lags(plan, cell.hidden, dtype_of(cell.dtype))
+        loops[cell.direction, cell.dtype, plan.group, lags, plan.stream] = cell.hidden, plan
+    side_by_side(
+        row_streams.compile_steps,
+        ((direction, hidden, dtype, plan) for (direction, dtype, *_), (hidden, plan) in loops.items()),
+    )
+
+
+def _plan(cell: Cell, rows: int) -> Plan:
+    return numba_plan.choose(rows, cell.hidden, dtype_of(cell.dtype), cell.direction, cell.threads)
 
 
 def _sized(cell: Cell) -> Sized:
@@ -85,10 +106,13 @@ def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Ca
 def _timed(
     cell: Cell, arrays: Buffers, plan: Plan, call: Call, residency: str, how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Samples of the streams, of each step asked for ahead and not (NOT_ASKED), and of the pass."""
+    """Samples of the streams, of each step asked for ahead and not (NOT_ASKED), and of the pass.
+
+    Each ran on a few rows before, so that no first run waits for compiled code.
+    """
     with stopwatch.threads(cell.threads):
-        for compiling in _steps(cell.direction, _few(arrays), plan, residency).values():
-            compiling()
+        for loading in _steps(cell.direction, _few(arrays), plan, residency).values():
+            loading()
         calls = _steps(cell.direction, arrays, plan, residency) | {PASS: call}
         return stopwatch.compare(calls, warmup=0, **how)
 

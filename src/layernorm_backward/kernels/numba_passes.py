@@ -24,7 +24,7 @@ from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward
 from layernorm_backward.kernels.numba_sharing import untaken
 from layernorm_backward.kernels.numba_walk import PLAIN
-from layernorm_backward.kernels.sources import checksum
+from layernorm_backward.kernels.sources import checksum, named
 
 _TILE = 512  # columns of partial sums that a thread adds
 _FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
@@ -115,7 +115,7 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, float64, _array(stored), row, row, row, *_SHARED
     way = group, ragged or None, lag or None
-    return _compile(types.boolean(*given), _named(_forward(checksum(), *way), dtype, *way))
+    return _compile(types.boolean(*given), named(_forward(checksum(), *way), dtype, *way))
 
 
 @cache
@@ -139,16 +139,7 @@ def backward_pass(
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, flat, vector, vector, vector, _array(stored), row, row, row, *_SHARED
     way = group, ragged or None, widened or None, lag or None, recentre or None
-    return _compile(types.boolean(*given), _named(_backward(checksum(), *way), dtype, *way))
-
-
-def _named(function, *what):
-    """The function, named after what it is for: Numba's cache then has an index of its own for it.
-
-    Of two processes that add to one index, one may lose what the other has added.
-    """
-    function.__qualname__ = "_".join(map(str, (function.__name__, *what)))
-    return function
+    return _compile(types.boolean(*given), named(_backward(checksum(), *way), dtype, *way))
 
 
 def _of_sums(dtype):

@@ -23,7 +23,7 @@ from layernorm_backward.kernels.lanes import (
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
-from layernorm_backward.kernels.sources import checksum
+from layernorm_backward.kernels.sources import checksum, named
 from layernorm_backward.roofs.lagging_loops import backward_columns, forward_columns, spans
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
 
@@ -198,5 +198,8 @@ def compiled(direction: str, group: int, lag: bool, streamed: bool) -> Callable[
     The first argument is the number of the step; those behind it are as in `numba_passes`, and `seen`
     (tasks, two lines or more), to which the sums of what is read again are added.
     """
-    loops = {"forward": _forward, "backward": _backward}[direction]
-    return njit(parallel=True, cache=True, **PLAIN)(loops(checksum(), group, lag or None, streamed or None))
+    loops, way = (
+        {"forward": _forward, "backward": _backward}[direction],
+        (group, lag or None, streamed or None),
+    )
+    return njit(parallel=True, cache=True, **PLAIN)(named(loops(checksum(), *way), *way))

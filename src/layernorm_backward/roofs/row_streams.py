@@ -11,12 +11,15 @@ pass does it. The arithmetic is what keeps a compiler from leaving them out. Wha
 last step is its arithmetic, and what it does once a row, block and chunk.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.clock import Call
-from layernorm_backward.dtypes import sum_dtype
+from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels import numba_plan, numba_scratch
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
 from layernorm_backward.kernels.lanes import LINE
@@ -39,7 +42,7 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
     (D,). The threads are those set when it is called. ValueError for an unknown step and for other rows.
     """
     number, wide = _number("forward", step), sum_dtype(x.dtype)
-    run, flat = compiled("forward", plan.group, _lags(plan, x), plan.stream), _flat(plan, x, y)
+    run, flat = _compiled("forward", x, plan), _flat(plan, x, y)
     vectors, distance = _vectors(x.dtype, gamma, beta), _distance(plan, x.dtype)
     layout = numba_scratch.of_forward(x.shape[-1], wide.itemsize)
 
@@ -60,7 +63,7 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     that adds them.
     """
     number, wide = _number("backward", step), sum_dtype(x.dtype)
-    run, flat = compiled("backward", plan.group, _lags(plan, x), plan.stream), _flat(plan, dy, x, dx)
+    run, flat = _compiled("backward", x, plan), _flat(plan, dy, x, dx)
     (vector,), distance = _vectors(x.dtype, gamma), _distance(plan, x.dtype)
     dgamma, dbeta = np.empty((2, gamma.size), wide)
     rows, columns = x.shape
@@ -89,6 +92,17 @@ def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, pl
     return call
 
 
+def compile_steps(direction: str, hidden: int, dtype: str, plan: Plan) -> None:
+    """Compile the loops of a plan, of all steps, or find them in the cache, as a first call would."""
+    x, result = (aligned_empty((plan.group, hidden), dtype_of(dtype)) for _ in range(2))
+    x.fill(1)
+    step, vector = STEPS[direction][0], x[0]
+    if direction == "forward":
+        forward(step, x, vector, vector, result, plan)()
+    else:
+        backward(step, x, x, vector, result, plan)()
+
+
 def _number(direction: str, step: str) -> int:
     if step not in STEPS[direction]:
         raise ValueError(f"unknown step {step!r} {direction}; allowed: {', '.join(STEPS[direction])}")
@@ -103,9 +117,13 @@ def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
     return [as_stored(array.reshape(-1)) for array in arrays]
 
 
-def _lags(plan: Plan, x: NDArray) -> bool:
+def lags(plan: Plan, hidden: int, dtype: np.dtype) -> bool:
     """Whether the rows of a group are kept apart, as numba_fused keeps them."""
-    return numba_plan.lags(plan, x.shape[-1], _lanes(x.dtype))
+    return numba_plan.lags(plan, hidden, _lanes(dtype))
+
+
+def _compiled(direction: str, x: NDArray, plan: Plan) -> Callable[..., None]:
+    return compiled(direction, plan.group, lags(plan, x.shape[-1], x.dtype), plan.stream)
 
 
 def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
