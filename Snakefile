@@ -19,6 +19,8 @@ rule all:
         TABLES,
         FIGURES,
         PAPER,
+    message:
+        says("all", f"tables, figures and paper of the study {STUDY}")
 
 
 onstart:

@@ -90,7 +90,7 @@ def test_a_killed_run_resumes(smoke, tmp_path):
 
     done = workspace.snakemake(TABLE)
     assert done.returncode == 0, done.stdout
-    assert "rule timing_cpu" in done.stdout
+    assert ": timing_cpu: " in done.stdout
     assert len(tables.read(workspace.root / TABLE))
     assert workspace.planned(TABLE) == set()
 

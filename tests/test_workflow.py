@@ -1,6 +1,8 @@
 """The workflow: what each study plans, one smoke run through to its PDF, and what an edit runs again."""
 
+import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,8 +63,28 @@ def test_configs_of_the_studies_have_the_same_keys(name):
         assert set(here) == set(paper), stem
 
 
+def started(output):
+    """Names of the jobs in their order, each with what was printed of it."""
+    return re.findall(r"^Job \d+: (\w+): (.+)$", output, flags=re.MULTILINE)
+
+
 def test_timed_experiments_exist():
     assert set(EXPERIMENTS) > study.TIMED
+
+
+def test_those_that_take_long_wait_for_no_table_and_are_begun_first(smoke):
+    assert set(EXPERIMENTS) - study.TIMED > study.LONG
+    assert not any(study.needs(stem) for stem in study.LONG)
+    first = {stem for stem in study.LONG if not study.missing(stem)}
+    assert {name for name, _ in started(smoke.output)[: len(first)]} == first
+
+
+def test_each_job_says_what_it_does(smoke):
+    said = dict(started(smoke.output))
+    assert set(said) == set(EXPERIMENTS) | DRAWN | JUDGED | {"all"}
+    module = "layernorm_backward.experiments.eps"
+    assert said["eps"] == importlib.import_module(module).__doc__.splitlines()[0]
+    assert "    input: " not in smoke.output
 
 
 @pytest.mark.parametrize("name", study.CHOICES["study"])

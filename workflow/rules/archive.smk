@@ -17,6 +17,8 @@ for stem in STEMS:
             f"{RESULTS}/logs/{stem}.log",
         params:
             code=study.experiment_hash(STUDY, stem),
+        message:
+            says(stem, f"taken from {STAND_INS[stem]}")
         shell:
             "python -m layernorm_backward take {input.archived} {output.table} 2>&1 | tee {log}"
 
@@ -33,5 +35,7 @@ rule comparison:
     params:
         tables=tables_folder,
         code=code_hash("layernorm_backward.paper.comparison"),
+    message:
+        says("comparison", "which tables of this run agree with the archived ones?")
     shell:
         "python -m layernorm_backward comparison {params.tables} {output.table} 2>&1 | tee {log}"

@@ -12,11 +12,11 @@ if not os.access(workflow.basedir, os.W_OK):
     raise WorkflowError(f"{workflow.basedir}: cannot be written to; allowed: a copy of it that can")
 
 try:
+    from layernorm_backward import experiments, figures
     from layernorm_backward.studies import study
-    from layernorm_backward.figures import FIGURES as FIGURE_STEMS
     from layernorm_backward.studies.lock import release_stale
     from layernorm_backward.paper.pandoc import engine
-    from layernorm_backward.records.provenance import code_hash
+    from layernorm_backward.records.provenance import code_hash, title
 except ModuleNotFoundError as error:
     raise WorkflowError(f"{error}: run `. .venv/bin/activate` first; `make .venv/.ready` sets .venv up")
 except KeyboardInterrupt:
@@ -42,6 +42,11 @@ except KeyboardInterrupt:
     raise WorkflowError("interrupted")
 
 RESULTS = f"results/{STUDY}"
+
+
+def says(name, what):
+    """What is printed when a rule starts; a brace would be one of Snakemake's."""
+    return f"{name}: {what}".replace("{", "{{").replace("}", "}}")
 
 
 def table(stem):
@@ -74,7 +79,7 @@ def all_cores(wildcards):
 
 TABLES = [path(stem) for stem in (*STEMS, "comparison", "claims") for path in (table, meta)]
 ARCHIVED = sorted(map(str, Path("results/archive").glob("*/[!.]*.csv")))
-FIGURES = [figure(stem, suffix) for stem in FIGURE_STEMS for suffix in ("pdf", "png")]
+FIGURES = [figure(stem, suffix) for stem in figures.FIGURES for suffix in ("pdf", "png")]
 ASSETS = ["paper/refs.bib", *sorted(map(str, Path("paper").glob("*/[!.]*")))]
 DOCUMENTS = ("md", "tex", "html", "pdf")
 PAPER = [f"{RESULTS}/paper.{suffix}" for suffix in DOCUMENTS]

@@ -1,6 +1,6 @@
 # One rule for each figure.
 
-for stem in FIGURE_STEMS:
+for stem in figures.FIGURES:
 
     rule:
         name:
@@ -17,5 +17,7 @@ for stem in FIGURE_STEMS:
             stem=stem,
             tables=tables_folder,
             code=study.figure_hash(stem),
+        message:
+            says(f"figure_{stem}", title(figures.module_name(stem)))
         shell:
             "python -m layernorm_backward figure {params.stem} {params.tables} {output.pdf} 2>&1 | tee {log}"

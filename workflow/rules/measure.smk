@@ -18,5 +18,7 @@ for stem in filter(measured, STEMS):
         params:
             stem=stem,
             code=study.experiment_hash(STUDY, stem),
+        message:
+            says(stem, title(experiments.module_name(stem)))
         shell:
             "python -m layernorm_backward {params.stem} {input.config} {output.table} 2>&1 | tee {log}"

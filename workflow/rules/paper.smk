@@ -14,6 +14,8 @@ rule claims:
     params:
         tables=tables_folder,
         code=code_hash("layernorm_backward.paper.claims"),
+    message:
+        says("claims", "which claims do the tables confirm, correct or refute?")
     shell:
         "python -m layernorm_backward claims {input.claims} {params.tables} {output.table} 2>&1 | tee {log}"
 
@@ -30,6 +32,8 @@ rule numbers:
     params:
         tables=tables_folder,
         code=code_hash("layernorm_backward.paper.numbers"),
+    message:
+        says("numbers", "every number of the text, from the tables")
     shell:
         "python -m layernorm_backward numbers {input.numbers} {params.tables} {output.numbers} 2>&1 | tee {log}"
 
@@ -50,6 +54,8 @@ rule render:
         tables=tables_folder,
         figures=figures_folder,
         code=code_hash("layernorm_backward.paper.render"),
+    message:
+        says("render", "the template filled in: the paper's one source")
     shell:
         "python -m layernorm_backward render {input.template} {input.numbers} {params.tables} {params.figures}"
         " {output.source} 2>&1 | tee {log}"
@@ -71,5 +77,7 @@ for suffix in DOCUMENTS:
         params:
             engine=ENGINE if suffix == "pdf" else "auto",
             code=code_hash("layernorm_backward.paper.pandoc"),
+        message:
+            says(f"paper_{suffix}", f"{RESULTS}/paper.{suffix}")
         shell:
             "python -m layernorm_backward convert {input.source} {output.document} {params.engine} 2>&1 | tee {log}"

@@ -4,7 +4,6 @@ Made from the folder's files and its provenance.json, the docstrings of the expe
 no fact is stated anew. The same folder gives the same bytes.
 """
 
-import ast
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from layernorm_backward import experiments, jsonfile, yamlfile
 from layernorm_backward.files import whole
 from layernorm_backward.records import tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, verify
+from layernorm_backward.records.provenance import title
 from layernorm_backward.records.revision import ROOT
 
 NAME = "ro-crate-metadata.json"
@@ -124,11 +124,11 @@ def _describe(crate: ROCrate, stem: str, record: Mapping[str, Any], table: Entit
 
 
 def _shows(stem: str) -> str:
-    """The first line of the docstring of the module that makes a table; archives outlive experiments."""
-    spec = find_spec(_OF_CLAIMS if stem == CLAIMS else experiments.module_name(stem))
-    if spec is None:
+    """The title of the module that makes a table; archives outlive experiments."""
+    module = _OF_CLAIMS if stem == CLAIMS else experiments.module_name(stem)
+    if find_spec(module) is None:
         return f"The table {stem}, of an experiment that is no more"
-    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))).splitlines()[0]
+    return title(module)
 
 
 def _authors(citation: Mapping[str, Any]) -> str:

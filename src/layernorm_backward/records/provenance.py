@@ -78,6 +78,11 @@ def constant(module: str, name: str) -> tuple[str, ...]:
     return value or ()
 
 
+def title(module: str) -> str:
+    """The first line of a module's docstring, read without importing the module."""
+    return ast.get_docstring(ast.parse(_path(module).read_text(encoding="utf-8"))).splitlines()[0]
+
+
 def _sources(module: str) -> list[Path]:
     """What a package of kernels in another language is compiled from, for a GPU."""
     if _file(module).exists():
