@@ -148,7 +148,8 @@ def test_each_code_has_a_name_of_its_own_which_numba_names_its_index_by(monkeypa
         made = getattr(numba_passes, f"{direction}_pass").__wrapped__
         monkeypatch.setattr(numba_calls, f"{direction}_pass", made)
     codes = {code for direction in DIRECTIONS for code in compilation.chosen(direction)}
-    codes |= {code._replace(recentre=False) for code in codes if code.direction == "backward"}
+    codes |= {code._replace(lag=True) for code in codes}
+    codes |= {code._replace(recentre=False, widened=True) for code in codes if code.direction == "backward"}
     names = {code.compiled().__qualname__ for code in codes}
     assert len(names) == len(codes) and index.startswith("numba_passes.")
 

@@ -1,5 +1,7 @@
 """The loops between a stream and numba_fused: each makes the accesses that its name promises."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numba import get_num_threads, set_num_threads
@@ -8,8 +10,8 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
-from layernorm_backward.kernels.numba_walk import LEAD
-from layernorm_backward.roofs import row_streams
+from layernorm_backward.kernels.numba_walk import GROUPS, LEAD
+from layernorm_backward.roofs import row_loops, row_streams
 from layernorm_backward.roofs.row_streams import SCALE, STEPS
 
 CASES = [("float32", Plan(1, 96, True, 1)), ("bfloat16", Plan(4, 16, False, 1))]
@@ -128,3 +130,11 @@ def test_what_a_step_cannot_take_is_told(step, shape, said):
     x, vector = np.zeros(shape, np.float32), np.zeros(shape[1], np.float32)
     with pytest.raises(ValueError, match=said):
         row_streams.forward(step, x, vector, vector, x.copy(), Plan(4, 16, False, 1))
+
+
+@pytest.mark.parametrize("direction", STEPS)
+def test_loops_compiled_side_by_side_have_names_of_their_own(direction):
+    """By which Numba's cache keeps an index for each."""
+    ways = list(product(GROUPS, (False, True), (False, True)))
+    names = {row_loops.compiled(direction, *way).py_func.__qualname__ for way in ways}
+    assert len(names) == len(ways) and all(name.startswith(f"{direction}_") for name in names)
