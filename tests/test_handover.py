@@ -100,6 +100,19 @@ def test_cells_rest_before_each_round(monkeypatch):
 
 
 @shared
+def test_how_long_calls_take_is_known_from_the_rounds_before(monkeypatch):
+    given, compare = [], stopwatch.compare
+
+    def noted(calls, known_s, **how):
+        given.append(set(known_s))
+        return compare(calls, known_s=known_s, **how)
+
+    monkeypatch.setattr(stopwatch, "compare", noted)
+    by_band()
+    assert given[0] == set() and given[1] >= {"relay", "handed", "kept", "pass", "triad"}
+
+
+@shared
 def test_a_pass_beyond_the_limit_is_not_timed_and_the_reason_is_told():
     found, samples = by_band(error_limit_u=1e-9)
     assert found["reason"].tolist() == [found.loc[0, "reason"]]

@@ -113,6 +113,21 @@ def test_every_repetition_is_kept_with_the_keys_of_its_cell():
     assert found.loc[0, "roof_fraction"].min() > 0 if len(counts) > 1 else found.loc[0, "roof_fraction"] > 0
 
 
+def test_results_are_looked_at_and_calls_tried_in_the_first_round_only(monkeypatch):
+    checked, given = [], []
+    prepare, compare = spells.prepare, stopwatch.compare
+
+    def noted(calls, known_s, **how):
+        given.append(set(known_s))
+        return compare(calls, known_s=known_s, **how)
+
+    monkeypatch.setattr(spells, "prepare", lambda *arguments: checked.append(1) or prepare(*arguments))
+    monkeypatch.setattr(stopwatch, "compare", noted)
+    _, samples = by_band(rounds=3)
+    assert len(checked) == 1
+    assert given[0] == set() and given[1] == given[2] == set(samples["name"])
+
+
 def test_a_kernel_beyond_the_limit_is_not_timed_and_the_reason_is_told():
     found, samples = by_band(error_limit_u=0.0)
     assert found.loc[0, "reason"].startswith("wrong: an error of")
