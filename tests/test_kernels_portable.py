@@ -57,7 +57,7 @@ def test_another_processor_gives_the_same_bits(processor, dtype, tmp_path):
 
 def normalize(x, y, count):
     """A line of what numba_fused is made of: masked load, sums, root, whole and partial stores, fence."""
-    like = lanes.zeros1(x)
+    like = lanes.zeros(x, 1)
     d = lanes.keep(lane_memory.load(x, 0, 0, count, like), count)
     size = lanes.totals(lanes.spread(1.0, like))
     var = lanes.across(lanes.totals(d * d) / size, like)

@@ -27,8 +27,7 @@ from layernorm_backward.kernels.lane_memory import (
     load,
     numbers,
     parity_lanes,
-    put_line,
-    put_numbers,
+    put,
     store,
     stream,
     take,
@@ -44,9 +43,7 @@ from layernorm_backward.kernels.lanes import (
     keep,
     totals,
     width,
-    zeros1,
-    zeros2,
-    zeros4,
+    zeros,
 )
 
 SHORT = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -77,11 +74,11 @@ def converters(masked):
             store(load(x, j, 0, None, like), out, j, 0, None)
 
     if masked:
-        widen = njit(lambda x, out: in_part(x, out, zeros1(x)))
-        narrow = njit(lambda x, out: in_part(x, out, zeros1(out)))
+        widen = njit(lambda x, out: in_part(x, out, zeros(x, 1)))
+        narrow = njit(lambda x, out: in_part(x, out, zeros(out, 1)))
     else:
-        widen = njit(lambda x, out: whole(x, out, by_parity(zeros1(x))))
-        narrow = njit(lambda x, out: whole(x, out, by_parity(zeros1(out))))
+        widen = njit(lambda x, out: whole(x, out, by_parity(zeros(x, 1))))
+        narrow = njit(lambda x, out: whole(x, out, by_parity(zeros(out, 1))))
 
     def widened(stored):
         out = np.full(stored.size, 7, np.float32)
@@ -157,7 +154,7 @@ def test_float32_is_rounded_to_nearest_even(name, kind, convert):
 
 def moved(x, out, count):
     """The first elements of a line of x, written to out."""
-    njit(lambda x, out: store(load(x, 0, 0, count, zeros1(x)), out, 0, 0, count))(x, out)
+    njit(lambda x, out: store(load(x, 0, 0, count, zeros(x, 1)), out, 0, 0, count))(x, out)
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -175,12 +172,12 @@ def test_of_a_part_of_a_line_nothing_else_is_read_or_written(name, count, masks,
 @njit
 def sums(x, count, first, lines):
     """Of two rows: what is kept of a line, its total, and the total's first lane at `first`."""
-    like = zeros2(x)
+    like = zeros(x, 2)
     row = x.size // 2
     kept = keep(load(x, 0, row, row, like), count)
     store(kept, lines[0], 0, row, row)
     store(across(totals(kept), like), lines[1], 0, row, row)
-    put_numbers(totals(kept), lines[2], first)
+    put(totals(kept), lines[2], first)
     store(across(numbers(lines[2], first, like), like), lines[3], 0, row, row)
 
 
@@ -206,14 +203,14 @@ def test_lanes_are_added_in_pairs_and_each_row_keeps_its_own(dtype):
 @njit
 def folds(x, y, z, out):
     """Of two rows of lines: their fold, z and the folded products, and the totals of lines and of folds."""
-    like, row = zeros2(x), x.size // 2
+    like, row = zeros(x, 2), x.size // 2
     left, right = load(x, 0, row, row, like), load(y, 0, row, row, like)
     sums = fold(like)
     part = width(sums)
     store(fold(left), out[0], 0, part, None)
     store(add_folded_products(load(z, 0, part, None, sums), left, right), out[1], 0, part, None)
-    put_numbers(totals(left), out[2], 0)
-    put_numbers(totals(fold(left)), out[2], 2)
+    put(totals(left), out[2], 0)
+    put(totals(fold(left)), out[2], 2)
 
 
 def halves_added(lines, name):
@@ -250,14 +247,14 @@ def in_both_orders(x, count, copies, totalled):
         row = x.size // 2
         kept = keep(load(x, 0, row, row, like), count)
         store(kept, copy, 0, row, row)
-        put_numbers(totals(kept), total, 0)
-        put_numbers(totals(fold(kept)), total, 2)
-        put_numbers(totals(add_folded_products(fold(like), kept, kept)), total, 4)
+        put(totals(kept), total, 0)
+        put(totals(fold(kept)), total, 2)
+        put(totals(add_folded_products(fold(like), kept, kept)), total, 4)
 
     @njit
     def both(x, copies, totalled):
-        in_order_of(zeros2(x), x, copies[0], totalled[0])
-        in_order_of(by_parity(zeros2(x)), x, copies[1], totalled[1])
+        in_order_of(zeros(x, 2), x, copies[0], totalled[0])
+        in_order_of(by_parity(zeros(x, 2)), x, copies[1], totalled[1])
 
     both(x, copies, totalled)
 
@@ -291,11 +288,11 @@ def test_only_bfloat16_has_another_order_and_vectors_follow_it():
 @njit
 def fused(a, b, c, fours, ones):
     """Lines of four rows: a * b + c in each row, and the products of all rows added to one line of c."""
-    like = zeros4(a)
+    like = zeros(a, 4)
     row = width(like)
     left, right = load(a, 0, row, row, like), load(b, 0, row, row, like)
     store(fma(left, right, load(c, 0, row, row, like)), fours, 0, row, row)
-    put_line(add_products(line(c, 0, like), left, right), ones, 0)
+    put(add_products(line(c, 0, like), left, right), ones, 0)
 
 
 def rounded_once(a, b, c):
@@ -366,7 +363,7 @@ def test_every_thread_takes_another_number():
 
 @njit
 def streamed(x, y, start):
-    like = zeros1(x)
+    like = zeros(x, 1)
     stream(load(x, 0, 0, width(like), like), y, start, 0)
     fence()
 

@@ -8,7 +8,7 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.lane_memory import as_stored, elements, fence, load, some_lines
-from layernorm_backward.kernels.lanes import LINE, by_parity, height, width, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import LINE, by_parity, height, width, zeros
 from layernorm_backward.kernels.numba_ring import HELD, empty, write
 from layernorm_backward.traffic.arrays import Tally
 from layernorm_backward.traffic.lanes import counting
@@ -50,9 +50,9 @@ def _copy(x, out, span, hidden, first, like):
 
 
 COPY = {
-    1: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros1(x)))),
-    2: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros2(x)))),
-    4: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros4(x)))),
+    1: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros(x, 1)))),
+    2: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros(x, 2)))),
+    4: njit(lambda x, out, span, hidden, first: _copy(x, out, span, hidden, first, by_parity(zeros(x, 4)))),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from numba import intp, njit, typeof
 
 from layernorm_backward.kernels import numba_pace, numba_plan, numba_walk, processor
-from layernorm_backward.kernels.lanes import zeros1
+from layernorm_backward.kernels.lanes import zeros
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
 def test_the_cache_that_is_asked_is_compiled_in(far, asked, monkeypatch):
     monkeypatch.setattr(numba_walk, "FAR", far)
     ask_line = njit(forceinline=True)(numba_walk.ask_line.py_func)
-    asking = njit(lambda x, start: ask_line(x, start, zeros1(x)))
+    asking = njit(lambda x, start: ask_line(x, start, zeros(x, 1)))
     asking.compile((typeof(np.zeros(1, np.float32)), intp))
     (code,) = asking.inspect_asm().values()
     assert {word for word in code.split() if word.startswith("prefetch")} == {asked}

@@ -1,4 +1,4 @@
-"""Compiles code of numba_fused into Numba's cache, for all later processes, on all cores."""
+"""Compiles code of numba_fused, or other code, into Numba's cache for all later processes, on all cores."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed

@@ -225,12 +225,6 @@ def numbers(typingctx, values, first, like):
 
 
 @intrinsic
-def put_numbers(typingctx, numbers, values, first):
-    """Write the numbers to values[first], values[first + 1], ..."""
-    return types.void(numbers, values, first), _writing(numbers)
-
-
-@intrinsic
 def line(typingctx, values, start, like):
     """A line of a flat array of numbers as wide as a row of `like`: one row."""
     one = Lanes(like.number, 1, like.width, like.paired, like.parity)
@@ -250,15 +244,16 @@ def lines(typingctx, values, start, stride, like):
 
 
 @intrinsic
-def put_line(typingctx, lanes, values, start):
-    """Write one row of lanes to values[start:]."""
-    return types.void(lanes, values, start), _writing(lanes)
+def put(typingctx, lanes, values, start):
+    """Write lanes, or numbers, to values[start:], row behind row."""
 
+    def emit(context, builder, signature, arguments):
+        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
+        pointer = builder.bitcast(place, vector(lanes).as_pointer())
+        aligned(builder.store(arguments[0], pointer), lanes.number)
+        return context.get_dummy_value()
 
-@intrinsic
-def put_lines(typingctx, lanes, values, start):
-    """Write all rows of lanes behind each other to values[start:]."""
-    return types.void(lanes, values, start), _writing(lanes)
+    return types.void(lanes, values, start), emit
 
 
 @intrinsic(prefer_literal=True)
@@ -321,18 +316,6 @@ def _reading(lanes):
 
 def _read_lanes(builder, place, lanes):
     return aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
-
-
-def _writing(lanes):
-    """Code for (lanes, values, start): what `_reading` reads."""
-
-    def emit(context, builder, signature, arguments):
-        (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
-        pointer = builder.bitcast(place, vector(lanes).as_pointer())
-        aligned(builder.store(arguments[0], pointer), lanes.number)
-        return context.get_dummy_value()
-
-    return emit
 
 
 def _past_the_caches(builder, written):

@@ -61,19 +61,8 @@ def _null(context, builder, signature, arguments):
 
 @intrinsic(prefer_literal=True)
 def zeros(typingctx, x, rows):
-    """As `zeros1`, `zeros2` and `zeros4`, of a number of rows that is known where code is compiled."""
+    """A line of zeros for each of `rows` rows, which is a constant, of lanes for x's dtype."""
     return _line(x, rows.literal_value)(x, rows), _null
-
-
-def _zeros(rows):
-    @intrinsic
-    def zeros(typingctx, x):
-        return _line(x, rows)(x), _null
-
-    return zeros
-
-
-zeros1, zeros2, zeros4 = (_zeros(rows) for rows in (1, 2, 4))
 
 
 @intrinsic

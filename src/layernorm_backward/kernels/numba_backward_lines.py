@@ -7,7 +7,7 @@ z is x - mean; `row` is what `numba_backward` has found for the results of the g
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import line, load, put_line
+from layernorm_backward.kernels.lane_memory import line, load, put
 from layernorm_backward.kernels.lanes import (
     add_folded_products,
     add_products,
@@ -27,8 +27,8 @@ def project(x, dy, gamma, widened, place, lag, count, mean, recentre, sums):
     start, stride, j = place
     z, d = keep(load(x, start, stride, count, mean) - mean, count), load(dy, start, stride, count, mean)
     if widened is not None:
-        put_line(z, widened[0], j)
-        put_line(d, widened[1], j)
+        put(z, widened[0], j)
+        put(d, widened[1], j)
     g = d * shared(gamma, j, lag, mean)
     sum_z = sums[0] if recentre is None else sums[0] + fold(z)
     return sum_z, sums[1] + fold(g), add_folded_products(sums[2], g, z)
@@ -55,8 +55,8 @@ def differentiate(d, x_hat, gamma, dx, part, place, count, row, streamed, ring):
     """Write a line of a group's dx, and add the line to dgamma and dbeta."""
     start, stride, j = place
     write(_result(d, x_hat, gamma, j, None, row), dx, start, stride, count, streamed, ring)
-    put_line(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
-    put_line(add_rows(line(part[1], j, d), d), part[1], j)
+    put(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
+    put(add_rows(line(part[1], j, d), d), part[1], j)
 
 
 @njit(**INLINE)
@@ -70,8 +70,8 @@ def differentiate_pair(d, x_hat, gamma, dx, part, place, lag, row, streamed, car
     write(_result(d, x_hat, gamma, j, lag, row), dx, start, stride, None, streamed, None)
     d0, d1, _, _ = rows_of(d)
     z0, z1, _, _ = rows_of(x_hat)
-    put_line(add_products(carried[0], d1, z1), part[0], j - lag)
-    put_line(add_rows(carried[1], d1), part[1], j - lag)
+    put(add_products(carried[0], d1, z1), part[0], j - lag)
+    put(add_rows(carried[1], d1), part[1], j - lag)
     return add_products(line(part[0], j, d0), d0, z0), add_rows(line(part[1], j, d0), d0)
 
 

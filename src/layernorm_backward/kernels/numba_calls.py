@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import name_of
 from layernorm_backward.kernels import checks, numba_pace, numba_plan, numba_scratch, processor
+from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
 from layernorm_backward.kernels.numba_plan import Plan
@@ -59,11 +60,14 @@ def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 
 
 
 class Call(NamedTuple):
-    """What a call hands to its pass beside its arrays.
+    """What a call hands to its pass beside its arrays, and the call itself.
 
     The code of `numba_passes` that runs, the elements of its scratch, its numbers, and the pieces of the work
     by task. The dtype of the sums, the shape of mean and rstd, that of gamma, D in whole lines, and what
     converts gamma and its like where they are not of that dtype and order.
+
+    `forward` and `backward` take flat arrays and fill the last of them. They return False, and have written
+    no result, where the pass refuses what it is given, and raise Numba's TypeError, as in `numba_passes`.
     """
 
     compiled: Callable[..., bool]
@@ -75,6 +79,59 @@ class Call(NamedTuple):
     vector: Shape
     columns: int
     vectors: Vectors | None
+
+    def forward(
+        self,
+        x: NDArray,
+        gamma: NDArray,
+        beta: NDArray,
+        eps: float,
+        y: NDArray,
+        mean: NDArray,
+        rstd: NDArray,
+    ) -> bool:
+        """Fill y, mean and rstd."""
+        if self._narrow(x):
+            x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
+        wide = gamma, beta
+        if self.vectors:
+            wide = [np.empty(self.columns, self.wide) for _ in wide]
+            fit = gamma.shape == beta.shape == self.vector
+            if not (fit and self.vectors.before_forward(x, gamma, beta, y, *wide)):
+                return False
+        held = np.empty(self.scratch, self.wide)
+        return self.compiled(x, *wide, eps, y, mean, rstd, held, self.numbers, self.pieces)
+
+    def backward(
+        self,
+        dy: NDArray,
+        x: NDArray,
+        mean: NDArray,
+        rstd: NDArray,
+        gamma: NDArray,
+        dx: NDArray,
+        dgamma: NDArray,
+        dbeta: NDArray,
+    ) -> bool:
+        """Fill dx, dgamma and dbeta."""
+        if self._narrow(x):
+            dy, x, gamma, dx, dgamma, dbeta = map(as_stored, (dy, x, gamma, dx, dgamma, dbeta))
+        wide = gamma, dgamma, dbeta
+        if self.vectors:
+            wide = [np.empty(self.columns, self.wide) for _ in wide]
+            given = dy, x, mean, rstd, gamma, dx, dgamma, dbeta
+            if not (gamma.shape == self.vector and self.vectors.before_backward(*given, wide[0])):
+                return False
+        held = np.empty(self.scratch, self.wide)
+        given = dy, x, mean, rstd, wide[0], dx, *wide[1:]
+        done = self.compiled(*given, held, self.numbers, self.pieces)
+        if done and self.vectors:
+            self.vectors.after_backward(*wide[1:], dgamma, dbeta)
+        return done
+
+    def _narrow(self, x: NDArray) -> bool:
+        """Whether x has 16 bits; less time than to look dtypes up."""
+        return x.itemsize < self.wide.itemsize
 
 
 @lru_cache(numba_plan.SHAPES)

@@ -13,10 +13,10 @@ from layernorm_backward.kernels.lane_memory import (
     fence,
     line,
     moved,
-    put_line,
+    put,
     some_lines,
 )
-from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros1
+from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros
 from layernorm_backward.kernels.numba_backward import backward_group, first_sums
 from layernorm_backward.kernels.numba_forward import first_moments, forward_group
 from layernorm_backward.kernels.numba_ring import HELD, empty
@@ -45,8 +45,8 @@ def _carry(levels, running, number, columns, like):
             sums, place = line(running[which], j, like), which * columns + j
             for level in range(top):
                 sums = sums + line(levels, 2 * columns * level + place, like)
-            put_line(sums, levels, 2 * columns * top + place)
-            put_line(like, running[which], j)
+            put(sums, levels, 2 * columns * top + place)
+            put(like, running[which], j)
 
 
 @njit(**PLAIN)
@@ -59,8 +59,8 @@ def _collect(levels, running, carried, out, chunk, columns, like):
                 if carried >> level & 1:
                     sums = sums + line(levels, 2 * columns * level + place, like)
                 level += 1
-            put_line(sums, out, 2 * columns * chunk + place)
-            put_line(like, running[which], j)
+            put(sums, out, 2 * columns * chunk + place)
+            put(like, running[which], j)
 
 
 @njit(**PLAIN)
@@ -157,7 +157,7 @@ def add_chunks(sums, shape, left, right, like):
             half = (count + 1) // 2
             for chunk in range(half, count):
                 for j in range((chunk - half) * columns + start, (chunk - half) * columns + end, width(like)):
-                    put_line(line(sums, j, like) + line(sums, j + half * columns, like), sums, j)
+                    put(line(sums, j, like) + line(sums, j + half * columns, like), sums, j)
             count = half
 
 
@@ -205,14 +205,14 @@ def forward_task(rows, i, end, how, ragged, lag, like, one):
 @njit(**PLAIN)
 def forward_alone(rows, how, ragged, lag, like):
     """All rows, by one task that shares with none."""
-    like, one = by_parity(like), by_parity(zeros1(rows[0]))
+    like, one = by_parity(like), by_parity(zeros(rows[0], 1))
     forward_task(rows, 0, rows[-1].size, how, ragged, lag, like, one)
 
 
 @njit(**PLAIN)
 def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
     """As `forward_alone`; scratch: the arrays of `numba_scratch` that follow gamma."""
-    like, one = by_parity(like), by_parity(zeros1(rows[0]))
+    like, one = by_parity(like), by_parity(zeros(rows[0], 1))
     sums, levels, parts, copies = scratch
     widened = _widened(parts[0], widened, rows[4].size)
     given = rows, sums, (0, sums.shape[0]), levels[0], parts[0], copies[0], how
@@ -230,7 +230,7 @@ def _widened(part, widened, columns):
 @njit(**PLAIN)
 def forward_pieces(task, work, rows, how, ragged, lag, like):
     """All pieces of the rows that a task gets; work: the ends of the pieces, and which are taken."""
-    like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
+    like, one, span = by_parity(like), by_parity(zeros(rows[0], 1)), next_piece(*work, task)
     count, units = rows[-1].size, work[0][-1, -1]
     while span[0] < span[1]:
         forward_task(rows, span[0] * count // units, span[1] * count // units, how, ragged, lag, like, one)
@@ -240,7 +240,7 @@ def forward_pieces(task, work, rows, how, ragged, lag, like):
 @njit(**PLAIN)
 def backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like):
     """As `forward_pieces` and `backward_alone`."""
-    like, one, span = by_parity(like), by_parity(zeros1(rows[0])), next_piece(*work, task)
+    like, one, span = by_parity(like), by_parity(zeros(rows[0], 1)), next_piece(*work, task)
     sums, levels, parts, copies = scratch
     part = parts[task]
     widened = _widened(part, widened, rows[4].size)

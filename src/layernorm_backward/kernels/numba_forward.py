@@ -10,7 +10,7 @@ and padded vectors are as in `numba_backward`.
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import align_stack, load, put_numbers
+from layernorm_backward.kernels.lane_memory import align_stack, load, put
 from layernorm_backward.kernels.lanes import across, choose, exceeds, fma, fold, root, spread, totals, width
 from layernorm_backward.kernels.numba_forward_lines import moment, normalized
 from layernorm_backward.kernels.numba_lag_forward import lagging_sweeps, moments_ahead
@@ -63,8 +63,8 @@ def _statistics(rows, i, hidden, state, like):
         delta, var = _delta_and_variance(forward_sums(rows, i, hidden, shift, like), share)
     var = choose(none - var, none, none, var)
     scale = spread(1.0, shift) / root(var + spread(eps, shift))
-    put_numbers(shift + delta, mean, i)
-    put_numbers(scale, rstd, i)
+    put(shift + delta, mean, i)
+    put(scale, rstd, i)
     return shift, scale, -delta * scale
 
 

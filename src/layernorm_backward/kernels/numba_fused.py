@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.kernels import Kernel, checks, numba_plan
-from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import call
 from layernorm_backward.kernels.numba_plan import Plan
 
-NARROW = 2  # bytes of an element of 16 bits
 _UNTOLD = "a pass refuses arrays that the checks allow"
 
 
@@ -56,31 +54,13 @@ def forward(
     y = np.empty(x.shape, x.dtype) if out is None else out
     how = call("forward", x.shape, x.dtype, gamma.dtype, *(() if few else _way("forward", x, y, plan)))
     mean, rstd = np.empty(how.per_row, how.wide), np.empty(how.per_row, how.wide)
-    arrays, done = (x.ravel(), gamma, beta, y.ravel()), True
-    if x.itemsize == NARROW:
-        arrays = [as_stored(array) for array in arrays]
-    wide = arrays[1:3]
     try:
-        if how.vectors:
-            wide = [np.empty(how.columns, how.wide) for _ in wide]
-            done = gamma.shape == beta.shape == how.vector and how.vectors.before_forward(*arrays, *wide)
-        done = done and how.compiled(
-            arrays[0],
-            wide[0],
-            wide[1],
-            eps,
-            arrays[3],
-            mean.ravel(),
-            rstd.ravel(),
-            np.empty(how.scratch, how.wide),
-            how.numbers,
-            how.pieces,
-        )
+        done = how.forward(x.ravel(), gamma, beta, eps, y.ravel(), mean.ravel(), rstd.ravel())
     except TypeError:  # Numba's, for an array of another dtype or layout
-        if _plain(x, gamma, beta):
-            checks.forward(x, gamma, beta, eps)
-            raise
-        return _forward_of_copies(x, gamma, beta, eps, out, plan)
+        if not _plain(x, gamma, beta):
+            return _forward_of_copies(x, gamma, beta, eps, out, plan)
+        checks.forward(x, gamma, beta, eps)
+        raise
     if not done:
         checks.forward(x, gamma, beta, eps)
         checks.output("out", y, x.shape, x.dtype, (x, gamma, beta))
@@ -108,35 +88,18 @@ def backward(
     results = out or checks.gradients(None, *wanted, None)
     dx, dgamma, dbeta = results
     how = call("backward", *wanted, *(() if few else _way("backward", x, dx, plan)))
-    arrays = dy.ravel(), x.ravel(), mean.ravel(), rstd.ravel(), gamma, dx.ravel(), dgamma, dbeta
-    if x.itemsize == NARROW:
-        arrays = [as_stored(array) for array in arrays]
-    wide, done = (arrays[4], *arrays[6:]), True
     try:
-        if how.vectors:
-            wide = [np.empty(how.columns, how.wide) for _ in wide]
-            done = gamma.shape == how.vector and how.vectors.before_backward(*arrays, wide[0])
-        done = done and how.compiled(
-            *arrays[:4],
-            wide[0],
-            arrays[5],
-            wide[1],
-            wide[2],
-            np.empty(how.scratch, how.wide),
-            how.numbers,
-            how.pieces,
-        )
+        given = dy.ravel(), x.ravel(), mean.ravel(), rstd.ravel(), gamma
+        done = how.backward(*given, dx.ravel(), dgamma, dbeta)
     except TypeError:
-        if _plain(dy, *saved):
-            checks.kept(*saved)
-            raise
-        return _backward_of_copies(dy, saved, out, plan)
+        if not _plain(dy, *saved):
+            return _backward_of_copies(dy, saved, out, plan)
+        checks.kept(*saved)
+        raise
     if not done:
         checks.kept(*saved)
         checks.gradients(results, *wanted, (dy, *saved))
         raise AssertionError(_UNTOLD)
-    if how.vectors:
-        how.vectors.after_backward(*wide[1:], *arrays[6:])
     return dx, dgamma, dbeta
 
 

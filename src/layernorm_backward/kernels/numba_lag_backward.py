@@ -16,9 +16,7 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     lines,
     numbers,
-    put_line,
-    put_lines,
-    put_numbers,
+    put,
     some_lines,
 )
 from layernorm_backward.kernels.lanes import across, fold, from_row, spread, width
@@ -86,8 +84,8 @@ def _columns(rows, part, span, known, centre, sums, walk, streamed, recentre, li
         block = project(x, dy, gamma, None, there, lag, None, mean, recentre, block)
         d, x_hat = centred(dy, x, here, None, row)
         carried = differentiate_pair(d, x_hat, gamma, dx, part, here, lag, row, streamed, carried)
-    put_line(carried[0], part[0], end - lag)
-    put_line(carried[1], part[1], end - lag)
+    put(carried[0], part[0], end - lag)
+    put(carried[1], part[1], end - lag)
     _put(sums, state, 0)
     _put(block, state, _BLOCKS)
     _alone(rows, part, span, end - lag, 1, state, hidden, streamed, recentre, one)
@@ -152,9 +150,9 @@ def _across(known, like):
 def _put(three, state, first):
     """Write three sums of both rows, or of one, from line `first` of the state on."""
     step = width(three[0])
-    put_lines(three[0], state, first * step)
-    put_lines(three[1], state, (first + _ROWS) * step)
-    put_lines(three[2], state, (first + 2 * _ROWS) * step)
+    put(three[0], state, first * step)
+    put(three[1], state, (first + _ROWS) * step)
+    put(three[2], state, (first + 2 * _ROWS) * step)
 
 
 @njit(**INLINE)
@@ -171,12 +169,12 @@ def _get(state, first, like):
 @njit(**INLINE)
 def _put_numbers(known, centre, state, like):
     first = _NUMBERS * width(like)
-    put_numbers(known[0], state, first)
-    put_numbers(known[1], state, first + _ROWS)
-    put_numbers(known[2], state, first + 2 * _ROWS)
-    put_numbers(known[3], state, first + 3 * _ROWS)
-    put_numbers(known[4], state, first + 4 * _ROWS)
-    put_numbers(centre, state, first + 5 * _ROWS)
+    put(known[0], state, first)
+    put(known[1], state, first + _ROWS)
+    put(known[2], state, first + 2 * _ROWS)
+    put(known[3], state, first + 3 * _ROWS)
+    put(known[4], state, first + 4 * _ROWS)
+    put(centre, state, first + 5 * _ROWS)
 
 
 @njit(**INLINE)

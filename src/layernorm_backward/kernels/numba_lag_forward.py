@@ -7,7 +7,7 @@ two sums, a line each, those of the block it is in, and its numbers.
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import lines, numbers, put_lines, put_numbers, some_lines
+from layernorm_backward.kernels.lane_memory import lines, numbers, put, some_lines
 from layernorm_backward.kernels.lanes import across, fold, from_row, height, spread, width
 from layernorm_backward.kernels.numba_forward_lines import moment, normalized
 from layernorm_backward.kernels.numba_ring import write
@@ -116,8 +116,8 @@ def _across(known, like):
 @njit(**INLINE)
 def _put(two, state, first):
     """Write two sums of all rows, or of one, from line `first` of the state on."""
-    put_lines(two[0], state, first * width(two[0]))
-    put_lines(two[1], state, (first + _ROWS) * width(two[0]))
+    put(two[0], state, first * width(two[0]))
+    put(two[1], state, (first + _ROWS) * width(two[0]))
 
 
 @njit(**INLINE)
@@ -130,10 +130,10 @@ def _get(state, first, like):
 @njit(**INLINE)
 def _put_numbers(known, centre, state, like):
     first = _NUMBERS * width(like)
-    put_numbers(known[0], state, first)
-    put_numbers(known[1], state, first + _ROWS)
-    put_numbers(known[2], state, first + 2 * _ROWS)
-    put_numbers(centre, state, first + 3 * _ROWS)
+    put(known[0], state, first)
+    put(known[1], state, first + _ROWS)
+    put(known[2], state, first + 2 * _ROWS)
+    put(centre, state, first + 3 * _ROWS)
 
 
 @njit(**INLINE)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import float32, float64, int16, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements
-from layernorm_backward.kernels.lanes import zeros, zeros1
+from layernorm_backward.kernels.lanes import zeros
 from layernorm_backward.kernels.numba_chunks import (
     add_chunks,
     backward_alone,
@@ -54,11 +54,11 @@ def _backward(sources, group, ragged, widened, lag, recentre):
                 backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like)
         columns = sums.shape[1]
         if tasks == 1 or sums.size < _FEW:
-            add_chunks(elements(sums), sums.shape, 0, columns, zeros1(x))
+            add_chunks(elements(sums), sums.shape, 0, columns, zeros(x, 1))
         else:
             for tile in prange((columns + _TILE - 1) // _TILE):
                 right = min((tile + 1) * _TILE, columns)
-                add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros1(x))
+                add_chunks(elements(sums), sums.shape, tile * _TILE, right, zeros(x, 1))
         copy_total(sums, dgamma, dbeta)
         return True
 

@@ -16,8 +16,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.kernels.lane_memory import fence, load, put_numbers, store, stream
-from layernorm_backward.kernels.lanes import LINE, totals, width, zeros1
+from layernorm_backward.kernels.lane_memory import fence, load, put, store, stream
+from layernorm_backward.kernels.lanes import LINE, totals, width, zeros
 from layernorm_backward.kernels.sources import checksum
 
 ARRAYS = 3  # a, b and their sum
@@ -63,7 +63,7 @@ def _seconds(arrays: list[NDArray], streamed: bool) -> float:
 
 @njit
 def _add(a, b, c, streamed):
-    like = zeros1(c)
+    like = zeros(c, 1)
     for i in range(0, c.size, width(like)):
         lanes = load(a, i, 0, None, like) + load(b, i, 0, None, like)
         if streamed:
@@ -76,10 +76,10 @@ def _add(a, b, c, streamed):
 @njit
 def read_lines(c, total):
     """total[0] = the sum of whole lines of flat c: no more than a reading of them."""
-    sums = zeros1(c)
+    sums = zeros(c, 1)
     for i in range(0, c.size, width(sums)):
         sums = sums + load(c, i, 0, None, sums)
-    put_numbers(totals(sums), total, 0)
+    put(totals(sums), total, 0)
 
 
 def _passed_and_read(sources):

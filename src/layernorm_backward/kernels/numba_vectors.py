@@ -16,10 +16,10 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     load,
     parity_lanes,
-    put_line,
+    put,
     store,
 )
-from layernorm_backward.kernels.lanes import LINE, by_parity, width, zeros1
+from layernorm_backward.kernels.lanes import LINE, by_parity, width, zeros
 from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN
 from layernorm_backward.kernels.sources import checksum
@@ -97,7 +97,7 @@ def _after_backward(sources, ordered):
 @njit(**INLINE)
 def _widen(vector, wide, ordered):
     """Fill `wide`: element by element if what is stored need only be `ordered`, else line by line."""
-    like, size = by_parity(zeros1(vector)), vector.size
+    like, size = by_parity(zeros(vector, 1)), vector.size
     given, found, lanes = elements(vector), elements(wide), width(like)
     if ordered:
         wide[size - size % _LANES :] = 0
@@ -106,15 +106,15 @@ def _widen(vector, wide, ordered):
     else:
         whole = size - size % lanes
         for j in range(0, whole, lanes):
-            put_line(load(given, j, 0, None, like), found, j)
+            put(load(given, j, 0, None, like), found, j)
         if whole < size:
-            put_line(load(given, whole, 0, size - whole, like), found, whole)
+            put(load(given, whole, 0, size - whole, like), found, whole)
 
 
 @njit(**INLINE)
 def _narrow(wide, vector, ordered):
     """What `_widen` was given."""
-    like, size = by_parity(zeros1(vector)), vector.size
+    like, size = by_parity(zeros(vector, 1)), vector.size
     given, found, lanes = elements(wide), elements(vector), width(like)
     if ordered:
         for j in range(size):

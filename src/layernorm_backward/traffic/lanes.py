@@ -9,7 +9,6 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -140,9 +139,6 @@ def zeros(x: NDArray, rows: int) -> Lanes:
     return Lanes(np.zeros((rows, LINE // x.itemsize), number))
 
 
-zeros1, zeros2, zeros4 = (partial(zeros, rows=rows) for rows in (1, 2, 4))
-
-
 def by_parity(like: Lanes) -> Lanes:
     return like
 
@@ -215,10 +211,6 @@ def spread(value: float, like: Lanes) -> Lanes:
 
 def numbers(values: NDArray | _Moved, first: int, like: Lanes) -> Lanes:
     return Lanes(np.array([[values[first + row]] for row in range(like.rows)]))
-
-
-def put_numbers(numbers: Lanes, values: NDArray, first: int) -> None:
-    values[first : first + numbers.rows] = numbers.numbers[:, 0]
 
 
 def across(numbers: Lanes, like: Lanes) -> Lanes:
@@ -308,11 +300,8 @@ def lines(values: NDArray, start: int, stride: int, like: Lanes) -> Lanes:
     return Lanes(values[_places(start, stride, like, None)])
 
 
-def put_lines(lanes: Lanes, values: NDArray, start: int) -> None:
+def put(lanes: Lanes, values: NDArray, start: int) -> None:
     values[start : start + lanes.numbers.size] = lanes.numbers.ravel()
-
-
-put_line = put_lines
 
 
 def repeat(one: Lanes, like: Lanes) -> Lanes:
