@@ -25,9 +25,9 @@ from layernorm_backward.kernels import (
     sources,
 )
 from layernorm_backward.kernels.lane_memory import elements
-from layernorm_backward.kernels.lanes import LINE, zeros1, zeros2, zeros4
+from layernorm_backward.kernels.lanes import LINE, zeros
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
-from layernorm_backward.roofs import flat_streams
+from layernorm_backward.roofs import flat_reads, flat_streams, lagging_loops, row_lines, row_loops
 
 EPS = 1e-5
 
@@ -325,22 +325,27 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
     for path in folder.glob("*.py"):
         shutil.copy(path, tmp_path)
     before = before_all = sources.checksum()
-    assert sources.checksum(tmp_path) == before
+    assert sources.checksum(folder=tmp_path) == before
     for name in ("lanes", "lane_memory", "half", "numba_walk", "numba_forward", "numba_lag_backward"):
         with (tmp_path / f"{name}.py").open("a") as file:
             file.write("#")
-        after = sources.checksum(tmp_path)
+        after = sources.checksum(folder=tmp_path)
         assert after != before, name
         before = after
     for name in ("numba_fused", "numba_calls", "numba_plan", "numba_pace"):
         (tmp_path / f"{name}.py").write_text("")
-    assert sources.checksum(tmp_path) == before
+    assert sources.checksum(folder=tmp_path) == before
     compiled = [
         (forward_pass("float32", 1, True), [1, None, True, before_all]),
         (backward_pass("float32", 1, True), [1, None, True, True, before_all, None]),
     ]
-    for function, held in [*compiled, (flat_streams.streams(), [before_all])]:
+    compiled.append((flat_streams.streams(), [before_all]))
+    compiled.append((flat_reads.reads(), [sources.checksum(flat_streams.__file__)]))
+    around = sources.checksum(lagging_loops.__file__, row_lines.__file__)
+    compiled.append((row_loops.compiled("forward", 1, False, False), [1, None, around, None]))
+    for function, held in compiled:
         assert [cell.cell_contents for cell in function.py_func.__closure__] == held
+    assert len({before_all, around, sources.checksum(flat_streams.__file__)}) == 3
 
 
 def test_what_functions_are_compiled_from_imports_no_other_module_of_kernels():
@@ -359,7 +364,7 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
 
     @njit(error_model="numpy")
     def both(x, row, vector, result, sums, part, copies, ragged):
-        how, one, four = (16, 0, 0, -1), zeros1(x), zeros4(x)
+        how, one, four = (16, 0, 0, -1), zeros(x, 1), zeros(x, 4)
         given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
         numba_chunks.forward_task(*given, ragged, None, one, one)
         numba_chunks.forward_task(*given, None, None, four, one)
@@ -368,7 +373,7 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
         kept = elements(vector), elements(result)
         numba_chunks.backward_task(*given, None, ragged, None, True, one, one)
         numba_chunks.backward_task(*given, None, None, None, True, four, one)
-        numba_chunks.backward_task(*given, None, None, True, True, zeros2(x), one)
+        numba_chunks.backward_task(*given, None, None, True, True, zeros(x, 2), one)
         numba_chunks.backward_task(*given, kept, None, None, True, one, one)
 
     shapes = 64, 4, 16, 64, (1, 32), 32 + numba_scratch.APART // 4, (2, 16)

@@ -15,9 +15,10 @@ _COMPILED = ("lane*.py", "half.py", "processor.py", "numba_*.py")
 _AROUND = {f"numba_{name}.py" for name in ("fused", "calls", "plan", "pace")}  # nothing is compiled from them
 
 
-def checksum(folder: Path = Path(__file__).parent) -> int:
-    """Of the modules in a folder that functions are compiled from; not 0."""
-    return 1 + zlib.crc32(b"".join(path.read_bytes() for path in compiled_from(folder)))
+def checksum(*others: str, folder: Path = Path(__file__).parent) -> int:
+    """Of the modules in a folder that functions are compiled from, and of other files; not 0."""
+    paths = *compiled_from(folder), *map(Path, others)
+    return 1 + zlib.crc32(b"".join(path.read_bytes() for path in paths))
 
 
 def compiled_from(folder: Path = Path(__file__).parent) -> list[Path]:

@@ -20,7 +20,7 @@ from layernorm_backward.kernels.lane_memory import (
     stream,
     stream_line,
 )
-from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros1
+from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.sources import checksum
 
@@ -45,7 +45,7 @@ def _copy(a, b):
 
 @njit
 def _copy_nt(a, b):
-    like = zeros1(a)
+    like = zeros(a, 1)
     lanes = width(like)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
@@ -63,7 +63,7 @@ def _scaled_sum(b, c, scale, i, count):
 
 @njit
 def _triad(a, b, c, s):
-    scale = spread(s, by_parity(zeros1(a)))
+    scale = spread(s, by_parity(zeros(a, 1)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
@@ -74,7 +74,7 @@ def _triad(a, b, c, s):
 
 @njit
 def _triad_nt(a, b, c, s):
-    scale = spread(s, by_parity(zeros1(a)))
+    scale = spread(s, by_parity(zeros(a, 1)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):

@@ -5,7 +5,7 @@
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import line, put_line
+from layernorm_backward.kernels.lane_memory import line, put
 from layernorm_backward.kernels.lanes import height, width
 from layernorm_backward.kernels.numba_walk import INLINE, LEAD, ask
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
@@ -37,8 +37,8 @@ def backward_columns(rows, part, span, walk, sums, alone, again, weighed, added,
         here, there = (at + j, hidden - lag, j), (first + j, hidden - lag, j + ahead)
         sums, carried = backward_line(rows, part, here, there, lag, carried, sums, *how, scale)
     if added is not None:
-        put_line(carried[0], part[0], end - lag)
-        put_line(carried[1], part[1], end - lag)
+        put(carried[0], part[0], end - lag)
+        put(carried[1], part[1], end - lag)
     j = end - lag
     here, there = (at + hidden + j, 0, j), (first + hidden + j, 0, j + ahead)
     alone, _ = backward_line(rows, part, here, there, None, part, alone, *how, single)

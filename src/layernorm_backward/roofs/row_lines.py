@@ -7,7 +7,7 @@ writes: True or None, known when it is compiled.
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import line, load, put_line, store, stream
+from layernorm_backward.kernels.lane_memory import line, load, put, store, stream
 from layernorm_backward.kernels.lanes import add_rows, fold, rows_of
 from layernorm_backward.kernels.numba_walk import INLINE, shared
 
@@ -43,10 +43,10 @@ def backward_line(rows, part, here, there, lag, carried, sums, again, weighed, a
 def _added(total, values, j, lag, carried):
     """Add a line of a group to a row of sums; of two rows apart as in `differentiate_pair`."""
     if lag is None:
-        put_line(add_rows(line(total, j, values), values), total, j)
+        put(add_rows(line(total, j, values), values), total, j)
         return carried
     first, second, _, _ = rows_of(values)
-    put_line(add_rows(carried, second), total, j - lag)
+    put(add_rows(carried, second), total, j - lag)
     return add_rows(line(total, j, first), first)
 
 

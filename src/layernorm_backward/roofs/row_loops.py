@@ -8,7 +8,7 @@ from functools import cache
 
 from numba import njit, prange
 
-from layernorm_backward.kernels.lane_memory import align_stack, elements, fence, line, put_line
+from layernorm_backward.kernels.lane_memory import align_stack, elements, fence, line, put
 from layernorm_backward.kernels.lanes import (
     add_rows,
     by_parity,
@@ -16,16 +16,17 @@ from layernorm_backward.kernels.lanes import (
     height,
     spread,
     width,
-    zeros1,
-    zeros2,
-    zeros4,
+    zeros,
 )
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum, named
+from layernorm_backward.roofs import lagging_loops, row_lines
 from layernorm_backward.roofs.lagging_loops import backward_columns, forward_columns, spans
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
+
+_SOURCES = checksum(lagging_loops.__file__, row_lines.__file__)
 
 
 @njit(**INLINE)
@@ -90,7 +91,7 @@ def _backward_task(rows, part, span, how, total, again, weighed, added, lag, str
         i += group
     for which in range(2):
         place = which * width(own)
-        put_line(add_rows(line(total, place, own), sums[which]) + alone[which], total, place)
+        put(add_rows(line(total, place, own), sums[which]) + alone[which], total, place)
     fence()
 
 
@@ -105,7 +106,7 @@ def _forward_task(rows, span, how, total, again, weighed, lag, streamed, scale, 
         given = rows, _places(i, end, group, hidden), walk, sums, alone, again, weighed
         sums, alone = _forward_group(*given, lag, streamed, scale, single)
         i += group
-    put_line(add_rows(line(total, 0, alone), sums) + alone, total, 0)
+    put(add_rows(line(total, 0, alone), sums) + alone, total, 0)
     fence()
 
 
@@ -139,25 +140,22 @@ def _rows_of(span, units, rows, group):
 
 
 def _backward(sources, group, lag, streamed):
+    lag = lag if group == 2 else None
+
     def backward(step, dy, x, gamma, dx, dgamma, dbeta, seen, held, places, pieces, distance, factor):
         _ = sources
         vector, _, _, parts, _ = cut_backward(held, places, gamma)
         hidden, rows = gamma.size, x.size // gamma.size
         read = elements(dy), elements(x), elements(vector), elements(dx)
-        counters = untaken(len(pieces))
+        counters, like, alone = untaken(len(pieces)), zeros(x, group), zeros(x, 1)
         for task in prange(len(pieces)):
             span, part, total = next_piece(pieces, counters, task), parts[task], elements(seen[task])
-            one = spread(factor, by_parity(zeros1(x)))
+            scale, single = spread(factor, by_parity(like)), spread(factor, by_parity(alone))
             part[:] = 0
             running = elements(part_row(part, 0, 2, hidden)), elements(part_row(part, 1, 2, hidden))
             while span[0] < span[1]:
                 given = read, running, _rows_of(span, pieces[-1, -1], rows, group), (hidden, distance), total
-                if group == 4:
-                    _backward_step(step, given, None, streamed, spread(factor, by_parity(zeros4(x))), one)
-                elif group == 2:
-                    _backward_step(step, given, lag, streamed, spread(factor, by_parity(zeros2(x))), one)
-                else:
-                    _backward_step(step, given, None, streamed, one, one)
+                _backward_step(step, given, lag, streamed, scale, single)
                 span = next_piece(pieces, counters, task)
         dgamma[:] = 0
         dbeta[:] = 0
@@ -169,23 +167,20 @@ def _backward(sources, group, lag, streamed):
 
 
 def _forward(sources, group, lag, streamed):
+    lag = lag if group > 1 else None
+
     def forward(step, x, gamma, beta, y, seen, held, places, pieces, distance, factor):
         _ = sources
         vectors = cut_forward(held, places, gamma, beta)
         hidden, rows = gamma.size, x.size // gamma.size
         read = elements(x), elements(vectors[0]), elements(vectors[1]), elements(y)
-        counters = untaken(len(pieces))
+        counters, like, alone = untaken(len(pieces)), zeros(x, group), zeros(x, 1)
         for task in prange(len(pieces)):
-            total, one = elements(seen[task]), spread(factor, by_parity(zeros1(x)))
-            span = next_piece(pieces, counters, task)
+            span, total = next_piece(pieces, counters, task), elements(seen[task])
+            scale, single = spread(factor, by_parity(like)), spread(factor, by_parity(alone))
             while span[0] < span[1]:
                 given = read, _rows_of(span, pieces[-1, -1], rows, group), (hidden, distance), total
-                if group == 4:
-                    _forward_step(step, given, lag, streamed, spread(factor, by_parity(zeros4(x))), one)
-                elif group == 2:
-                    _forward_step(step, given, lag, streamed, spread(factor, by_parity(zeros2(x))), one)
-                else:
-                    _forward_step(step, given, None, streamed, one, one)
+                _forward_step(step, given, lag, streamed, scale, single)
                 span = next_piece(pieces, counters, task)
 
     return forward
@@ -202,4 +197,4 @@ def compiled(direction: str, group: int, lag: bool, streamed: bool) -> Callable[
         {"forward": _forward, "backward": _backward}[direction],
         (group, lag or None, streamed or None),
     )
-    return njit(parallel=True, cache=True, **PLAIN)(named(loops(checksum(), *way), *way))
+    return njit(parallel=True, cache=True, **PLAIN)(named(loops(_SOURCES, *way), *way))
