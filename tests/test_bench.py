@@ -58,9 +58,9 @@ def test_each_direction_is_held_against_its_roof_and_every_baseline(unhurried, m
     )
 
 
-@pytest.mark.parametrize(("repeats", "known"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("repeats", "known"), [(5, False), (6, True)])
 def test_few_runs_give_no_interval_and_no_verdict(repeats, known, unhurried, monkeypatch):
-    """Of four, all lie on one side of the median one time in eight."""
+    """Of five, all lie on one side of the median one time in sixteen."""
     monkeypatch.setattr(schedule, "MOST_REPEATS", repeats)
     compare = stopwatch.compare  # a repetition that lasts longer than foreseen would leave fewer
     monkeypatch.setattr(

@@ -194,6 +194,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("variance.algorithms", ["naiv"], "algorithms: unknown 'naiv'; allowed: naive, "),
         ("mean_path.algorithms", ["naiv"], "algorithms: unknown 'naiv'; allowed: naive, "),
         ("mean_path.sweeps.0.hidden", [0], "sweeps.0.hidden.0: Input should be greater than or equal to 1"),
+        ("scaling_points.directions", ["both"], "directions.0: Input should be 'forward' or 'backward'"),
         ("tolerance.confidence", 95, "confidence: Input should be less than 1"),
         ("tolerance.ways", ["naiv"], "ways: unknown 'naiv'; allowed: naive, "),
         ("derivation.shapes", [[1, 0, 2]], "shapes.0.1: Input should be greater than or equal to 1"),

@@ -75,7 +75,7 @@ def test_repetitions_that_stood_in_the_run_queue_are_left_out(monkeypatch):
     planned(monkeypatch, COUNT, waited=(1,), relay=np.full(FAR.size, 30e-9 * TURNS))
     found, samples = by_band()
     assert found["repeats"].tolist() == [10, 10, 0]
-    assert found.loc[2, "reason"] == "0 repetitions, fewer than 5"
+    assert found.loc[2, "reason"] == "0 repetitions, fewer than 6"
     assert len(samples[samples["name"] == "relay"]) == REPEATS
 
 

@@ -82,7 +82,7 @@ def test_repetitions_that_stood_in_the_run_queue_are_left_out_of_all_columns(mon
 def test_a_band_of_few_repetitions_says_so(monkeypatch):
     planned(monkeypatch, REPEATS, update=LOADED)
     found, _ = by_band()
-    assert found.loc[2, "reason"] == "0 repetitions, fewer than 5"
+    assert found.loc[2, "reason"] == "0 repetitions, fewer than 6"
     assert np.isnan(found.loc[2, "roof_fraction"])
 
 

@@ -121,7 +121,7 @@ def test_the_garbage_collector_is_on_again_after_a_call_that_raises():
 
 def test_the_ratio_is_paired_within_repetitions():
     spell = np.array([1, 2, 4, 8, 16, 32.0])
-    found = ratio(samples_of(a=3 * spell, b=spell), "a", "b", seed=0)
+    found = ratio(samples_of(a=3 * spell, b=spell), "a", "b")
     assert found == (3, 3, 3)
 
 
@@ -140,39 +140,24 @@ def test_the_fastest_has_the_least_median_not_the_least_time():
     assert fastest(samples_of(a=[1.0, 3.0, 3.0], b=[2.0, 2.0, 2.0]), ["a", "b"]) == "b"
 
 
-def test_the_interval_of_a_ratio_covers_the_true_median_about_as_often_as_it_says():
-    rng = np.random.default_rng(5)
-    covered = 0
-    for trial in range(60):
-        samples = samples_of(a=2 * rng.lognormal(0, 0.1, 25), b=np.ones(25))
-        low, high = ratio(samples, "a", "b", seed=trial)[1:]
-        covered += low <= 2 <= high
-    assert 50 <= covered < 60
-
-
 def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
     values = [1.0] * 8 + [100.0] * 2
     assert summary(samples_of(waited=(8, 9), a=values), "a") == (1, 1, 1, 8)
     assert summary(samples_of(waited=range(2, 10), a=values), "a").repeats == 10
-    assert summary(samples_of(waited=range(5, 10), a=values), "a").repeats == 5
+    assert summary(samples_of(waited=range(6, 10), a=values), "a").repeats == 6
+    assert summary(samples_of(waited=range(5, 10), a=values), "a").repeats == 10
     assert summary(samples_of(waited=range(4, 8), a=values[:8]), "a").repeats == 8
     assert summary(samples_of(waited=range(7, 20), a=2 * values), "a").repeats == 20
-    assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b", seed=0).high == 1
-
-
-def test_the_interval_of_a_ratio_is_one_of_95_per_cent():
-    """The median of n bootstrap draws of 1..n is within 1.96 sqrt(n)/2 of the middle in 95 of 100."""
-    found = ratio(samples_of(a=np.arange(1, 402.0), b=np.ones(401)), "a", "b", seed=0)
-    assert found.high - found.low == pytest.approx(1.96 * np.sqrt(401), rel=0.08)
+    assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b").high == 1
 
 
 @pytest.mark.parametrize(("repeats", "known"), [(1, False), (FEWEST - 1, False), (FEWEST, True)])
 def test_few_repetitions_have_a_median_and_no_interval(repeats, known):
     samples = samples_of(a=2 + 0.1 * np.arange(repeats), b=np.ones(repeats))
-    found = ratio(samples, "a", "b", seed=0)
+    found = ratio(samples, "a", "b")
     assert found.median == pytest.approx(2 + 0.05 * (repeats - 1))
     assert np.isfinite([found.low, found.high]).tolist() == [known, known]
-    assert ratio(samples, "a", "a", seed=0) == (1, 1, 1)
+    assert ratio(samples, "a", "a") == (1, 1, 1)
 
 
 def test_a_name_without_samples_is_told_with_those_there_are():

@@ -14,16 +14,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from layernorm_backward.median_interval import median_interval
+
 USUAL = 0.9  # of the cells of a table have less noise than what counts for all
 ALIKE = ["threads", "residency"]  # columns: what noise depends on most
 
 
 class Ratio(NamedTuple):
-    """The median of paired ratios and its 95 % interval, however that is found; NaN where it is not known."""
+    """The median of paired ratios and its 95 % interval; NaN where it is not known."""
 
     median: float
     low: float
     high: float
+
+    @classmethod
+    def of(cls, ratios: NDArray[np.float64]) -> "Ratio":
+        """Of the ratio of each repetition, one or more; of few the interval is not known."""
+        return cls(float(np.median(ratios)), *median_interval(ratios))
 
     def columns(self, name: str) -> dict[str, float]:
         """The columns `name`, `name`_low and `name`_high of a table."""
@@ -52,8 +59,7 @@ def noise(of_itself: Ratio) -> float:
 
 def differs(ratio: Ratio, noise: float) -> bool:
     """Whether two times differ by the rule above; an interval that is not known (NaN) leaves it open: no."""
-    excluded = ratio.low > 1 or ratio.high < 1
-    return bool(excluded and abs(ratio.median - 1) > noise)
+    return bool(_apart(*ratio, noise))
 
 
 def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
@@ -64,9 +70,14 @@ def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
     """
     noise = table["noise"]
     usual = noise.groupby([table[name] for name in ALIKE], dropna=False).transform(_usual)
-    excluded = (table[f"{ratio}_low"] > same) | (table[f"{ratio}_high"] < same)
-    found = excluded & ((table[ratio] - same).abs() > np.maximum(noise, usual))
+    columns = (table[ratio + end] for end in ("", "_low", "_high"))
+    found = _apart(*columns, np.maximum(noise, usual), same)
     return table.assign(differs=found.where(table[ratio].notna()).astype("boolean"))
+
+
+def _apart(median, low, high, noise, same=1.0):
+    """The rule above, for numbers or columns."""
+    return ((low > same) | (high < same)) & (abs(median - same) > noise)
 
 
 def _usual(noise: pd.Series) -> float:

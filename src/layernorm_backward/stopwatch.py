@@ -22,15 +22,14 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from layernorm_backward import allocator, clock
 from layernorm_backward.clock import Call
 from layernorm_backward.difference import Ratio, Summary
+from layernorm_backward.median_interval import FEWEST
 
 WAITED = 0.05
-FEWEST = 5
 LONG_S = (
     0.02  # a call that lasts longer does not notice how it begins: it is neither run untimed nor tried again
 )
@@ -51,10 +50,10 @@ def compare(
     """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
 
     Each call runs `warmup` times untimed, then in each of `repeats` repetitions. After `at_least` of them
-    (default: all) a call that has used half of `budget_s` seconds takes no further part, and it ends when the
-    calls that are left have used all of it. A sample lasts at least `minimum_s` seconds and holds `calls`
-    runs; `seconds` is for one run. How many runs that takes is found by trying, but for calls that are known
-    to last far longer (`known_s`, seconds a run).
+    (default: all), whether or not they will count, a call that has used half of `budget_s` seconds takes no
+    further part, where there are others, and it ends when the calls that are left have used all of it. A
+    sample lasts at least `minimum_s` seconds and holds `calls` runs; `seconds` is for one run. How many runs
+    that takes is found by trying, but for calls that are known to last far longer (`known_s`, seconds a run).
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
@@ -100,24 +99,11 @@ def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
     return names[int(np.argmin(medians_s))]
 
 
-def ratio(samples: pd.DataFrame, numerator: str, denominator: str, seed: int) -> Ratio:
-    """Median over the repetitions of time(numerator) / time(denominator), with a 95 % interval.
-
-    Percentile bootstrap of 2000 resamples: the acceleration of the BCa method is found by a jackknife,
-    which is not consistent for a median (Efron 1979). Fewer than FEWEST repetitions have no interval (NaN):
-    the least and the largest of so few leave the median out too often.
-    """
-    ratios = np.divide(*_usable(samples, numerator, denominator))
+def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
+    """Of time(numerator) / time(denominator), over the repetitions."""
     if numerator == denominator:
         return Ratio(1.0, 1.0, 1.0)
-    if len(ratios) < FEWEST:
-        return Ratio(float(np.median(ratios)), np.nan, np.nan)
-    if np.ptp(ratios) == 0:  # which the bootstrap warns of
-        return Ratio(*[float(ratios[0])] * 3)
-    found = stats.bootstrap(
-        (ratios,), np.median, n_resamples=2000, method="percentile", rng=np.random.default_rng(seed)
-    )
-    return Ratio(float(np.median(ratios)), *map(float, found.confidence_interval))
+    return Ratio.of(np.divide(*_usable(samples, numerator, denominator)))
 
 
 def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:

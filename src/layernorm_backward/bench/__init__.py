@@ -1,7 +1,7 @@
 """How fast is a layer normalization? `bench(kernel, setting, deadline)` times it in the seconds there are.
 
 It runs beside copy or triad on the same arrays, its roof, and beside three kernels of ours. Each comparison
-is paired and interleaved, and held against the noise of a stream timed against itself.
+is paired and interleaved, and held against the noise of a stream timed against itself beside the roof.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from layernorm_backward.records.tabulate import table
 __all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
 
 LEAST = 0.05  # of all seconds: for timing, where compiling took longer than there was time
-RESERVE = 0.05  # of the seconds left: for bootstraps, and for runs that take longer than the first
+RESERVE = 0.05  # of the seconds left: for runs that take longer than the first
 
 
 def bench(

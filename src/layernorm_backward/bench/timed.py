@@ -59,7 +59,7 @@ def time_direction(
             continue
         samples = _samples(group, repeats, setting, 2 * repeats * cost_s)
         if against == ROOF:
-            noise = cell_roof.noise(samples, setting.seed)
+            noise = cell_roof.noise(samples)
             against = cell_roof.fastest(samples, direction)
         rows.append(cell | {"against": against} | _measured(samples, name, against, noise, cell, setting))
     return rows + [cell | {"against": other, "reason": why} for other, why in reasons.items()]
@@ -104,7 +104,7 @@ def _samples(group: Group, repeats: int, setting: Setting, seconds: float) -> pd
 def _measured(
     samples: pd.DataFrame, name: str, against: str, noise: float, cell: Mapping[str, Any], setting: Setting
 ) -> dict[str, Any]:
-    ratio = stopwatch.ratio(samples, against, name, setting.seed)
+    ratio = stopwatch.ratio(samples, against, name)
     own, other = (stopwatch.summary(samples, which) for which in (name, against))
     useful = ACCESSES[cell["direction"]] * setting.rows * setting.row_bytes
     return {

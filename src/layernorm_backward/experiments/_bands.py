@@ -23,7 +23,7 @@ def least(threads: int, timed: Mapping[Cell, pd.DataFrame], loops: tuple[str, ..
 
 
 def rows(
-    cell: Cell, kernel: str, samples: pd.DataFrame, fastest: dict[str, float], bands: list[float], seed: int
+    cell: Cell, kernel: str, samples: pd.DataFrame, fastest: dict[str, float], bands: list[float]
 ) -> Iterator[dict[str, Any]]:
     """The rows of one kernel and cell: all repetitions, then those of each band.
 
@@ -32,10 +32,10 @@ def rows(
     names = {"kernel": kernel, "roof": cell_roof.fastest(samples, cell.direction)}
     names |= {loop: loop for loop in fastest}
     slower = _slowdowns(samples, names, fastest)
-    yield _row(0, samples, slower, names, seed) | _correlations(slower)
+    yield _row(0, samples, slower, names) | _correlations(slower)
     for band, (low, high) in enumerate(pairwise([0.0, *bands, np.inf]), 1):
         within = slower[(slower["update"] >= low) & (slower["update"] < high)]
-        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names, seed)
+        yield {"update_from": low, "update_below": high} | _row(band, samples, within, names)
 
 
 def _slowdowns(samples: pd.DataFrame, names: dict[str, str], fastest: dict[str, float]) -> pd.DataFrame:
@@ -52,13 +52,11 @@ def _correlations(slower: pd.DataFrame) -> dict[str, float]:
     return {f"{it}_correlation": stats.spearmanr(slower[it], slower["update"]).statistic for it in others}
 
 
-def _row(
-    band: int, samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str], seed: int
-) -> dict[str, Any]:
+def _row(band: int, samples: pd.DataFrame, slower: pd.DataFrame, names: dict[str, str]) -> dict[str, Any]:
     row = {"band": band, "repeats": len(slower), "roof_operation": names["roof"]}
     if len(slower) < stopwatch.FEWEST:
         return row | {"reason": f"{len(slower)} repetitions, fewer than {stopwatch.FEWEST}"}
     its = samples[samples["repeat"].isin(slower.index)]
-    fraction = stopwatch.ratio(its, names["roof"], names["kernel"], seed)
+    fraction = stopwatch.ratio(its, names["roof"], names["kernel"])
     slowdowns = {f"{what}_slowdown": slower[what].median() for what in names}
     return row | fraction.columns("roof_fraction") | slowdowns

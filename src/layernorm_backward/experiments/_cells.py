@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from layernorm_backward.directions import AnyDirection, Direction
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     working_set: sizing.WorkingSet
     dtype: DtypeName
     hidden: int
-    direction: AnyDirection
+    direction: Direction
     threads: int
 
 

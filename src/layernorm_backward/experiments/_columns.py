@@ -24,18 +24,18 @@ def of_cell(cell: Cell, threads: int) -> dict[str, Any]:
     return named | sizes | {"threads": threads, "residency": sizing.residency(size), "note": cell.note}
 
 
-def roof(samples: pd.DataFrame, cell: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def roof(samples: pd.DataFrame, cell: Mapping[str, Any]) -> dict[str, Any]:
     """The fastest stream, its rate, and the noise of the cell."""
     name = cell_roof.fastest(samples, cell["direction"])
     gb_per_s = useful_bytes(cell) / stopwatch.summary(samples, name).median_s / 1e9
-    return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": cell_roof.noise(samples, seed)}
+    return {"roof_operation": name, "roof_gb_per_s": gb_per_s, "noise": cell_roof.noise(samples)}
 
 
-def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str, seed: int) -> dict[str, Any]:
+def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str) -> dict[str, Any]:
     """The roof's columns, and of one call its times, its rate and its fraction of the roof."""
-    found = roof(samples, cell, seed) | times(samples, name)
+    found = roof(samples, cell) | times(samples, name)
     found["useful_gb_per_s"] = useful_bytes(cell) / found["median_s"] / 1e9
-    return found | stopwatch.ratio(samples, found["roof_operation"], name, seed).columns("roof_fraction")
+    return found | stopwatch.ratio(samples, found["roof_operation"], name).columns("roof_fraction")
 
 
 def with_keys(samples: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:

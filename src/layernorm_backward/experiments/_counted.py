@@ -15,7 +15,7 @@ from layernorm_backward import counters, roofs, stopwatch
 from layernorm_backward.counters.perf_events import Count
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing.prepared import Buffers, Pool, prepare
+from layernorm_backward.timing.prepared import Buffers, Pool, renewed
 
 KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
 MOVED = {  # elements: an ordinary store reads its line first (write-allocate)
@@ -61,11 +61,10 @@ def _doubt(count: Count, arrays: Buffers, threads: int, repeats: int, tolerance:
 
 
 def _counted(count: Count, cell: pd.Series, arrays: Buffers, repeats: int) -> float:
-    """Its results were checked when it was timed."""
-    kernel = {cell["kernel"]: KERNELS[cell["kernel"]]}
-    ready, _ = prepare(kernel, cell["direction"], arrays, error_rows=1, error_limit_u=float("inf"))
+    """Bytes a call; the kernel's results were checked when it was timed."""
+    call = renewed(KERNELS[cell["kernel"]], cell["direction"], arrays)
     with stopwatch.threads(int(cell["threads"])):
-        return counters.per_call(count, ready[cell["kernel"]].call, repeats)
+        return counters.per_call(count, call, repeats)
 
 
 def _buffers(pool: Pool, cell: pd.Series) -> Buffers:

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import Direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.timing.prepared import Buffers
@@ -25,21 +25,19 @@ class Memory(NamedTuple):
     extra_share: float
 
 
-def memory(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Memory:
-    """Memory of one forward or backward call that allocates its own results; ValueError for "both"."""
+def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
+    """Memory of one forward or backward call that allocates its own results."""
     x, dy, _, gamma, beta, *_ = arrays
     eps = kernel.default_eps
     if direction == "forward":
         allocated, (y, saved) = _allocated(lambda: kernel.forward(x, gamma, beta, eps))
         given = sum(array.nbytes for array in (x, gamma, beta))
         made = y.nbytes + saved_bytes(saved, exclude=("x", "gamma", "beta"))
-    elif direction == "backward":
+    else:
         _, saved = kernel.forward(x, gamma, beta, eps)
         given = dy.nbytes + saved_bytes(saved)
         allocated, results = _allocated(lambda: kernel.backward(dy, saved))
         made = sum(array.nbytes for array in results)
-    else:
-        raise ValueError(f"direction is {direction!r}; allowed: forward, backward")
     return Memory(given + allocated, allocated - made, (allocated - made) / (given + made))
 
 

@@ -52,8 +52,7 @@ def measured(
     timed, lost = _timed(cell, arrays, kernels, peers, crew, how)
     found = {name: _found(item, name, timed) for name, item in (kernels | peers).items() if name not in lost}
     rows = [
-        cell | named[name] | _row(name, ours.name, cell, timed.samples, how["seed"]) | more
-        for name, more in found.items()
+        cell | named[name] | _row(name, ours.name, cell, timed.samples) | more for name, more in found.items()
     ]
     reasons = refused | missing | lost
     rows += [cell | named[name] | {"reason": reason} for name, reason in reasons.items()]
@@ -72,7 +71,7 @@ def _timed(
     streams = cell_roof.with_noise(cell_roof.streams(cell["direction"], arrays), cell["residency"])
     here = {name: Meter(call) for name, call in streams.items()}
     here |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
-    known_s = {name: kernel.first_s for name, kernel in kernels.items()}
+    known_s = {name: kernel.run_s for name, kernel in kernels.items()}
     known_s |= {name: peer.seconds for name, peer in peers.items()}
     calls, lost = here | {name: peer.peer for name, peer in peers.items()}, {}
     resident = cell["residency"] == "cache"
@@ -107,8 +106,8 @@ def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:
     return columns | {"version": item.version, "sums_difference_u": item.sums_difference_u}
 
 
-def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame, seed: int) -> dict[str, Any]:
-    row = _columns.of_call(cell, samples, name, seed)
+def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame) -> dict[str, Any]:
+    row = _columns.of_call(cell, samples, name)
     if ours not in set(samples["name"]):
         return row | {"reason": f"compared with nothing: {ours} was not timed"}
-    return row | stopwatch.ratio(samples, name, ours, seed).columns("ours_ratio")
+    return row | stopwatch.ratio(samples, name, ours).columns("ours_ratio")

@@ -56,7 +56,7 @@ def measured(
         timed = {name: calls[name] for name in right} | {AGAIN: calls[DEFAULT]}
         known_s[AGAIN] = known_s[DEFAULT]
         samples = _compared(timed, known_s, checks.seed, how, paid_at_least)
-    costs = _costs(samples, right, checks.seed)
+    costs = _costs(samples, right)
     rows = {name: row | costs.get(name, {}) for name, row in rows.items()}
     return idlers | rows, [labelled(samples, **keys(cell))]
 
@@ -109,13 +109,13 @@ def _wrong(error_u: float, limit_u: float) -> str:
     return "" if error_u <= limit_u else f"wrong: {error_u:.3g} u off, over {limit_u:g} u"
 
 
-def _costs(samples: pd.DataFrame, names: list[str], seed: int) -> Rows:
+def _costs(samples: pd.DataFrame, names: list[str]) -> Rows:
     """The noise of a variant is that of its own repetitions: of more of them it would be less."""
     rows = {}
     for name in names:
         its = samples[samples["repeat"].isin(samples.loc[samples["name"] == name, "repeat"])]
-        noise = difference.noise(stopwatch.ratio(its, DEFAULT, AGAIN, seed))
-        found = stopwatch.ratio(its, DEFAULT, name, seed)
+        noise = difference.noise(stopwatch.ratio(its, DEFAULT, AGAIN))
+        found = stopwatch.ratio(its, DEFAULT, name)
         cost = {"cost": found.median - 1, "cost_low": found.low - 1, "cost_high": found.high - 1}
         rows[name] = times(samples, name) | cost | {"noise": noise}
     return rows

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, stopwatch
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import Direction
 from layernorm_backward.double_double import DoubleDouble, exactly
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
@@ -46,7 +46,7 @@ class Agreement(NamedTuple):
     difference_u: float
 
 
-def sampled(direction: AnyDirection, arrays: Buffers, count: int) -> Sampled:
+def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
     """`count` evenly spread rows, the first and the last among them."""
     rows = evenly(count, len(arrays.x))
     return Sampled(
@@ -54,7 +54,7 @@ def sampled(direction: AnyDirection, arrays: Buffers, count: int) -> Sampled:
     )
 
 
-def calls(direction: AnyDirection, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
+def calls(direction: Direction, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
     """The pass over the arrays by each plan; backward, what the default forward pass has saved is read."""
     x, dy, out, gamma, beta, dgamma, dbeta, *_ = arrays
     if direction == "forward":
@@ -80,7 +80,7 @@ def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
 
 @cache
 def errors_at(
-    kappa: float, direction: AnyDirection, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
+    kappa: float, direction: Direction, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
 ) -> dict[str, float]:
     """Largest error in u, by variant, on rows of this kappa; empty where the dtype holds no such rows."""
     rng = inputs.generator(seed, hidden)
@@ -95,7 +95,7 @@ def errors_at(
 
 
 def agreements(
-    direction: AnyDirection, arrays: Buffers, rows: int, made: Mapping[str, Plan]
+    direction: Direction, arrays: Buffers, rows: int, made: Mapping[str, Plan]
 ) -> dict[str, Agreement]:
     """How the results of each plan on the first rows, with any number of threads, agree with the default.
 
@@ -122,7 +122,7 @@ def _worse(so_far: Agreement, results: tuple[NDArray, ...], expected: tuple[NDAr
     return Agreement(False, max(so_far.difference_u, *differences))
 
 
-def _results(direction: AnyDirection, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
+def _results(direction: Direction, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
     """In memory that begins at a line, as that which is timed: else rows have parts of lines."""
     x, dy, gamma, beta = problem.x, problem.dy, problem.gamma, problem.beta
     out = aligned_empty(x.shape, x.dtype)
@@ -132,7 +132,7 @@ def _results(direction: AnyDirection, problem: Problem, plan: Plan) -> tuple[NDA
     return numba_fused.backward(dy, saved, out=(out, *np.empty((2, gamma.size), gamma.dtype)), plan=plan)
 
 
-def _exact(direction: AnyDirection, problem: Problem) -> DoubleDouble:
+def _exact(direction: Direction, problem: Problem) -> DoubleDouble:
     x, gamma, beta, dy = problem.values()
     if direction == "forward":
         return oracle.forward(x, gamma, beta, EPS)

@@ -15,7 +15,7 @@ one_row, two_rows, four_rows   so many rows worked on at a time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.numba_calls import Code, code
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
     rows: int
     hidden: int
     dtype: str
-    direction: AnyDirection
+    direction: Direction
     threads: int
 
 
@@ -101,7 +101,7 @@ def told(plan: Plan) -> dict[str, int | bool]:
     return {name: getattr(plan, name) for name in _TOLD}
 
 
-def idle(name: str, plan: Plan, default: Plan, direction: AnyDirection) -> str:
+def idle(name: str, plan: Plan, default: Plan, direction: Direction) -> str:
     """Why a variant is not worth measuring, "" where it is."""
     if direction == "forward" and name in _BACKWARD:
         return _BACKWARD[name]

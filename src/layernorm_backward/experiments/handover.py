@@ -89,7 +89,7 @@ def run(
             rows.append(about | {"band": 0, "reason": refused[cell]})
         else:
             about["error_u_max"] = errors[cell]
-            rows += [about | row for row in _rows(cell, about["bytes"], timed[cell], (turns, bands_ns), seed)]
+            rows += [about | row for row in _rows(cell, about["bytes"], timed[cell], (turns, bands_ns))]
     keyed = [labelled(found, **_cells.keys(cell)) for cell, found in timed.items()]
     return table(rows, "handover"), together(keyed)
 
@@ -119,7 +119,7 @@ def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Cal
 
 
 def _rows(
-    cell: Cell, size: int, samples: pd.DataFrame, relayed: tuple[int, list[float]], seed: int
+    cell: Cell, size: int, samples: pd.DataFrame, relayed: tuple[int, list[float]]
 ) -> Iterator[dict[str, Any]]:
     """All repetitions, then those of each band."""
     roof = cell_roof.fastest(samples, cell.direction)
@@ -137,5 +137,5 @@ def _rows(
         row |= {"latency_ns": latency_ns[within.index].median(), "roof_operation": roof}
         row["handed_ratio"] = (within["handed"] / within["kept"]).median()
         row["roof_gb_per_s"] = size / within[roof].median() / 1e9
-        fraction = stopwatch.ratio(its, roof, PASS, seed).columns("roof_fraction")
-        yield row | fraction | stopwatch.ratio(its, *STORES, seed).columns("stores_ratio")
+        fraction = stopwatch.ratio(its, roof, PASS).columns("roof_fraction")
+        yield row | fraction | stopwatch.ratio(its, *STORES).columns("stores_ratio")

@@ -1,6 +1,6 @@
 """Error of y, dx, dgamma, dbeta by every way to the statistics, beside first-order theory and the bound.
 
-error_u is norm-wise, in units of u of the dtype: over the rows its median, with a bootstrap interval, and
+error_u is norm-wise, in units of u of the dtype: over the rows its median, with an interval, and
 its maximum (dgamma, dbeta are one row each). identity_u is the size of the error that eta and rho, measured
 in the pass, cause by first-order theory; residual_u_max is what is left of the error when that is taken away,
 and remainder_u_max what is left without the exact effect of the same eta and rho. bound_u is the largest
@@ -36,9 +36,9 @@ from layernorm_backward.experiments._arguments import (
     Several,
     each_of,
 )
-from layernorm_backward.experiments._intervals import median_intervals
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import stray
+from layernorm_backward.median_interval import median_interval
 from layernorm_backward.outliers import Data
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
@@ -71,7 +71,6 @@ def run(
     dtypes: Several[DtypeName],
     sweeps: Listed[Annotated[Sweep, AfterValidator(_spread_where_aligned)]],
     rows: Count,
-    resamples: Count,
     eps: Eps,
     seed: Seed,
 ) -> pd.DataFrame:
@@ -80,7 +79,7 @@ def run(
     records: list[dict[str, Any]] = []
     distinct = {tuple(cell.values()): cell for cell in cells}.values()
     for cell in tqdm(distinct, "mean_path", mininterval=1):
-        records += _cell(cell, algorithms, rows, resamples, eps, seed)
+        records += _cell(cell, algorithms, rows, eps, seed)
     return table(records, "mean_path")
 
 
@@ -91,7 +90,7 @@ def _cells(dtype: DtypeName, sweep: Sweep) -> Iterator[dict[str, Any]]:
 
 
 def _cell(
-    cell: dict[str, Any], algorithms: list[str], rows: int, resamples: int, eps: float, seed: int
+    cell: dict[str, Any], algorithms: list[str], rows: int, eps: float, seed: int
 ) -> Iterator[dict[str, Any]]:
     rng = inputs.generator(seed, DTYPE_NAMES.index(cell["dtype"]), cell["hidden"])
     keys = [
@@ -111,7 +110,7 @@ def _cell(
         ]
     case = Case.of(_problem(rng, cell, x), moments, eps)
     records = [key | found for key in keys for found in measure(case, key["algorithm"], key["accumulator"])]
-    return _with_intervals(records, resamples, seed)
+    return [_with_interval(record) for record in records]
 
 
 def _rows(rng: np.random.Generator, cell: dict[str, Any], rows: int) -> NDArray:
@@ -127,10 +126,10 @@ def _problem(rng: np.random.Generator, cell: dict[str, Any], x: NDArray) -> Prob
     return draw(rng, x, cell["upstream"], "random")
 
 
-def _with_intervals(records: list[dict[str, Any]], resamples: int, seed: int) -> list[dict[str, Any]]:
-    """Each record with the interval of its median, if of more than one row, in place of its `errors`."""
-    many = [record for record in records if len(record["errors"]) > 1]
-    low, high = median_intervals(np.array([record["errors"] for record in many]), resamples, seed)
-    for record, *ends in zip(many, low, high, strict=True):
-        record["error_u_median_low"], record["error_u_median_high"] = map(float, ends)
-    return [{name: value for name, value in record.items() if name != "errors"} for record in records]
+def _with_interval(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with the interval of its median, if of more than one row, in place of its `errors`."""
+    errors = record.pop("errors")
+    if len(errors) == 1 or not np.isfinite(errors).all():
+        return record
+    low, high = median_interval(errors)
+    return record | {"error_u_median_low": low, "error_u_median_high": high}

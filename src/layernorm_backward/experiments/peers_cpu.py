@@ -74,7 +74,6 @@ def run(
     (ours,) = kernels
     wanted = cells(sets, sizing.memory_limit() // SHARE)
     how = {"repeats": repeats, "budget_s": budget_s, "seed": seed}
-    fewest = {"memory": at_least, "cache": at_least_resident}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
     memory = SharedMemory(2 * apart)
@@ -85,7 +84,7 @@ def run(
         for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
             arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
             keys = _columns.of_cell(cell, count)
-            given = how | {"at_least": fewest[keys["residency"]]}
+            given = how | {"at_least": at_least_resident if keys["residency"] == "cache" else at_least}
             found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, given)
             rows += found[0]
             samples.append(found[1])

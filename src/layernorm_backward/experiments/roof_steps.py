@@ -61,7 +61,7 @@ def run(
             continue
         plan = _plan(cell, size.rows)
         timed = _timed(cell, arrays, plan, call, about["residency"], how)
-        rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead, seed)]
+        rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead)]
         samples.append(labelled(timed, **_cells.keys(cell)))
     return difference.judged(table(rows, "roof_steps"), "added"), together(samples)
 
@@ -138,17 +138,17 @@ def _step(direction: str, name: str, arrays: Buffers, plan: Plan) -> Call:
     return row_streams.backward(name, dy, x, gamma, out, plan)
 
 
-def _rows(direction: str, size: int, samples: pd.DataFrame, ahead: int, seed: int) -> list[dict[str, Any]]:
-    roof, noise = cell_roof.fastest(samples, direction), cell_roof.noise(samples, seed)
+def _rows(direction: str, size: int, samples: pd.DataFrame, ahead: int) -> list[dict[str, Any]]:
+    roof, noise = cell_roof.fastest(samples, direction), cell_roof.noise(samples)
     gb_per_s = size / stopwatch.summary(samples, roof).median_s / 1e9
     steps = row_streams.STEPS[direction]
     timed = {name: stopwatch.fastest(samples, [name, name + NOT_ASKED]) for name in steps}
     timed |= {PASS: PASS}
     rows = []
     for before, (step, name) in zip([roof, *timed.values()], timed.items(), strict=False):
-        added = stopwatch.ratio(samples, name, before, seed)
+        added = stopwatch.ratio(samples, name, before)
         row = {"step": step, "roof_operation": roof, "roof_gb_per_s": gb_per_s}
         row["ahead"] = 0 if name.endswith(NOT_ASKED) else ahead
-        row |= times(samples, name) | stopwatch.ratio(samples, roof, name, seed).columns("roof_fraction")
+        row |= times(samples, name) | stopwatch.ratio(samples, roof, name).columns("roof_fraction")
         rows.append(row | added.columns("added") | {"noise": noise})
     return rows

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import Direction
 from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Positive, Seconds, Seed, Several
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
@@ -43,7 +43,7 @@ def _for_each_axis(fixed: dict[Axis, int], info: ValidationInfo) -> dict[Axis, i
 def run(
     *,
     kernels: Names,
-    directions: Several[AnyDirection],
+    directions: Several[Direction],
     axes: dict[Axis, Several[Count]],
     fixed: Annotated[dict[Axis, Count], AfterValidator(_for_each_axis)],
     dtype: Literal["float64", "float32"],
@@ -107,6 +107,6 @@ def _chunks(name: str, cell: dict[str, Any]) -> dict[str, float]:
 
 def _compared(ready: Mapping[str, Prepared], how: dict[str, Any]) -> pd.DataFrame:
     calls = {name: kernel.call for name, kernel in ready.items()}
-    known_s = {name: kernel.first_s for name, kernel in ready.items()}
+    known_s = {name: kernel.run_s for name, kernel in ready.items()}
     with stopwatch.threads(most_threads()):
         return stopwatch.compare(calls, warmup=0, known_s=known_s, **how)

@@ -105,7 +105,7 @@ def run(
             samples[cell].append(_samples(cell, arrays, passes, samples[cell], loop_rounds, share))
     timed = {cell: joined(parts) for cell, parts in samples.items()}
     abouts = {cell: _cells.about(cell, size) for cell, size in sizes.items()}
-    rows = _rows(abouts, timed, refused, kernels, bands, seed)
+    rows = _rows(abouts, timed, refused, kernels, bands)
     keyed = [labelled(found, **_cells.keys(cell)) for cell, found in timed.items()]
     return table(rows, "spells"), together(keyed)
 
@@ -136,7 +136,6 @@ def _rows(
     refused: dict[Cell, dict[str, str]],
     kernels: list[str],
     bands: list[float],
-    seed: int,
 ) -> list[dict[str, Any]]:
     rows = []
     for (cell, about), name in product(abouts.items(), kernels):
@@ -145,6 +144,6 @@ def _rows(
             rows.append(about | {"band": 0, "reason": refused[cell][name]})
         else:
             fastest = _bands.least(cell.threads, timed, LOOPS)
-            found = _bands.rows(cell, name, timed[cell], fastest, bands, seed)
+            found = _bands.rows(cell, name, timed[cell], fastest, bands)
             rows += [about | row for row in found]
     return rows

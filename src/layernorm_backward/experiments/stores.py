@@ -73,7 +73,7 @@ def _measured(
         calls = _calls(passes, roofs.read(arrays.out), plan.stream)
         samples = stopwatch.compare(calls, **how)
     about = {"stream": plan.stream, "error_u_max": error_u}
-    found = {then: about | _columns(samples, then, plan.stream, how["seed"]) for then in THEN}
+    found = {then: about | _columns(samples, then, plan.stream) for then in THEN}
     return found, [labelled(samples, **_cells.keys(cell))]
 
 
@@ -89,11 +89,11 @@ def _calls(passes: dict[str, Call], read: Call, stream: bool) -> dict[str, Call]
     return calls | again
 
 
-def _columns(samples: pd.DataFrame, then: str, stream: bool, seed: int) -> dict[str, Any]:
+def _columns(samples: pd.DataFrame, then: str, stream: bool) -> dict[str, Any]:
     ordinary, non_temporal = (_name(kind, then) for kind in STORES)
     chosen = _name(_chosen(stream), then)
-    found = stopwatch.ratio(samples, ordinary, non_temporal, seed)
-    noise = difference.noise(stopwatch.ratio(samples, chosen + AGAIN, chosen, seed))
+    found = stopwatch.ratio(samples, ordinary, non_temporal)
+    noise = difference.noise(stopwatch.ratio(samples, chosen + AGAIN, chosen))
     return times(samples, chosen) | found.columns("ratio") | {"noise": noise}
 
 

@@ -87,27 +87,24 @@ def run(
             calls = {name: one.call for name, one in ready.items()}
             del ready
         for count, names in counts.items():
-            timed = {
-                name: calls[name] for name in names if name in calls and _is_timed(name, count, threaded)
-            }
-            if not too_many(count) and any(_has_row(name, count, threaded) for name in timed):
+            if timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
                 found[cell].samples[count].append(_samples(timed, found[cell], cell, count, arrays, share))
         del calls
-    return _tables(wanted, found, threaded, seed)
+    return _tables(wanted, found, threaded)
 
 
 class _Found(NamedTuple):
-    """Of one cell: columns of its kernels but for times, and their first runs; why others are not timed;
+    """Of one cell: columns of its kernels but for times, and seconds of a run; why others are not timed;
     samples by threads."""
 
     facts: dict[str, dict[str, Any]]
-    first_s: dict[str, float]
+    run_s: dict[str, float]
     refused: dict[str, str]
     samples: dict[int, list[pd.DataFrame]]
 
 
 def _tables(
-    wanted: Mapping[Cell, Counts], found: Mapping[Cell, _Found], threaded: list[str], seed: int
+    wanted: Mapping[Cell, Counts], found: Mapping[Cell, _Found], threaded: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows, samples = [], []
     for cell, counts in wanted.items():
@@ -116,7 +113,7 @@ def _tables(
             rows += _left_out(own, found[cell].refused, keys)
             if parts := found[cell].samples[count]:
                 samples.append(_columns.with_keys(joined(parts), keys))
-                rows += _rows(own, found[cell], samples[-1], keys, seed)
+                rows += _rows(own, found[cell], samples[-1], keys)
     return difference.judged(table(rows, "timing_cpu"), "roof_fraction"), together(samples)
 
 
@@ -124,14 +121,17 @@ def _has_row(name: str, count: int, threaded: list[str]) -> bool:
     return count == 1 or name in threaded
 
 
-def _is_timed(name: str, count: int, threaded: list[str]) -> bool:
-    """Whether a kernel has a row, or is a baseline that runs beside those that have."""
-    return _has_row(name, count, threaded) or name in BASELINES
+def _timed(calls: Mapping[str, stopwatch.Call], count: int, threaded: list[str]) -> dict[str, stopwatch.Call]:
+    """Those that have a row, and the baselines that run beside them; none where none has, or none may run."""
+    rows = [name for name in calls if _has_row(name, count, threaded)]
+    if too_many(count) or not rows:
+        return {}
+    return {name: call for name, call in calls.items() if name in rows or name in BASELINES}
 
 
 def _found(ready: Mapping[str, Prepared], refused: dict[str, str]) -> _Found:
     facts = {name: {column: getattr(one, column) for column in _FACTS} for name, one in ready.items()}
-    return _Found(facts, {name: one.first_s for name, one in ready.items()}, refused, defaultdict(list))
+    return _Found(facts, {name: one.run_s for name, one in ready.items()}, refused, defaultdict(list))
 
 
 def _left_out(names: list[str], refused: Mapping[str, str], keys: dict[str, Any]) -> list[dict[str, Any]]:
@@ -151,20 +151,20 @@ def _samples(
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
-    known = found.first_s | known_s(found.samples[count])
+    known = found.run_s | known_s(found.samples[count])
     with stopwatch.threads(count):
         return stopwatch.compare(calls, warmup=0, known_s=known, **share._asdict())
 
 
 def _rows(
-    names: list[str], found: _Found, samples: pd.DataFrame, keys: dict[str, Any], seed: int
+    names: list[str], found: _Found, samples: pd.DataFrame, keys: dict[str, Any]
 ) -> list[dict[str, Any]]:
     timed = [name for name in names if name in found.facts]
-    return [keys | found.facts[name] | _row(name, samples, keys, seed) for name in timed]
+    return [keys | found.facts[name] | _row(name, samples, keys) for name in timed]
 
 
-def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    row = {"kernel": name} | _columns.of_call(keys, samples, name, seed)
+def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any]) -> dict[str, Any]:
+    row = {"kernel": name} | _columns.of_call(keys, samples, name)
     for baseline in set(BASELINES) & set(samples["name"]):
-        row |= stopwatch.ratio(samples, baseline, name, seed).columns(f"{baseline}_ratio")
+        row |= stopwatch.ratio(samples, baseline, name).columns(f"{baseline}_ratio")
     return row

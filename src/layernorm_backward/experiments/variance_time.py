@@ -50,7 +50,7 @@ def run(
         with stopwatch.threads(1):
             found = stopwatch.compare(calls, repeats=repeats, at_least=at_least, budget_s=budget_s, seed=seed)
         keys = {"dtype": dtype, "accumulator": accumulator, "rows": shape[0], "hidden": shape[1]}
-        records += [_row(keys, name, found, seed) for name in algorithms]
+        records += [_row(keys, name, found) for name in algorithms]
         samples.append(labelled(found, **keys))
     return table(records, "variance_time"), together(samples)
 
@@ -70,6 +70,6 @@ def _call(name: str, x: NDArray, sums: DTypeLike) -> stopwatch.Call:
     return lambda: moments(name, x, sums)
 
 
-def _row(keys: dict[str, Any], name: str, samples: pd.DataFrame, seed: int) -> dict[str, Any]:
-    ratio = stopwatch.ratio(samples, name, PARTNER, seed)
+def _row(keys: dict[str, Any], name: str, samples: pd.DataFrame) -> dict[str, Any]:
+    ratio = stopwatch.ratio(samples, name, PARTNER)
     return keys | {"algorithm": name} | times(samples, name) | ratio.columns("two_pass_ratio")

@@ -8,7 +8,6 @@ host's clock: several calls, until their work is done.
 """
 
 from collections.abc import Callable, Mapping
-from math import comb
 from time import perf_counter
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ import pandas as pd
 from layernorm_backward.difference import Ratio, Summary
 from layernorm_backward.gpu.board import Board, Call
 
-CONFIDENCE = 0.95
 CALLS = 32  # that make a sample by the host's clock, so that launching is hidden behind the work before
 BEYOND = 4  # times the L2 cache: arrays that lie in memory and not in it
 COLUMNS = ("name", "repeat", "seconds")
@@ -87,26 +85,8 @@ def summary(samples: pd.DataFrame, name: str) -> Summary:
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
-    """Median over the repetitions of time(numerator) / time(denominator), with a 95 % interval.
-
-    The interval is that of order statistics, which hold for any distribution; NaN for fewer than six.
-    """
-    ratios = np.sort(_seconds(samples, numerator) / _seconds(samples, denominator))
-    rank = _rank(len(ratios))
-    if rank is None:
-        return Ratio(float(np.median(ratios)), np.nan, np.nan)
-    return Ratio(float(np.median(ratios)), float(ratios[rank]), float(ratios[-1 - rank]))
-
-
-def _rank(count: int) -> int | None:
-    """The largest r for which the median lies between the (r+1)th smallest and largest with confidence."""
-    tail, rank = 0.0, None
-    for r in range(count // 2):
-        tail += comb(count, r) / 2.0**count
-        if 2 * tail > 1 - CONFIDENCE:
-            break
-        rank = r
-    return rank
+    """Of time(numerator) / time(denominator), over the repetitions."""
+    return Ratio.of(_seconds(samples, numerator) / _seconds(samples, denominator))
 
 
 def _seconds(samples: pd.DataFrame, name: str) -> np.ndarray:

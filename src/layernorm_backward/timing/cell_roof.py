@@ -45,10 +45,10 @@ def fastest(samples: pd.DataFrame, direction: AnyDirection) -> str:
     return stopwatch.fastest(samples, [name for name in ROOFS[direction] if name in set(samples["name"])])
 
 
-def noise(samples: pd.DataFrame, seed: int) -> float:
+def noise(samples: pd.DataFrame) -> float:
     """The cell's noise, as `difference` defines it."""
     again = next(name for name in samples["name"] if name.endswith(AGAIN))
-    return difference.noise(stopwatch.ratio(samples, again, again.removesuffix(AGAIN), seed))
+    return difference.noise(stopwatch.ratio(samples, again, again.removesuffix(AGAIN)))
 
 
 def _call(direction: AnyDirection, arrays: Buffers, suffix: str) -> Call:

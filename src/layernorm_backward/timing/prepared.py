@@ -1,6 +1,6 @@
 """Kernels made ready to be timed: arrays that were written before, results that were checked on them.
 
-Correct before timed: each kernel runs once on the arrays of its cell, in which no result is left from before,
+Correct before timed: each kernel runs on the arrays of its cell, in which no result is left from before,
 and the largest error of dx (or y) over some of their rows, against the oracle, is kept beside its time. A
 kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong. eps is the
 kernel's own.
@@ -15,12 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward import clock, inputs, oracle, roofs
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
+from layernorm_backward.stopwatch import LONG_S
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
 from layernorm_backward.traffic.least import TENSORS
 
@@ -50,11 +51,11 @@ class Buffers(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A kernel's call and how long its first run took, what its forward pass saves, and its errors on the
+    """A kernel's call and how long one run takes, what its forward pass saves, and its errors on the
     arrays to be timed: that of the sums is norm-wise, and NaN where they were not looked at."""
 
     call: Callable[[], object]
-    first_s: float
+    run_s: float
     saved_bytes: int
     saved_extra_bytes: int
     saved_arrays: int
@@ -185,11 +186,14 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
         kernel.backward(dy, saved, out=(out, dgamma, dbeta))
     if direction != "backward":
         saved = None
-    first_s = perf_counter() - started
+    run_s = perf_counter() - started
     error, sums_error = error_u_max(direction, arrays, error_rows, eps), float("nan")
     if direction != "forward" and arrays.sums:
         sums_error = sums_error_u((dgamma, dbeta), arrays.sums(eps))
-    return Prepared(_call(kernel, direction, arrays, saved), first_s, *kept, error, sums_error)
+    call = _call(kernel, direction, arrays, saved)
+    if run_s > LONG_S:
+        run_s = clock.elapsed(call, 1)
+    return Prepared(call, run_s, *kept, error, sums_error)
 
 
 def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: object) -> Callable[[], object]:
@@ -210,7 +214,7 @@ def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: objec
 
 
 def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:
-    """Run a kernel on a row of x's size: what a first call compiles or loads is no part of a run's time."""
+    """Run a kernel on a row of x's size: what it compiles or loads for any size is not in its first time."""
     row = np.ones((1, x.shape[-1]), x.dtype)
     _, saved = kernel.forward(row, gamma, gamma, kernel.default_eps)
     kernel.backward(row, saved)

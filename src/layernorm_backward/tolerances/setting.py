@@ -8,10 +8,10 @@ from layernorm_backward import oracle
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.double_double import Floats
 from layernorm_backward.inputs import values
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels import published
 from layernorm_backward.problem import Problem, run_kernel
 
-PLAIN = "compact"  # what a relative rule compares with
+PLAIN = published.COMPACT  # what a relative rule compares with
 Errors = Gradients  # magnitudes of the error of each element: dx (rows, D), dgamma, dbeta (D,)
 
 
@@ -29,7 +29,7 @@ def setting(problem: Problem, eps: float) -> Setting:
     """The problem made ready to be judged; x, dy (rows, D), no row of x constant."""
     x, gamma, _, dy = problem.values()
     exact = oracle.backward(x, gamma, dy, eps)
-    plain = run_kernel(KERNELS[PLAIN], problem, eps)
+    plain = run_kernel(PLAIN, problem, eps)
     return Setting(problem, eps, oracle.moments(x), exact, errors(Gradients(*plain[1:]), exact))
 
 

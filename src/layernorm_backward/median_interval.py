@@ -1,0 +1,37 @@
+"""An interval that holds the median of a distribution, whatever that is, in 95 of 100 samples of it.
+
+The k-th smallest and the k-th largest of n values have the median between them with a probability that only n
+and k tell: as many values may lie below it as heads fall in n throws of a coin. Between the two k nearest to
+95 % the ends are interpolated (T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on
+interpolated order statistics, Statistics & Probability Letters 4, 75-79, 1986), which is exact for double
+exponential distributions and close for others. The percentile bootstrap of a median has ends at order
+statistics as well, but of seven values at those that hold it in 87.5 of 100.
+"""
+
+from collections.abc import Sequence
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.95
+FEWEST = 6  # values: of fewer even the least and the largest leave the median out too often
+
+
+def median_interval(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """Of values (n,), in any order; NaN for fewer than FEWEST."""
+    count, ordered = len(values), np.sort(values)
+    if count < FEWEST:
+        return float("nan"), float("nan")
+    k = max(k for k in range(1, (count + 1) // 2) if _held(count, k) >= LEVEL)
+    held, less = _held(count, k), _held(count, k + 1)
+    part = (held - LEVEL) / (held - less)
+    inward = (count - k) * part / (k + (count - 2 * k) * part)
+    low = ordered[k - 1] + inward * (ordered[k] - ordered[k - 1])
+    high = ordered[-k] + inward * (ordered[-k - 1] - ordered[-k])
+    return float(low), float(high)
+
+
+def _held(count: int, k: int) -> float:
+    """How often the k-th smallest and the k-th largest have the median between them."""
+    return 1 - 2 * sum(comb(count, below) for below in range(k)) / 2.0**count

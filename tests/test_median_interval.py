@@ -1,0 +1,47 @@
+"""The interval of a median holds it as often as it says, whatever the distribution and number of values."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from layernorm_backward.median_interval import FEWEST, LEVEL, median_interval
+
+DRAWS = {
+    "normal": stats.norm(),
+    "skewed": stats.lognorm(1, loc=-1),
+    "wild": stats.cauchy(),
+    "flat": stats.uniform(-0.5, 1),
+}  # each of median 0
+
+
+@pytest.mark.parametrize("count", [*range(FEWEST, 14), 25, 60])
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_median_is_held_in_95_of_100_samples(name, count):
+    """The tolerance is four standard errors of a share of so many samples, and 1 % for the interpolation."""
+    samples = DRAWS[name].rvs((1500, count), random_state=count)
+    held = np.mean([low <= 0 <= high for low, high in map(median_interval, samples)])
+    assert held == pytest.approx(LEVEL, abs=0.01 + 4 * np.sqrt(LEVEL * (1 - LEVEL) / 1500))
+
+
+@pytest.mark.parametrize("count", [FEWEST, 7, 9, 24, 101])
+def test_it_lies_between_the_order_statistics_that_hold_the_median_more_and_less_often(count):
+    """scipy's interval has ends at order statistics and holds the median in 95 of 100 samples or more."""
+    values = np.random.default_rng(1).permutation(np.arange(1.0, count + 1))
+    outer = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(LEVEL)
+    low, high = median_interval(values)
+    assert outer.low <= low < outer.low + 1 and outer.high - 1 < high <= outer.high
+    assert low + high == pytest.approx(count + 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, FEWEST - 1])
+def test_of_few_values_it_is_not_known(count):
+    assert np.isnan(median_interval(np.arange(count))).all()
+    assert 1 - 2 * 0.5 ** (FEWEST - 1) < LEVEL < 1 - 2 * 0.5**FEWEST
+
+
+def test_values_that_are_all_the_same_leave_no_doubt():
+    assert median_interval([2.5] * 8) == (2.5, 2.5)
+
+
+def test_one_value_that_is_far_off_does_not_reach_into_the_interval_of_nine():
+    assert median_interval([*range(8), 1e9])[1] <= 7
