@@ -8,8 +8,9 @@ from claim_cases import Case, cases_of
 from claim_frames import frame
 
 
-def slowed(*cells: tuple[float, ...]) -> pd.DataFrame:
-    """Fractions of the roof in the bands below 1.1, from 1.1, from 1.2 and from 1.4 on, by cell."""
+def slowed(*cells: tuple[float, ...], wide: float = 0.01) -> pd.DataFrame:
+    """Fractions of the roof in the bands below 1.1, from 1.1, from 1.2 and from 1.4 on, by cell; their
+    intervals reach `wide` to each side."""
     starts = (float("nan"), 0.0, 1.1, 1.2, 1.4)
     rows = [
         (hidden, band, start, value)
@@ -18,7 +19,11 @@ def slowed(*cells: tuple[float, ...]) -> pd.DataFrame:
     ]
     columns = "hidden band update_from roof_fraction"
     keys = {"kernel": "numba_fused", "direction": "backward", "dtype": "float32", "threads": 1}
-    return frame(columns, *rows, **keys, repeats=9)
+    found = frame(columns, *rows, **keys, repeats=9)
+    ends = {
+        f"roof_fraction_{end}": found["roof_fraction"] + by for end, by in (("low", -wide), ("high", wide))
+    }
+    return found.assign(**ends)
 
 
 def spells() -> Iterator[Case]:
@@ -30,6 +35,12 @@ def spells() -> Iterator[Case]:
         0.05,
         {"slowed": 1.2},
         confirmed=[(slowed(less, less),), (slowed(less, never_free),)],
-        corrected=[(slowed(less, less, same),), (slowed(less, mixed),), (slowed(late),)],
+        corrected=[
+            (slowed(less, less, same),),
+            (slowed(less, mixed),),
+            (slowed(late),),
+            (slowed(less, wide=0.2),),
+        ],
         refuted=[(slowed(less, same, same),), (slowed(same),)],
+        **{"not measured": [(slowed(same, wide=0.1),)]},
     )

@@ -1,6 +1,7 @@
 """The table of machines: this run, then the archived runs of its study, cell by cell what they measured."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -27,6 +28,12 @@ def changed(folder: Path, change, machine: str) -> Path:
     return copy
 
 
+def archived(*names: str) -> list[str]:
+    """The names that rows of archived machines have: with the commit of their table."""
+    commit = tables.read_meta(ARCHIVE / SOURCE / f"{machines.STEM}.csv")["commit"][:7]
+    return [f"`{name}`, {commit}" for name in names]
+
+
 def promoted(folder: Path, study: str, date: str) -> None:
     (folder / "provenance.json").write_text(json.dumps({"study": study, "promoted": date}))
 
@@ -48,7 +55,7 @@ def run(tmp_path):
 
 def test_this_run_comes_first_and_then_the_machines_of_its_study_the_latest_first(run):
     found = machines.rows(*run)
-    assert [row["machine"] for row in found] == ["this run", "`new`", "`old`"]
+    assert [row["machine"] for row in found] == ["this run", *archived("new", "old")]
     assert found[0]["processor"] == "Here, vectors not recorded, 3 cores; 32 KiB, 64 MiB, 256 MiB"
 
 
@@ -62,7 +69,7 @@ def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_proces
 def test_an_archive_of_this_very_run_is_left_out(run):
     changed(run[1] / "this", lambda table: table, "Here")
     promoted(run[1] / "this", "paper", "2026-04")
-    assert [row["machine"] for row in machines.rows(*run)] == ["this run", "`new`", "`old`"]
+    assert [row["machine"] for row in machines.rows(*run)] == ["this run", *archived("new", "old")]
 
 
 def test_a_cell_is_the_least_and_the_most_of_its_measurements(run):
@@ -106,4 +113,16 @@ def test_threads_that_a_machine_has_not_are_not_all_threads(run):
 def test_a_table_of_other_columns_is_left_out(run):
     old = run[1] / "old" / f"{machines.STEM}.csv"
     pd.read_csv(old).drop(columns="noise").to_csv(old, index=False)
-    assert [row["machine"] for row in machines.rows(*run)] == ["this run", "`new`"]
+    assert [row["machine"] for row in machines.rows(*run)] == ["this run", *archived("new")]
+
+
+def test_the_cost_of_recentring_is_that_of_the_table_beside_the_times(run):
+    assert {row["recentring"] for row in machines.rows(*run)} == {"\N{EN DASH}"}
+    source, target = ARCHIVE / SOURCE / "kernel_costs.csv", run[0] / "kernel_costs.csv"
+    for ending in (".csv", ".meta.json"):
+        shutil.copy(source.with_name("kernel_costs" + ending), target.with_name("kernel_costs" + ending))
+    costs = tables.read(source).set_index("variant").loc["no_recentring", "cost"].dropna()
+    assert len(costs) > 4 and costs.min() < 0 < costs.max()
+    here, new, _ = machines.rows(*run)
+    assert here["recentring"] == f"{100 * costs.min():.1f} to {100 * costs.max():.1f} %"
+    assert new["recentring"] == "\N{EN DASH}"

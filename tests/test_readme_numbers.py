@@ -97,6 +97,12 @@ def floors() -> str:
     return f"On `{NEWEST}` {both} (on `epyc-2core` {there[0]} and {there[1]})"
 
 
+def other_floors() -> str:
+    verdicts = read(NEWEST, "claims").set_index("claim")["verdict"]
+    assert set(verdicts[["goal-forward-floor", "goal-memory-floor"]]) == {"corrected"}  # missed in some cell
+    return "So are those for the forward pass and for memory"
+
+
 def few_rows() -> str:
     """By machine where it was judged: the claim is younger than some archived runs."""
     verdicts = {it: read(it, "claims").set_index("claim")["verdict"] for it in (NEWEST, *OTHERS)}
@@ -140,6 +146,7 @@ SENTENCES = {
     "errors": errors,
     "bounds": bounds,
     "floors": floors,
+    "other floors": other_floors,
     "few rows": few_rows,
     "all machines": reached_everywhere,
 }

@@ -30,7 +30,11 @@ def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str
     archived = archive.tables(STEM, tables_dir.parent.name, folder)
     others = [it for it in archived if it.read_bytes() != here.read_bytes()]
     alike = [table for table in others if _columns(table) == _columns(here)]
-    return [_row("this run", here), *(_row(f"`{table.parent.name}`", table) for table in alike)]
+    return [_row("this run", here), *(_row(_name(table), table) for table in alike)]
+
+
+def _name(table: Path) -> str:
+    return f"`{table.parent.name}`, {tables.read_meta(table)['commit'][:7]}"
 
 
 def _columns(table: Path) -> list[str]:
@@ -43,7 +47,7 @@ def _row(name: str, path: Path) -> dict[str, str]:
     measured = found[found.roof_fraction.notna()]
     found = measured[measured.threads == measured.threads.max()]
     spans = {key: _span(found, cells) for key, cells in SPANS.items()}
-    return {"machine": name, "processor": _processor(machine)} | spans
+    return {"machine": name, "processor": _processor(machine)} | spans | {"recentring": _recentring(path)}
 
 
 def _span(found: pd.DataFrame, cells: _Cells) -> str:
@@ -54,6 +58,15 @@ def _span(found: pd.DataFrame, cells: _Cells) -> str:
         return NONE
     digits = 1 if column == "compact_ratio" else 2
     return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
+
+
+def _recentring(path: Path) -> str:
+    costs = path.with_name("kernel_costs.csv")
+    if not costs.exists():
+        return NONE
+    found = tables.read(costs)
+    found = 100 * found.loc[found["variant"] == "no_recentring", "cost"].dropna()
+    return f"{found.min():.1f} to {found.max():.1f} %" if len(found) else NONE
 
 
 def _processor(machine: dict[str, Any]) -> str:

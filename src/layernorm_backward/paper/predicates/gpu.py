@@ -60,7 +60,8 @@ def gpu_sums_repeat(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
     return Judgement(
         "corrected" if same else "not measured",
         f"{number(cells['value'].sum())} runs with other bits in {count(len(cells), 'cell')} without atomics",
-        "cuda_fused; " + over(cells, "dtype", "hidden"),
+        "cuda_fused; "
+        + "; ".join(f"{dtype}: {over(its, 'hidden')}" for dtype, its in cells.groupby("dtype")),
         "sums with atomics, which add in the order of arrival, were not measured; partial rows summed in a "
         "fixed order " + said(same, "do without them and repeat their bits", "do not repeat their bits"),
     )
