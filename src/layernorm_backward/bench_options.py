@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.options import Parser
-from layernorm_backward.traffic.least import TENSORS
 
 BASELINES = ("numba_fused", "numpy_blocked", "compact")  # the quickest first
 DESCRIPTION = (

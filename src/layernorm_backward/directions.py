@@ -5,3 +5,4 @@ from typing import Literal, get_args
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 AnyDirection = Literal["forward", "backward", "both"]  # "both": one after the other
+TENSORS: dict[Direction, int] = {"forward": 2, "backward": 3}  # (N, D) each: x, y; x, dy, dx

@@ -11,10 +11,8 @@ from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import Pool
+from layernorm_backward.timing.prepared import ONE_RESULT, Pool
 from layernorm_backward.timing.timed import thread_counts
-
-ARRAYS = 3  # of x's size that are allocated for a cell: x, dy, and the result
 
 
 class Sweep(TypedDict):
@@ -56,7 +54,7 @@ def cells(sweeps: Iterable[Sweep]) -> list[Cell]:
 
 def sized(cell: Cell) -> sizing.Sized:
     """The rows of a cell."""
-    return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set, arrays=ARRAYS)
+    return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set, arrays=ONE_RESULT)
 
 
 def array_bytes(cell: Cell, rows: int) -> int:
@@ -67,7 +65,7 @@ def array_bytes(cell: Cell, rows: int) -> int:
 def pool(sizes: Mapping[Cell, sizing.Sized], seed: int) -> Pool:
     """Memory for the arrays of any of these cells."""
     most = max((array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
-    return Pool(most, seed, ARRAYS)
+    return Pool(most, seed, ONE_RESULT)
 
 
 def keys(cell: Cell) -> dict[str, Any]:

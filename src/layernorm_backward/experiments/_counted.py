@@ -15,7 +15,7 @@ from layernorm_backward import counters, roofs, stopwatch
 from layernorm_backward.counters.perf_events import Count
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing.prepared import Buffers, Pool, renewed
+from layernorm_backward.timing.prepared import ONE_RESULT, Buffers, Pool, renewed
 
 KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
 MOVED = {  # elements: an ordinary store reads its line first (write-allocate)
@@ -39,7 +39,7 @@ def counted_bytes(
         return Counts({}, missing)
     cells = cells.sort_values(["dtype", "rows", "hidden"])
     sizes = [row["rows"] * row["hidden"] * dtype_of(row["dtype"]).itemsize for _, row in cells.iterrows()]
-    pool, found, started = Pool(max(sizes), seed, arrays=3), {}, perf_counter()
+    pool, found, started = Pool(max(sizes), seed, ONE_RESULT), {}, perf_counter()
     with counters.memory_bytes() as count:
         largest = cells.iloc[int(np.argmax(sizes))]
         doubt = _doubt(count, _buffers(pool, largest), largest["threads"], repeats, tolerance)

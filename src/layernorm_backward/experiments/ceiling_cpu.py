@@ -3,7 +3,8 @@
 `bytes` is what an operation touches in all: two arrays for copy, three for triad, none for multiply_add,
 which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
 the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
-working set that fits a cache lies there: each sample follows an untimed run.
+working set that fits a cache lies there: each sample follows an untimed run. `note` says where a working set
+had to be smaller than was wanted.
 """
 
 from typing import Annotated, Any, Literal
@@ -50,9 +51,9 @@ def run(
             rows += _unmeasured(dtype, working_sets, count, memory_limit_bytes)
             continue
         for wanted in working_sets:
-            size, reason = _working_set(wanted, memory_limit_bytes)
+            size, note = _working_set(wanted, memory_limit_bytes)
             found = _streams(dtype, size, count, how)
-            rows += [row | {"reason": row.get("reason") or reason} for row in found[0]]
+            rows += [row | {"note": note} for row in found[0]]
             samples.append(found[1])
         found = _peak(dtype, multiply_add_rounds, count, how)
         rows.append(found[0])

@@ -24,12 +24,11 @@ from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import Prepared, buffers, prepare
+from layernorm_backward.timing.prepared import ONE_RESULT, Prepared, buffers, prepare
 from layernorm_backward.timing.timed import labelled, most_threads, times, together
 from layernorm_backward.yamlfile import REFUSED
 
 Axis = Literal["rows", "hidden"]
-ARRAYS = 3  # of x's size that are allocated for a point: x, dy, and the result
 
 
 def _for_each_axis(fixed: dict[Axis, int], info: ValidationInfo) -> dict[Axis, int]:
@@ -94,8 +93,8 @@ def _overheads(ready: Mapping[str, Prepared], how: dict[str, Any]) -> dict[str, 
 
 def _too_large(shape: tuple[int, int], dtype: str, limit: int) -> str:
     """Why the arrays of a point cannot be had within `limit` bytes, "" where they can."""
-    taken = sizing.held(ARRAYS, *shape, dtype)
-    said = f"its {ARRAYS} arrays take {taken} bytes; a third of the available memory is {limit}"
+    taken = sizing.held(ONE_RESULT, *shape, dtype)
+    said = f"its {ONE_RESULT} arrays take {taken} bytes; a third of the available memory is {limit}"
     return said if taken > limit else ""
 
 

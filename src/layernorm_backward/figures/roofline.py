@@ -32,7 +32,7 @@ def draw(
 ) -> Figure:
     """Rows are directions, columns dtypes; roofs of all threads solid, of one dashed, of a GPU dotted."""
     points = _points(most_threads(_panels.measured(timing_cpu, "median_s")), traffic_cpu)
-    roofs = ceiling_cpu.dropna(subset=["gb_per_s", "gflop_per_s"], how="all")
+    roofs = _panels.measured(ceiling_cpu).dropna(subset=["gb_per_s", "gflop_per_s"], how="all")
     if points.empty or roofs.empty:
         return _panels.empty(timing_cpu if points.empty else ceiling_cpu, "Roofline")
     gpu_roofs = _panels.measured(ceiling_gpu).dropna(subset=["gb_per_s", "gflop_per_s"], how="all")

@@ -13,6 +13,7 @@ import numpy as np
 from numba import get_num_threads
 
 from layernorm_backward import machine
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.kernels import numba_pace, numba_reach, processor
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_walk import GROUPS, LEAD
@@ -21,7 +22,6 @@ BLOCK = 32  # rows at most: longer blocks spare time, shorter ones are more exac
 WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few rows would keep one thread busy
 MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
-ARRAYS = {"forward": 2, "backward": 3}  # of x's size, that a pass touches
 VERY_SHORT = 128  # bytes
 WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
@@ -96,7 +96,7 @@ def _chosen(
     rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
 ) -> Plan:
     row_bytes, (l2, _) = hidden * dtype.itemsize, _caches()
-    stream = not stays(ARRAYS[direction] * rows * row_bytes, threads)
+    stream = not stays(TENSORS[direction] * rows * row_bytes, threads)
     pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream)
     alone = stream and direction == "backward" and pace.group == 1
     return Plan(
@@ -159,7 +159,7 @@ def lags(plan: Plan, columns: int, lanes: int) -> bool:
 @cache
 def _kept_bytes() -> int:
     """Bytes of x whose pass stays in each cache of a core."""
-    return min(_caches()) // max(ARRAYS.values())
+    return min(_caches()) // max(TENSORS.values())
 
 
 @cache

@@ -4,6 +4,7 @@ Numba's cache looks at the file of a compiled function, and at what that functio
 the files of the functions in it. With this number in its closure a change of any of them compiles anew.
 """
 
+import inspect
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,9 @@ _COMPILED = ("lane*.py", "half.py", "processor.py", "numba_*.py")
 _AROUND = {f"numba_{name}.py" for name in ("fused", "calls", "plan", "pace")}  # nothing is compiled from them
 
 
-def checksum(*others: str, folder: Path = Path(__file__).parent) -> int:
-    """Of the modules in a folder that functions are compiled from, and of other files; not 0."""
-    paths = *compiled_from(folder), *map(Path, others)
+def checksum(*others: Callable, folder: Path = Path(__file__).parent) -> int:
+    """Of the modules in a folder that functions are compiled from, and of those of other functions; not 0."""
+    paths = *compiled_from(folder), *(Path(inspect.getfile(inspect.unwrap(other))) for other in others)
     return 1 + zlib.crc32(b"".join(path.read_bytes() for path in paths))
 
 

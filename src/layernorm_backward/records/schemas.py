@@ -155,7 +155,7 @@ SCHEMAS: dict[str, Schema] = {
     "edge_cases": _schema("kernel case dtype", "passed:bool value:float reason"),
     "ceiling_cpu": _schema(
         "operation dtype bytes:int threads:int",
-        f"{_TIMES} gb_per_s:float gflop_per_s:float reason",
+        f"{_TIMES} gb_per_s:float gflop_per_s:float note reason",
         repeats=None,
     ),
     "timing_cpu": _schema(

@@ -9,7 +9,6 @@ from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_reach import read_lines
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.sources import checksum
-from layernorm_backward.roofs import flat_streams
 from layernorm_backward.roofs.flat_streams import part_of
 
 
@@ -37,4 +36,4 @@ def reads() -> Callable[..., None]:
     a (n,) as `lane_memory` stores it, whole lines of it cut as in `numba_sharing`; totals, one number a unit:
     the first of each piece is the sum of its part.
     """
-    return njit(parallel=True, cache=True)(_reads(checksum(flat_streams.__file__)))
+    return njit(parallel=True, cache=True)(_reads(checksum(part_of)))

@@ -22,11 +22,10 @@ from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, 
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
 from layernorm_backward.kernels.sources import checksum, named
-from layernorm_backward.roofs import lagging_loops, row_lines
 from layernorm_backward.roofs.lagging_loops import backward_columns, forward_columns, spans
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
 
-_SOURCES = checksum(lagging_loops.__file__, row_lines.__file__)
+_SOURCES = checksum(backward_columns, backward_line)
 
 
 @njit(**INLINE)

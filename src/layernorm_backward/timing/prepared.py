@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import clock, inputs, oracle, roofs
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import TENSORS, AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 from layernorm_backward.stopwatch import LONG_S
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
-from layernorm_backward.traffic.least import TENSORS
 
 ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
+ONE_RESULT = 3  # x, dy, and y or dx: what it has where no cell takes both
 LEAST_ROWS = 4  # in which errors are looked at
 STORED_U = 2  # u of the storage dtype: what is stored is rounded once, or twice where x_hat is stored, too
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
@@ -122,7 +122,7 @@ class Pool:
 
 def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
     """The arrays of one cell, in memory of their own; see `Pool`. y is `out`."""
-    return Pool(int(np.prod(shape)) * dtype_of(dtype).itemsize, seed, 3).buffers(shape, dtype)
+    return Pool(int(np.prod(shape)) * dtype_of(dtype).itemsize, seed, ONE_RESULT).buffers(shape, dtype)
 
 
 def prepare(

@@ -9,10 +9,9 @@ from math import ceil, sqrt
 from typing import Literal, NamedTuple
 
 from layernorm_backward import machine
-from layernorm_backward.directions import AnyDirection
+from layernorm_backward.directions import TENSORS, AnyDirection
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.timing import memory
-from layernorm_backward.traffic.least import TENSORS
 
 WorkingSet = int | Literal["beyond_cache", "in_cache"]
 Residency = Literal["memory", "partly", "cache", ""]

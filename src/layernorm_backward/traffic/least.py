@@ -1,8 +1,8 @@
 """The fewest bytes that a pass can move: every array of its own is read or written once."""
 
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 
-TENSORS = {"forward": 2, "backward": 3}  # (N, D): x, y; x, dy, dx
 VECTORS = {"forward": 2, "backward": 3}  # (D,): gamma, beta; gamma, dgamma, dbeta
 
 

@@ -6,6 +6,7 @@ and their own reason.
 
 import pandas as pd
 
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.paper.predicates.cells import (
     Range,
     fastest_takes,
@@ -24,7 +25,6 @@ from layernorm_backward.paper.predicates.judgement import (
     span,
     verdict,
 )
-from layernorm_backward.traffic.least import TENSORS
 
 
 def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: float) -> Judgement:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     listing,
@@ -12,7 +13,6 @@ from layernorm_backward.paper.predicates.judgement import (
     span,
     verdict,
 )
-from layernorm_backward.traffic.least import TENSORS
 
 PRINTED = 0.05  # half of the last digit of a rate that is printed with one decimal
 
