@@ -21,8 +21,8 @@ from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
 
 KERNELS = ["reference", "compact", "overcached", "recentred", "numba_fused", "someone_elses"]
-ON_A_GPU = ["cuda_fused", "cuda_separate", "cupy_compact", "torch_eager", "torch_compile", "jax"]
-ON_A_GPU += ["triton_tutorial", "liger", "quack"]
+ON_A_GPU = ["cuda_fused", "cuda_uncentred", "cuda_separate", "cupy_compact", "torch_eager", "torch_compile"]
+ON_A_GPU += ["jax", "triton_tutorial", "liger", "quack"]
 GPU = {"timing_gpu", "timing_gpu_grid", "backward_error_gpu", "traffic_gpu"}
 KEYS: dict[str, list] = {
     "kernel": KERNELS,
@@ -443,5 +443,27 @@ def test_near_and_far_cores_show_the_rate_of_the_pass_below_that_of_its_roof_wit
     table = sample("handover").assign(residency="memory", roof_gb_per_s=80.0, roof_fraction=0.75)
     table["latency_ns"] = table["band"].map({0: 100.0, 1: 40.0, 2: 160.0})
     rates = drawn("handover", table).axes[0]
-    seen = {(x, y) for line in rates.lines for x, y in zip(*line.get_data(), strict=True)}
+    marked = [line for line in rates.lines if line.get_marker() != "None"]
+    seen = {(x, y) for line in marked for x, y in zip(*line.get_data(), strict=True)}
     assert seen == {(40.0, 80.0), (40.0, 60.0), (160.0, 80.0), (160.0, 60.0)}
+
+
+def test_near_and_far_cores_are_parted_by_a_line_between_ticks_and_no_marker_is_cut():
+    table = sample("handover").assign(residency="memory", roof_gb_per_s=32.0, roof_fraction=0.9)
+    for column, ends in (
+        ("latency_ns", {0: 143.0, 1: 119.0, 2: 147.0}),
+        ("latency_from_ns", {0: np.nan, 1: 0.0, 2: 120.0}),
+        ("latency_below_ns", {0: np.nan, 1: 120.0, 2: np.inf}),
+    ):
+        table[column] = table["band"].map(ends)
+    figure = drawn("handover", table)
+    for panel in figure.axes:
+        low, high = panel.get_xlim()
+        assert sum(low <= tick <= high for tick in panel.get_xticks()) >= 3
+        assert [line.get_xdata() for line in panel.lines if line.get_linestyle() == "--"] == [[120, 120]]
+    assert figure.axes[0].get_ylim()[1] > 1.04 * 32
+
+
+def test_near_and_far_cores_without_a_row_beyond_the_cache_are_drawn():
+    figure = drawn("handover", sample("handover").assign(residency="cache"))
+    assert_legible(figure, "handover")

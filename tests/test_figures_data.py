@@ -88,6 +88,30 @@ def test_points_in_the_cache_are_open_and_dotted(residency, fractions):
     assert (is_open(line), line.get_linestyle()) == ((True, ":") if residency == "cache" else (False, "-"))
 
 
+def fractions(sizes: list, low: float = 0.7, high: float = 0.9, **more) -> Figure:
+    """timing_cpu of arrays beyond the cache with these D."""
+    found = {"hidden": sizes, "shape": [f"8x{size}" for size in sizes]}
+    return timing_cpu.draw(
+        table(found, roof_fraction=0.8, roof_fraction_low=low, roof_fraction_high=high, **more)
+    )
+
+
+def test_neighbours_of_a_power_of_two_stand_aside_from_it_on_their_own_side():
+    marked = [line for line in lines(fractions([768, 1023, 1024, 1025])) if line.get_marker() != "None"]
+    places = sorted(float(x) for line in marked for x in line.get_xdata())
+    assert list(np.log2(places)) == pytest.approx([np.log2(768), 9.67, 10, 10.33])
+
+
+def test_intervals_of_the_fraction_of_the_roof_stay_in_the_frame():
+    assert fractions([256, 1024], high=1.5).axes[0].get_ylim()[1] > 1.5
+
+
+def test_floors_lie_above_the_curves():
+    drawn = lines(fractions([256, 1024]))
+    (floor,) = [line for line in drawn if list(line.get_ydata()) == [0.88, 0.88]]
+    assert all(floor.get_zorder() > line.get_zorder() for line in drawn if line.get_marker() != "None")
+
+
 @pytest.mark.parametrize(("roof", "slowdowns"), [(False, [1.5, 2.5]), (True, [1.1, 1.3])])
 def test_slowdowns_of_the_kernel_are_filled_and_those_of_the_roof_open(roof, slowdowns):
     slower = {"update_slowdown": [1.0, 2.0], "kernel_slowdown": [1.5, 2.5], "roof_slowdown": [1.1, 1.3]}

@@ -10,7 +10,7 @@ from layernorm_backward.figures import peers_cpu, style
 GROUPS = {
     "kernels": ["reference", "compact", "overcached", "recentred", "numba_fused"],
     "kernels on a GPU": [
-        *("cuda_fused", "cuda_separate", "cupy_compact"),
+        *("cuda_fused", "cuda_uncentred", "cuda_separate", "cupy_compact"),
         *("torch_eager", "torch_compile", "jax", "triton_tutorial", "liger", "quack"),
     ],
     "algorithms": [

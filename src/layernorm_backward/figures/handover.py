@@ -1,8 +1,10 @@
 """What roof, kernel and stores reach where the cores of the threads are near to each other, and where far."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,10 +16,10 @@ from layernorm_backward.figures.style import Look
 TABLES = ("handover",)
 CAPTION = (
     "Near and far cores. Across: the time in which a number goes from core to core, the medians of the bands "
-    "into which the repetitions are sorted by it. (a) Bytes a second of `numba_fused` (filled) and of its "
-    "roof (open), beyond the cache; (b) the fraction of that roof, with interval; (c) time with ordinary "
-    "stores over time with non-temporal ones, the result read next, by the bytes of the arrays of the pass, "
-    "$D = 1024$. Backward, float32, all threads."
+    "into which the repetitions are sorted by it; dashed: the borders of the bands. (a) Bytes a second of "
+    "`numba_fused` (filled) and of its roof (open), beyond the cache; (b) the fraction of that roof, with "
+    "interval; (c) time with ordinary stores over time with non-temporal ones, the result read next, by the "
+    "bytes of the arrays of the pass, $D = 1024$. Backward, float32, all threads."
 )
 CENTRE = {"direction": "backward", "dtype": "float32"}
 _HIDDEN = 1024
@@ -44,23 +46,35 @@ def draw(handover: pd.DataFrame) -> Figure:
     axes[0, 1].set_ylabel("fraction of the roof")
     _ratios(axes[0, 2], stores, "stores_ratio", "bytes", sizes)
     axes[0, 2].set_ylabel("time, ordinary over non-temporal")
-    for panel in axes.flat:
-        panel.set_xscale("log")
-        panel.set_xlim(0.8 * rows["latency_ns"].min(), 1.25 * rows["latency_ns"].max())
-        _panels.powers(panel.xaxis)
-        panel.set_xlabel("core to core in ns")
+    _across(axes.flat, rows["latency_ns"], _borders(rows))
     figure.legend(handles=_handles(looks, sizes), loc="outside upper center", ncols=5)
     _panels.note(figure, _panels.others(rows, CENTRE))
     return figure
 
 
+def _borders(rows: pd.DataFrame) -> list[float]:
+    """The latencies at which one band ends and another begins."""
+    ends = {*rows["latency_from_ns"], *rows["latency_below_ns"]}
+    return sorted(end for end in ends if 0 < end < np.inf)
+
+
+def _across(panels: Iterable[Axes], latencies: pd.Series, borders: list[float]) -> None:
+    """A linear axis over all latencies and borders, and a thin line at each border."""
+    low, high = min([*latencies, *borders]), max([*latencies, *borders])
+    for panel in panels:
+        for border in borders:
+            panel.axvline(border, color=style.GREY, linestyle="--", linewidth=0.7, zorder=1)
+        panel.set_xlim(max(0, low - 0.1 * high), 1.1 * high)
+        panel.set_xlabel("core to core in ns")
+
+
 def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    rows = rows.assign(roof=rows["roof_gb_per_s"], kernel=rows["roof_gb_per_s"] * rows["roof_fraction"])
     for size, look in looks.items():
         part = rows[rows["hidden"] == size]
-        roof = part["roof_gb_per_s"]
-        panel.plot(part["latency_ns"], roof, **_joined(replace(look, line=":", fill="none"), part))
-        panel.plot(part["latency_ns"], roof * part["roof_fraction"], **_joined(look, part))
-    panel.set_ylim(bottom=0)
+        panel.plot(part["latency_ns"], part["roof"], **_joined(replace(look, line=":", fill="none"), part))
+        panel.plot(part["latency_ns"], part["kernel"], **_joined(look, part))
+    panel.set_ylim(0, 1.05 * max(1, rows[["roof", "kernel"]].max(axis=None)))
     panel.set_ylabel("GB/s")
 
 

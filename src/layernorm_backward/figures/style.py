@@ -59,6 +59,7 @@ LOOKS: dict[str, Look] = {
     "numba_fused": Look("#009E73", "v", "-"),
     # kernels on a GPU
     "cuda_fused": Look("#006B50", "*", "-", size=5.5),
+    "cuda_uncentred": Look("#00334F", "o", _DASHES, "none", 5.5),
     "cuda_separate": Look("#000000", "D", _DOTS, "none", 4.2),
     "cupy_compact": Look("#4B3B8F", "h", _MIXED, "none", 4.8),
     # other packages

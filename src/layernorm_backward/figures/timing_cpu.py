@@ -1,5 +1,6 @@
 """The fraction of the memory roof that the fused kernel reaches, against the hidden size."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,9 +12,10 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("timing_cpu",)
 CAPTION = (
     "Fraction of the roof that `numba_fused` reaches (with interval) against the hidden size, with all "
-    "threads and with one. The arrays are four times the last-level cache (filled, lines) or stay in it "
-    "(open, dotted); points without a line: $D$ is no power of two. Floors and goals of float32 and float64 "
-    "are for arrays beyond the cache; 1 is the roof: copy, triad, or one after the other."
+    "threads and with one. The arrays are four times the last-level cache (filled, lines) or fit in it "
+    "(open, dotted). Small points without a line: $D$ is no power of two; where it is one more or less than "
+    "one, they stand aside from it on that side, the dtypes a little beside each other. Floors and goals of "
+    "float32 and float64 are for arrays beyond the cache; 1 is the roof: copy, triad, or one after the other."
 )
 GOALS = {"forward": (0.95, 0.95), "backward": (0.95, 0.90), "both": (None, None)}  # all threads, one
 FLOORS = {  # all threads, one: from D, to D, floor
@@ -24,7 +26,9 @@ FLOORS = {  # all threads, one: from D, to D, floor
 _KERNEL = "numba_fused"
 _COLOURS = {"float64": "#000000", "float32": "#0072B2", "float16": "#D55E00", "bfloat16": "#009E73"}
 _MARKERS = {"float64": "o", "float32": "s", "float16": "^", "bfloat16": "D"}
-_GOAL, _FLOOR = {"linestyle": (0, (1, 1.5))}, {"linestyle": (0, (5, 1.5))}
+_GOAL = {"color": style.GREY, "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
+_FLOOR = {"color": "#CC79A7", "linewidth": 1.5, "linestyle": (0, (3, 0.8))}
+_ASIDE, _BESIDE = 0.24, 0.09  # powers of two from a D that is one to one more or less, and between dtypes
 
 
 def draw(timing_cpu: pd.DataFrame) -> Figure:
@@ -33,6 +37,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
     if rows.empty:
         return _panels.empty(timing_cpu, "Fraction of the roof")
     shown = _shown(rows)
+    rows = rows[[pair in shown for pair in zip(rows["direction"], rows["threads"], strict=True)]]
     lines = (len(shown) + 1) // 2
     figure, axes = _panels.grid(lines, min(2, len(shown)), 0.8 + 1.6 * lines, sharex=True, sharey=True)
     for spare in axes.flat[len(shown) :]:
@@ -49,7 +54,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
         _guides(panel, direction, int(count == 1), limits)
     for panel in axes[:, 0]:
         panel.set_ylabel("fraction of the roof", labelpad=6)
-    axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction"].max()))
+    axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows[["roof_fraction", "roof_fraction_high"]].max(axis=None)))
     _legend(figure, _panels.dtypes(rows["dtype"]))
     return figure
 
@@ -88,7 +93,15 @@ def _curves(panel: Axes, rows: pd.DataFrame) -> None:
         power = (part["hidden"] & (part["hidden"] - 1)) == 0
         inside = where == "cache"
         _points(panel, part[power], dtype, inside, ":" if inside else "-")
-        _points(panel, part[~power], dtype, inside, "none")
+        _points(panel, _aside(part[~power], dtype), dtype, inside, "none")
+
+
+def _aside(part: pd.DataFrame, dtype: str) -> pd.DataFrame:
+    """The rows, with D moved away from a power of two that it is one more or less than."""
+    hidden = part["hidden"].to_numpy(float)
+    power = 2 ** np.round(np.log2(hidden))
+    near, far = np.abs(hidden - power) == 1, _ASIDE + _BESIDE * list(_COLOURS).index(dtype)
+    return part.assign(hidden=np.where(near, power * 2 ** (far * np.sign(hidden - power)), hidden))
 
 
 def _points(panel: Axes, part: pd.DataFrame, dtype: str, inside: bool, line: str) -> None:
@@ -107,14 +120,14 @@ def _points(panel: Axes, part: pd.DataFrame, dtype: str, inside: bool, line: str
 
 
 def _guides(panel: Axes, direction: str, one: int, limits: tuple[float, float]) -> None:
-    """The roof, the goal, and the floors over the sizes that they are for."""
+    """The roof, the goal, and above the curves the floors over the sizes that they are for."""
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     goal = GOALS[direction][one]
     if goal:
-        panel.axhline(goal, color=style.GREY, linewidth=0.9, **_GOAL)
+        panel.axhline(goal, **_GOAL)
     for start, end, floor in FLOORS[direction][one]:
         ends = max(start, limits[0]), min(end, limits[1])
-        panel.plot(ends, (floor, floor), color=style.GREY, linewidth=0.9, **_FLOOR)
+        panel.plot(ends, (floor, floor), zorder=3, **_FLOOR)
     panel.set_xlim(limits)
 
 
@@ -122,7 +135,5 @@ def _legend(figure: Figure, dtypes: list[str]) -> None:
     handles = [Line2D([], [], color=_COLOURS[name], marker=_MARKERS[name], label=name) for name in dtypes]
     open_marker = {"marker": "o", "markerfacecolor": "none", "linestyle": ":"}
     handles.append(Line2D([], [], color=style.GREY, label="in the cache", **open_marker))
-    handles += [
-        _panels.guide(label, look["linestyle"]) for label, look in (("floor", _FLOOR), ("goal", _GOAL))
-    ]
+    handles += [Line2D([], [], label=label, **look) for label, look in (("floor", _FLOOR), ("goal", _GOAL))]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(7, len(handles)))
