@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward import peers_on_gpu
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
-from layernorm_backward.gpu import campaign, command, tools, until
+from layernorm_backward.gpu import campaign, command, part, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.until import Until
@@ -62,7 +64,7 @@ def test_ways_to_lay_threads_over_rows_are_tried_on_demand(study, measured, tmp_
     assert run(study, tmp_path / "maps", ["maps_gpu"], board=board) == 0
     found = table(tmp_path / "maps", "maps_gpu")
     assert set(found["reason"]) == {""} and set(found["hidden"]) == {40, 61}
-    assert {one.kernel for one in compiled} == {"forward", "backward", "add_partials"}
+    assert {one.kernel for one in compiled} == {"forward", "backward", "add_partials", "stream"}
     assert len(set(compiled)) == len(compiled) > 4
 
 
@@ -123,13 +125,40 @@ def test_what_is_there_is_kept_or_measured_again_as_asked_for_and_never_lost_sil
     assert len(cells) == 1
 
 
+@pytest.mark.parametrize("stem", ["timing_gpu", "ceiling_gpu", "maps_gpu"])
+def test_all_that_a_table_launches_is_compiled_before(study, tmp_path, monkeypatch, stem):
+    board, launched = HostBoard(), set()
+    honest = board.machine.launch
+    compiled = []
+    board.compile = lambda programs: compiled.extend(programs) or 0
+    board.machine.launch = lambda program, *given: launched.add(program) or honest(program, *given)
+    assert run(study, tmp_path / "out", [stem], board=board) == 0
+    assert "streams" in {one.source for one in launched}
+    assert launched <= set(compiled)
+
+
 def test_programs_that_do_not_compile_are_counted(study, tmp_path, capsys):
     board = HostBoard()
-    board.compile = lambda programs: 1
-    run(study, tmp_path / "out", ["maps_gpu"], board=board, until=Until(0))
-    assert re.search(
-        r"^(\d+) of (?!\1 )\d+ programs compiled in 0 s, 1 failed$", capsys.readouterr().out, re.M
-    )
+    board.compile = lambda programs: len(list(programs)) and 1
+    run(study, tmp_path / "out", ["ceiling_gpu"], board=board)
+    assert "\n3 of 4 programs compiled in 0 s, 1 failed\n" in capsys.readouterr().out
+
+
+def test_compiling_ends_when_time_is_up(study, tmp_path, capsys):
+    board, until, taken = HostBoard(), Until(100), []
+
+    def compile_some(programs):
+        for program in programs:
+            taken.append(program)
+            if len(taken) == 2:
+                until.stop("now")
+        return 0
+
+    board.compile = compile_some
+    assert run(study, tmp_path / "out", ["ceiling_gpu"], board=board, until=until) == 1
+    assert len(taken) == 2
+    assert "\n2 of 4 programs compiled in 0 s\n" in capsys.readouterr().out
+    assert set(table(tmp_path / "out", "ceiling_gpu")["reason"]) == {"not measured: now"}
 
 
 def test_a_peer_that_is_installed_later_is_measured_then(study, measured, tried, monkeypatch):
@@ -155,7 +184,6 @@ def test_cells_of_another_gpu_driver_or_compiler_are_measured_again(study, measu
 
 def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured, tried):
     assert "ncu is not installed" in set(table(measured, "traffic_gpu")["reason"])
-    assert not list((measured / "ledger" / "traffic_gpu").glob("*"))
     cells = tried(traffic_gpu)
     run(study, measured, ["traffic_gpu"], resume=True)
     assert len(cells) == 1
@@ -202,6 +230,109 @@ def test_a_tool_that_is_cut_off_by_the_end_leaves_its_cell_unmeasured(study, tmp
     monkeypatch.setattr(traffic_gpu, "measure", slow)
     assert run(study, tmp_path / "out", ["traffic_gpu"], until=ends) == 1
     assert set(table(tmp_path / "out", "traffic_gpu")["reason"]) == {"not measured: now"}
+
+
+SHORT = Passing("OutOfMemoryError: 5 GiB")
+
+
+@pytest.fixture
+def two_peers(study, tmp_path, monkeypatch):
+    """A study of traffic over two D, where a peer has no memory at D in `short`; a campaign over it."""
+    values = CONFIG["traffic_gpu"] | {"peers": ["liger"], "hidden": [40, 48]}
+    folder = shutil.copytree(study, tmp_path / study.name)
+    (folder / "traffic_gpu.yaml").write_text(json.dumps(values), encoding="utf-8")
+    campaigns = SimpleNamespace(short={40}, measured=[], before_end=lambda: None)
+
+    def measure(board, pool, cell, names, **_):
+        campaigns.measured.append(cell.hidden)
+        campaigns.before_end()
+        reasons = {"liger": SHORT} if cell.hidden in campaigns.short else {}
+        found = {"minimum_bytes": 1.0, "measured_bytes": float(len(campaigns.measured))}
+        told = [{"reason": reasons[name]} if name in reasons else found | {"reason": ""} for name in names]
+        return [traffic_gpu._keys(cell, name) | one for name, one in zip(names, told, strict=True)], []
+
+    monkeypatch.setattr(traffic_gpu, "measure", measure)
+
+    def go_on(until=None, **how):
+        status = run(folder, tmp_path / "out", ["traffic_gpu"], until=until, **how)
+        found = table(tmp_path / "out", "traffic_gpu").fillna({"measured_bytes": 0})
+        return status, list(zip(found["hidden"], found["measured_bytes"], found["reason"], strict=True))
+
+    campaigns.go_on, campaigns.out = go_on, tmp_path / "out"
+    return campaigns
+
+
+def test_what_stands_beside_a_reason_that_can_go_away_is_kept_until_it_is_measured_again(two_peers):
+    first = [(40, 1.0, ""), (40, 0.0, SHORT), (48, 2.0, ""), (48, 2.0, "")]
+    assert two_peers.go_on() == (0, first)
+    assert two_peers.go_on(Until(-1), resume=True) == (1, first)
+    two_peers.short = {}
+    assert two_peers.go_on(resume=True) == (0, [(40, 3.0, ""), (40, 3.0, ""), *first[2:]])
+    assert two_peers.measured == [40, 48, 40]
+
+
+def test_what_is_measured_in_a_cell_in_which_time_ends_is_kept_and_the_cell_measured_again(two_peers):
+    ends = Until(300)
+    two_peers.before_end = lambda: ends.stop("now")
+    late = "not measured: now"
+    assert two_peers.go_on(ends) == (1, [(40, 1.0, ""), (40, 0.0, SHORT), (48, 0.0, late), (48, 0.0, late)])
+    two_peers.short, two_peers.before_end = {}, lambda: None
+    assert two_peers.go_on(resume=True)[0] == 0
+    assert two_peers.measured == [40, 48, 40]  # the one that was never measured comes before
+
+
+def test_a_cell_that_is_measured_again_loses_no_row_that_it_had(two_peers, monkeypatch):
+    first = two_peers.go_on()[1]
+
+    def fail():
+        raise MemoryError
+
+    two_peers.before_end = fail
+    assert two_peers.go_on(resume=True) == (0, first)
+
+    def lose():
+        board.fault = "an illegal address"
+
+    board = HostBoard()
+    two_peers.before_end = lose
+    lost = "Lost: an illegal address"
+    assert two_peers.go_on(resume=True, board=board) == (1, [first[0], (40, 0.0, lost), *first[2:]])
+    two_peers.before_end = lambda: None
+    assert two_peers.go_on(resume=True) == (1, [first[0], (40, 0.0, lost), *first[2:]])
+
+
+def test_one_row_more_does_not_make_up_for_one_that_was_measured():
+    one, other = ({"kernel": name, "reason": ""} for name in ("cuda_fused", "liger"))
+    gone = [row | {"reason": SHORT} for row in (one, other)]
+    before, both = Entry([one, gone[1]], []), Entry([one, other], [])
+    assert Entry([gone[0], other], []).after(before) is before
+    assert both.after(before) is both
+    assert before.after(None) is before
+
+
+def test_a_record_tells_of_all_campaigns_that_its_table_is_from(two_peers, monkeypatch):
+    days = iter(["2026-01-02", "2026-01-03", "2026-01-04", "2026-01-05"])
+    monkeypatch.setattr(part, "_now", lambda: next(days))
+    clock = count(0, 10)
+    monkeypatch.setattr(part, "monotonic", lambda: next(clock))
+
+    def record():
+        return tables.read_meta(two_peers.out / "tables" / "traffic_gpu.csv")
+
+    two_peers.go_on()
+    assert (record()["duration_s"], record()["date"]) == (20, "2026-01-03")
+    two_peers.go_on(Until(-1), resume=True)
+    assert (record()["duration_s"], record()["date"]) == (20, "2026-01-03")
+    two_peers.short = {}
+    two_peers.go_on(resume=True)
+    assert (record()["duration_s"], record()["date"]) == (20, "2026-01-04")
+
+
+def test_a_table_is_written_again_only_where_it_has_changed(study, tmp_path, monkeypatch):
+    written, honest = [], tables.write
+    monkeypatch.setattr(part.tables, "write", lambda *given: written.append(given[1].stem) or honest(*given))
+    run(study, tmp_path / "out")
+    assert sorted(written) == sorted([*command.STEMS, "checks_gpu"])  # whose tools come after all tables
 
 
 @pytest.mark.parametrize("stems", [["timing_gpu", "ceiling_gpu"], ["ceiling_gpu", "checks_gpu"]])

@@ -1,6 +1,10 @@
 """What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and what tools print."""
 
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,7 +15,7 @@ from emulated import needs_compiler
 from host_board import HostBoard
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.experiments import checks_gpu, timing_gpu, traffic_gpu
+from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
     exact,
@@ -184,6 +188,60 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     assert modelled.columns("liger", *cell, machine) == {}
 
 
+class Arguments(warm.Recorder):
+    """Remembers what each program was given, too."""
+
+    given: dict[str, tuple]
+
+    def launch(self, program, how, arguments):
+        self.given = {**getattr(self, "given", {}), program.kernel: (how, arguments)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_rows_that_are_read_again_move_is_what_their_kernels_are_given(dtype):
+    rows, hidden = 20, 262145
+    machine = Arguments(H200)
+    warm.run(variants.passes("cuda_fused", machine), dtype, dtype, hidden, rows)
+    _, (dy, x, mean, rstd, gamma, coefficients, *_) = machine.given["project_wide"]
+    how, (*_, dx, partials, _, _, parts) = machine.given["differentiate_wide"]
+    tiles = how.blocks // parts
+    small = (gamma, gamma, gamma, mean, rstd, coefficients, partials, partials)  # dgamma, dbeta are as gamma
+    moved = sum(one.nbytes for one in (dy, dy, x, x, dx, *small))
+    moved += tiles * sum(one.nbytes for one in (mean, rstd, coefficients))
+    cell = traffic_gpu.Cell("backward", dtype, rows, hidden)
+    assert modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"] == moved
+    assert (tiles, parts) == (129, 2)
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_the_traffic_of_rows_that_are_read_again_is_counted(study):
+    values = yaml.safe_load((ROOT / f"config/{study}/traffic_gpu.yaml").read_text(encoding="utf-8"))
+    machine, again = warm.Recorder(H200), set()
+    for cell in traffic_gpu.cells(**values):
+        accesses = modelled.columns("cuda_fused", *cell, machine)["accesses_per_element"]
+        if accesses == modelled.AGAIN[cell.direction]:
+            again.add((cell.direction, cell.dtype))
+    assert again == set(product(values["directions"], values["dtypes"]))
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+def test_errors_of_all_peers_that_are_timed_are_measured_those_of_compilers_last_and_at_one_size(study):
+    values, timed = (
+        yaml.safe_load((ROOT / f"config/{study}/{stem}.yaml").read_text(encoding="utf-8"))
+        for stem in ("backward_error_gpu", "timing_gpu")
+    )
+    cells = backward_error_gpu.cells(**values)
+    assert set(values["peers"]) == set(timed["peers"])
+    assert {name for names in cells.values() for name in names} == {*values["kernels"], *values["peers"]}
+    slow = [cell for cell, names in cells.items() if {*names} & {*backward_error_gpu.COMPILED}]
+    assert slow == list(cells)[-len(slow) :] and {cell.hidden for cell in slow} == {values["hidden"]}
+    assert [cell.kappa for cell in slow if cell.dtype == "float32"] == values["kappas"]
+    found = [row for cell, names in cells.items() for row in backward_error_gpu.unmeasured(cell, names, "")]
+    keys = [(row["kernel"], row["dtype"], row["kappa"], row["hidden"], row["quantity"]) for row in found]
+    assert len(set(keys)) == len(keys)
+    assert "compiled" not in {key for row in found for key in row}
+
+
 def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
     cell = traffic_gpu.Cell("backward", "float32", 65536, 65536)
     machine = warm.Recorder(H200)
@@ -212,6 +270,57 @@ def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monke
     assert not warm._compile(program, "sm_90")
     assert tried == [program]
     assert warm.compile_all([], "sm_90") == 0
+
+
+class OnePerCore:
+    """A pool of processes that does nothing itself: futures end when they are waited for, with `results`."""
+
+    def __init__(self, results):
+        self.results, self.begun = iter(results), 0
+
+    def __call__(self, cores, mp_context):
+        return nullcontext(self)
+
+    def submit(self, function, program, arch):
+        self.begun += 1
+        future, result = Future(), next(self.results)
+        if result == "refused":
+            raise BrokenProcessPool
+        if result == "killed":
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(result)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("results", "failed"),
+    [([True] * 5, 0), ([True, False, True, False, False], 3), ([True, "killed", "refused", "refused"], 3)],
+)
+def test_programs_that_a_killed_process_leaves_have_failed(monkeypatch, results, failed):
+    pool = OnePerCore(results)
+    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
+    assert warm.compile_all(range(len(results)), "sm_90") == failed
+    assert pool.begun == len(results)
+
+
+def test_no_program_is_taken_before_a_core_is_free_for_it(monkeypatch):
+    pool = OnePerCore([True] * 9)
+    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(warm.os, "sched_getaffinity", lambda _: {0, 1})
+    programs = iter(range(9))
+    ended = []
+    honest = warm.wait
+
+    def wait(at_work, **how):
+        assert pool.begun - len(ended) <= 2
+        done, left = honest(at_work, **how)
+        ended.extend(done)
+        return done, left
+
+    monkeypatch.setattr(warm, "wait", wait)
+    assert warm.compile_all(programs, "sm_90") == 0
+    assert len(ended) == 9
 
 
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):

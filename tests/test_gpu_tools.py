@@ -97,6 +97,14 @@ def test_a_tool_that_has_had_all_its_time_is_no_sign_of_a_device_that_hangs():
     assert watch.LIMIT_S > tools.LIMIT_S + 20
 
 
+def test_a_profiler_that_has_had_all_its_time_is_not_tried_again(installed, monkeypatch):
+    installed("usr/local/cuda/bin/ncu", "/bin/sleep 60")
+    monkeypatch.setattr(tools, "LIMIT_S", 0.2)
+    late, cut_off = counters.counted(WHAT, float("inf")), counters.counted(WHAT, 0.1)
+    assert late.reason == "ncu did not finish within 0 s"
+    assert (isinstance(late.reason, Passing), isinstance(cut_off.reason, Passing)) == (False, True)
+
+
 def test_a_sanitizer_that_has_had_all_its_time_is_not_tried_again(installed, monkeypatch):
     installed("usr/local/cuda/bin/compute-sanitizer", "/bin/sleep 60")
     monkeypatch.setattr(tools, "LIMIT_S", 0.5)

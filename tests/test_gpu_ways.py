@@ -10,7 +10,8 @@ from host_board import HostBoard
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import maps_gpu
 from layernorm_backward.figures.maps_gpu import draw
-from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.gpu.paired import Shape
+from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
@@ -30,11 +31,7 @@ SPACE = Space(
     {name: [(0.2, 4), (1, 1)] for name in MAPS},
     0.7,
 )
-PROGRAM_S, WAY_S, CELL_S = (
-    0.13,
-    0.05,
-    0.2,
-)  # on an H200: to compile; to check; to make arrays
+PROGRAM_S, WAY_S, CELL_S = 0.13, 0.05, 0.2  # on an H200: to compile; to check; to make arrays
 STUDIES = ("smoke", "paper", "full")
 
 
@@ -179,6 +176,22 @@ class Counting(Emulation):
 
     def launch(self, program, how, arguments):
         self.ran = [*getattr(self, "ran", []), (program.kernel, program.template[2], how.blocks)]
+
+
+@pytest.mark.parametrize("direction", list(MAPS))
+@pytest.mark.parametrize("clusters", [0, 4])
+def test_the_tables_way_is_the_one_that_a_device_with_so_many_clusters_goes(direction, clusters):
+    cell = Shape(direction, "float32", "float32", 1, 65536)
+    x, gamma = np.ones((1, cell.hidden), np.float32), np.ones(cell.hidden, np.float32)
+    machine = Counting(hardware=H200)
+    machine.clusters = lambda program, how: clusters
+    forward, backward = maps_gpu._passes(machine, direction, None)
+    _, saved = forward(x, gamma, gamma, 1e-5)
+    backward(x, saved)
+    went = [text for kernel, text, _ in machine.ran if kernel == direction]
+    way = maps_gpu._chosen(machine, cell, Arrays(x, gamma, gamma, x))
+    assert ([way.map.text] if way else []) == went
+    assert bool(went) == bool(clusters)
 
 
 @pytest.mark.parametrize("direction", list(MAPS))

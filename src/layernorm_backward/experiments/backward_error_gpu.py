@@ -1,6 +1,7 @@
 """Error of the CUDA kernels and of peers on a GPU against the exact result, as mean/std (kappa) grows.
 
-As `backward_error`, whose rows, seeds and columns it has; only that results come from a GPU.
+As `backward_error`, whose rows, seeds and columns it has; only that results come from a GPU. Peers that are
+compiled for each D and dtype, in seconds to minutes, come last, at `hidden` only.
 """
 
 import sys
@@ -22,16 +23,25 @@ from layernorm_backward.problem import Problem, Results
 
 STEM = "backward_error_gpu"
 REQUIRES = ("cupy", "a CUDA device")
+COMPILED = ("torch_compile", "quack")
 Rows = list[dict[str, Any]]
 
 
 class Cell(NamedTuple):
-    """Rows of one kappa and one D, in one dtype, with one kind of upstream gradient."""
+    """Rows of one kappa and one D, in one dtype, with one kind of upstream gradient; whether it is for the
+    peers that are compiled for it.
+    """
 
     dtype: str
     kappa: float
     upstream: str
     hidden: int
+    compiled: bool = False
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Those that its rows have in the table."""
+        return {name: value for name, value in self._asdict().items() if name != "compiled"}
 
 
 def run(
@@ -65,8 +75,12 @@ def cells(
     **_: Any,
 ) -> dict[Cell, list[str]]:
     """The kernels of each cell."""
-    found = _error_cells.cells(dtypes, kappas, hidden, hidden_sweep, hidden_kappas, upstreams)
-    return {Cell(**one): [*kernels, *peers] for one in found}
+    quick = [*kernels, *(name for name in peers if name not in COMPILED)]
+    slow = [name for name in peers if name in COMPILED]
+    all_sizes = _error_cells.cells(dtypes, kappas, hidden, hidden_sweep, hidden_kappas, upstreams)
+    one_size = _error_cells.cells(dtypes, kappas, hidden, [], [], upstreams) if slow else []
+    found = {Cell(**one): quick for one in all_sizes}
+    return found | {Cell(**one, compiled=True): slow for one in one_size}
 
 
 def measure(
@@ -82,7 +96,7 @@ def measure(
     **_: Any,
 ) -> tuple[Rows, Rows]:
     """The rows of one cell; there are no samples."""
-    posed = _error_cells.pose(cell._asdict(), rows, eps, seed)
+    posed = _error_cells.pose(cell.keys, rows, eps, seed)
     if isinstance(posed, str):
         return unmeasured(cell, names, posed), []
     found: Rows = []
@@ -113,7 +127,7 @@ def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
 
 def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
     """The rows of a cell that could not be measured at all."""
-    return [row for name in names for row in _error_cells.unmeasured(name, cell._asdict(), reason)]
+    return [row for name in names for row in _error_cells.unmeasured(name, cell.keys, reason)]
 
 
 def _run(board: Board, name: str, lacking: dict[str, str], problem: Problem, eps: float) -> Results:

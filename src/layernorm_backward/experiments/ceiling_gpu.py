@@ -15,6 +15,8 @@ from layernorm_backward.gpu import campaign, roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.kernels.cuda.machine import Program
+from layernorm_backward.kernels.cuda.plan import Hardware
 
 STEM = "ceiling_gpu"
 REQUIRES = ("cupy", "a CUDA device")
@@ -47,6 +49,12 @@ def cells(*, dtypes: list[str], sizes: list[int], flop_dtypes: list[str], **_: A
     """The operations of each cell."""
     found = {Cell(dtype, size): list(roofs.OPERATIONS) for dtype in dtypes for size in sizes}
     return found | {Cell(dtype, 0): [roofs.MULTIPLY_ADD] for dtype in flop_dtypes}
+
+
+def programs(hardware: Hardware, **config: Any) -> list[Program]:
+    """What the operations of all cells run."""
+    found = (roofs.programs(names, cell.dtype) for cell, names in cells(**config).items())
+    return list(dict.fromkeys(one for programs in found for one in programs))
 
 
 def measure(

@@ -26,7 +26,7 @@ from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.machine import Machine, Program
+from layernorm_backward.kernels.cuda.machine import Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Hardware
 
 STEM = "maps_gpu"
@@ -82,15 +82,15 @@ def cells(
 
 
 def programs(hardware: Hardware, **config: Any) -> list[Program]:
-    """What the ways of all cells run on a device."""
-    recorder, space = warm.Recorder(hardware), _space(config)
-    for shape in cells(**config):
+    """What the ways of all cells run on a device, and the streams beside them."""
+    recorder, space, shapes = warm.Recorder(hardware), _space(config), cells(**config)
+    for shape in shapes:
         for way in (None, *_ways(shape, space).values()):
             with suppress(ValueError):  # it does not fit the device, as its row will say
                 warm.run(
                     _passes(recorder, shape.direction, way), shape.dtype, shape.gamma_dtype, shape.hidden
                 )
-    return list(recorder.programs)
+    return [*recorder.programs, *paired.programs(shapes)]
 
 
 def measure(
@@ -157,5 +157,6 @@ def _chosen(machine: Machine, cell: Shape, given: Arrays) -> Way | None:
     """The table's way; None where it has none for rows as long."""
     size = given.x.dtype.itemsize
     lie = plan.lie(cell.hidden, size, machine.address(given.x), machine.address(given.dy))
-    how = plan.choose(cell.direction, cell.rows, cell.hidden, size, lie, machine.hardware)
+    types = (cpp(given.x.dtype), cpp(given.gamma.dtype))
+    how = cuda_fused.planned(machine, cell.direction, types, cell.rows, cell.hidden, size, lie)
     return Way(how.map, how.rest) if how else None

@@ -25,6 +25,8 @@ from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.paired import Rows, Settings, Shape
 from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.kernels.cuda.machine import Program
+from layernorm_backward.kernels.cuda.plan import Hardware
 
 STEM = "timing_gpu"
 REQUIRES = ("cupy", "a CUDA device")
@@ -59,6 +61,11 @@ def cells(
 ) -> dict[Shape, list[str]]:
     """What is to be measured, the most important first."""
     return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
+
+
+def programs(hardware: Hardware, **config: Any) -> list[Program]:
+    """What the streams of all cells run."""
+    return paired.programs(cells(**config))
 
 
 def measure(

@@ -2,9 +2,10 @@
 
 minimum_bytes: x, dy read once and dx written (backward), x read and y written (forward), mean and rstd of
 each row, and the vectors of length D. modelled_bytes: what our kernels are written to move, the partial sums
-of dgamma and dbeta included (written and read once). measured_bytes: counted by Nsight Compute, the caches
-emptied before each kernel of a pass; the arrays should be far larger than the L2 cache, which else keeps what
-was written. accesses_per_element: reads and writes of an element of a tensor of x's size, in memory.
+of dgamma and dbeta included (written and read once), and where rows are too long for one read, what is known
+of each row as often as it is read. measured_bytes: counted by Nsight Compute, the caches emptied before each
+kernel of a pass; the arrays should be far larger than the L2 cache, which else keeps what was written.
+accesses_per_element: reads and writes of an element of a tensor of x's size, in memory.
 """
 
 import sys

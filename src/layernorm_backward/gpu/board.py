@@ -4,7 +4,7 @@ import gc
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class Board(Protocol):
 
     def state(self) -> dict[str, str]: ...
 
-    def compile(self, programs: Sequence[Program]) -> int: ...
+    def compile(self, programs: Iterable[Program]) -> int: ...
 
     def array(self, values: np.ndarray) -> Any: ...
 
@@ -104,8 +104,11 @@ class Gpu:
         """Clocks, temperature and what holds the clocks back now; units in the names."""
         return told_by_driver(self.xp.cuda.Device().pci_bus_id, STATE)
 
-    def compile(self, programs: Sequence[Program]) -> int:
-        """Compile programs for this device, so that their first launch need not; how many did not compile."""
+    def compile(self, programs: Iterable[Program]) -> int:
+        """Compile programs for this device, so that their first launch need not; how many did not compile.
+
+        They are taken one by one, as they are compiled.
+        """
         return warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
 
     def array(self, values: np.ndarray) -> Any:

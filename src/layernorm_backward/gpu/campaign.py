@@ -9,7 +9,7 @@ import pandas as pd
 
 from layernorm_backward.gpu import reasons
 from layernorm_backward.gpu.board import Board, Gpu
-from layernorm_backward.gpu.part import Part
+from layernorm_backward.gpu.part import TURNS, Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.kernels import device_missing
@@ -49,9 +49,9 @@ def run(board: Board, parts: Sequence[Part], out: Path, until: Until) -> None:
 
 
 def _measured(board: Board, parts: Sequence[Part], until: Until, watch: Watch) -> Iterator[Part]:
-    """Each part when its cells are measured, and again when those are that wait for all others."""
-    for late in (False, True):
+    """Each part when its cells of a turn are measured, all parts before the next turn."""
+    for turn in TURNS:
         for part in parts:
-            if part.cells(late=late):
-                part.measure(board, until, watch, late=late)
+            if part.cells(turn):
+                part.measure(board, until, watch, turn)
                 yield part

@@ -23,6 +23,8 @@ from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.kernels import device_missing, remedy
+from layernorm_backward.kernels.cuda.machine import Program
+from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.records.revision import commit
 from layernorm_backward.studies import per_dtype
@@ -78,7 +80,7 @@ def run(
         record = {"study": study, **_made_by(experiment, values), "machine": machine}
         part.keep_in(out, record, resume=resume, anew=anew)
         parts.append(part)
-    _compile(board, wanted)
+    _compile(board, wanted, until)
     campaign.run(board, parts, out, until)
     return _told(parts, until)
 
@@ -112,9 +114,28 @@ def _told(parts: Sequence[Part], until: Until) -> int:
     return 0 if complete and not wrong else 1
 
 
-def _compile(board: Board, wanted: Sequence[Wanted]) -> None:
-    """Compile what the experiments will run; what does not compile, the cells that need it will tell."""
-    started = monotonic()
+def _compile(board: Board, wanted: Sequence[Wanted], until: Until) -> None:
+    """Compile what the experiments will run, while there is time.
+
+    What is not compiled by then, the first cell that needs it compiles; or tells why it does not compile.
+    """
+    started, taken = monotonic(), []
+    programs = _programs(board.machine.hardware, wanted)
+
+    def in_time() -> Iterator[Program]:
+        for program in programs:
+            if until.left() <= 0:
+                return
+            taken.append(program)
+            yield program
+
+    failed = board.compile(in_time())
+    told = f"{len(taken) - failed} of {len(programs)} programs compiled in {monotonic() - started:.0f} s"
+    print(told + (f", {failed} failed" if failed else ""), flush=True)
+
+
+def _programs(hardware: Hardware, wanted: Sequence[Wanted]) -> list[Program]:
+    """What the kernels of all cells run, and what experiments say that they run beside these."""
     needed = [
         (name, cell.dtype, getattr(cell, "gamma_dtype", cell.dtype), cell.hidden)
         for _, experiment, values in wanted
@@ -122,15 +143,11 @@ def _compile(board: Board, wanted: Sequence[Wanted]) -> None:
         for name in names
         if hasattr(cell, "hidden")
     ]
-    hardware = board.machine.hardware
-    programs = warm.needed(needed, hardware)
+    found = warm.needed(needed, hardware)
     for _, experiment, values in wanted:
         if hasattr(experiment, "programs"):
-            programs += experiment.programs(hardware, **values)
-    programs = list(dict.fromkeys(programs))
-    failed = board.compile(programs)
-    told = f"{len(programs) - failed} of {len(programs)} programs compiled in {monotonic() - started:.0f} s"
-    print(told + (f", {failed} failed" if failed else ""), flush=True)
+            found += experiment.programs(hardware, **values)
+    return list(dict.fromkeys(found))
 
 
 def _experiment(stem: str) -> Any:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from layernorm_backward.gpu import tools
 from layernorm_backward.gpu.reasons import Passing
-from layernorm_backward.gpu.tools import Done, Pass
+from layernorm_backward.gpu.tools import Done, Pass, Unfinished
 
 TOOL = "ncu"
 METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
@@ -22,8 +22,13 @@ class Counted(NamedTuple):
 
 
 def counted(what: Pass, time_left: float) -> Counted:
-    """One pass in a process of its own; caches are emptied before each of its kernels."""
+    """One pass in a process of its own; caches are emptied before each of its kernels.
+
+    Where the tool has had all its time, the reason is one that stays: it is not tried again.
+    """
     done = tools.over(TOOL, OPTIONS, what, time_left)
+    if isinstance(done, Unfinished):
+        return _nothing(str(done))
     return _nothing(done) if isinstance(done, Passing) else read(done)
 
 
@@ -43,5 +48,5 @@ def _told(done: Done) -> list[str]:
     return [*errors[:1], *filter(None, [done.fault])] or ["no counters in its output"]
 
 
-def _nothing(reason: Passing) -> Counted:
+def _nothing(reason: str) -> Counted:
     return Counted(float("nan"), 0, reason)

@@ -18,19 +18,44 @@ from layernorm_backward.gpu.reasons import Passing
 
 FOLDER = "ledger"  # of a campaign, beside its tables
 _MARK = ".begun"
+_PASSING = "passing"  # the key of a reason that can go away
 
 
 class Entry(NamedTuple):
-    """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason."""
+    """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason;
+    how long that took, and the date when it was done, in ISO 8601.
+    """
 
     rows: list[dict[str, Any]]
     samples: list[dict[str, Any]]
     failed: bool = False
+    seconds: float = 0.0
+    date: str = ""
 
     @property
     def passing(self) -> bool:
         """Whether a reason in it can go away, so that it is worth measuring again."""
-        return any(isinstance(row.get("reason"), Passing) for row in self.rows)
+        return len(self.settled) < len(self.rows)
+
+    @property
+    def settled(self) -> set[tuple[str, ...]]:
+        """What the rows without such a reason are of."""
+        return {_names(row) for row in self.rows if not isinstance(row.get("reason"), Passing)}
+
+    def after(self, before: "Entry | None") -> "Entry":
+        """What is known of a cell that was measured before: no row that it had then is lost.
+
+        Where it has failed for good, that is why the rows which are still missing are.
+        """
+        if before is None:
+            return self
+        if self.failed and not self.passing:
+            rows = [
+                row | {"reason": self.rows[0]["reason"]} if isinstance(row.get("reason"), Passing) else row
+                for row in before.rows
+            ]
+            return self._replace(rows=rows, samples=before.samples, seconds=before.seconds + self.seconds)
+        return self if self.settled >= before.settled else before
 
     @property
     def wrong(self) -> bool:
@@ -48,12 +73,16 @@ class Ledger:
     def find(self, cell: tuple, versions: Mapping[str, str]) -> Entry | None:
         """What was measured of a cell, if it was, with its kernels in these versions."""
         path = self._path(cell, versions)
-        return Entry(**jsonfile.load(path)) if path.exists() else None
+        if not path.exists():
+            return None
+        found = Entry(**jsonfile.load(path))
+        return found._replace(rows=[_read(row) for row in found.rows])
 
     def keep(self, cell: tuple, versions: Mapping[str, str], entry: Entry) -> None:
         """Write down a cell."""
+        told = entry._replace(rows=[_written(row) for row in entry.rows])
         with whole(self._path(cell, versions)) as temporary:
-            temporary.write_text(json.dumps(entry._asdict(), default=_plain), encoding="utf-8")
+            temporary.write_text(json.dumps(told._asdict(), default=_plain), encoding="utf-8")
 
     @contextmanager
     def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[Path]:
@@ -89,6 +118,21 @@ class Ledger:
     def _path(self, cell: tuple, versions: Mapping[str, str]) -> Path:
         text = json.dumps([self._common, cell, dict(versions)])
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def _names(row: dict[str, Any]) -> tuple[str, ...]:
+    """By which a cell's rows are told apart."""
+    return tuple(row.get(name, "") for name in ("kernel", "operation", "way", "quantity"))
+
+
+def _written(row: dict[str, Any]) -> dict[str, Any]:
+    reason = row.get("reason")
+    return row | {"reason": {_PASSING: reason}} if isinstance(reason, Passing) else row
+
+
+def _read(row: dict[str, Any]) -> dict[str, Any]:
+    reason = row.get("reason")
+    return row | {"reason": Passing(reason[_PASSING])} if isinstance(reason, dict) else row
 
 
 def _plain(value: Any) -> Any:

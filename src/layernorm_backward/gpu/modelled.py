@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from layernorm_backward.directions import Direction
+from layernorm_backward.directions import TENSORS, Direction
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Machine
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
-from layernorm_backward.traffic.least import TENSORS, VECTORS, small_bytes
+from layernorm_backward.traffic.least import VECTORS, small_bytes
 
 AGAIN = {"forward": 3, "backward": 5}  # accesses of an element where rows are read again
+COEFFICIENTS = 3  # of a row that is read again: written by one kernel, read by all tiles of the next
+MOMENTS = 2  # mean and rstd, that are read by all tiles as well
 STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels write and read
 
 
@@ -33,9 +35,14 @@ def _fused(direction: Direction, dtype: str, rows: int, hidden: int, machine: Ma
     lie = plan.lie(hidden, size, 0)
     how = cuda_fused.planned(machine, direction, types, rows, hidden, size, lie)
     accesses = (TENSORS if how else AGAIN)[direction]
-    partials = how.partials if how and direction == "backward" else 0
     moved = accesses * rows * hidden * size + small_bytes(direction, dtype, rows, hidden)
-    return accesses, moved + _summed(partials, hidden, dtype)
+    if direction == "forward":
+        return accesses, moved
+    if how:
+        return accesses, moved + _summed(how.partials, hidden, dtype)
+    tiles, partials = cuda_fused.wide_grid(rows, hidden, machine.hardware)
+    per_row = COEFFICIENTS + tiles * (COEFFICIENTS + MOMENTS)
+    return accesses, moved + rows * per_row * _wide(dtype) + _summed(partials, hidden, dtype)
 
 
 def _separate(direction: str, dtype: str, rows: int, hidden: int, device: Hardware) -> tuple[int, int]:

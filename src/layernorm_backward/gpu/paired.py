@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.gpu import contenders, exact, reasons, roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.traffic.least import TENSORS
+from layernorm_backward.kernels.cuda.machine import Program
 
 WARM = "its calls are timed by the host's clock, several behind each other: only the first finds an empty L2"
 Rows = list[dict[str, Any]]
@@ -31,6 +32,12 @@ class Shape(NamedTuple):
     def bytes(self) -> int:
         """Of the arrays (rows, hidden) that the pass reads and writes."""
         return TENSORS[self.direction] * self.rows * self.hidden * dtype_of(self.dtype).itemsize
+
+
+def programs(shapes: Iterable[Shape]) -> list[Program]:
+    """What the streams run that passes on shapes are held against."""
+    kinds = dict.fromkeys((one.direction, one.dtype) for one in shapes)
+    return [one for direction, dtype in kinds for one in roofs.programs(roofs.of(direction), dtype)]
 
 
 class Settings(NamedTuple):

@@ -5,9 +5,10 @@ An experiment is a module with `STEM`, and
     measure(board, pool, cell, kernels, *, time_left, **config) -> rows, samples
     unmeasured(cell, kernels, reason) -> rows
 and, where some cells are to wait until all other tables are measured, late(cell) -> whether this one is.
-A cell is kept in the ledger unless a reason in it can go away. One whose kernels have cost the device, or
-hang, is kept too, so that a campaign which goes on gets past it; so is one in which the process has ended
-twice in a row, as by a fault in a package.
+A cell is kept in the ledger as soon as it is measured. One in which a reason can go away is measured again
+when the campaign goes on, after all others; its rows stand in the table until then. One whose kernels have
+cost the device, or hang, is passed by then; so is one in which the process has ended twice in a row, as by a
+fault in a package.
 """
 
 import sys
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -32,22 +33,30 @@ from layernorm_backward.peers_on_gpu import PEERS
 from layernorm_backward.records import tables
 from layernorm_backward.records.tabulate import table
 
+Turn = Literal["first", "late", "again"]
+TURNS: tuple[Turn, ...] = get_args(Turn)  # of cells, each over all tables before the next
 TRIES = 2  # of a cell in which the process ends: whoever killed it may have meant something else
 MACHINE = ("gpu", "driver", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on
 
 
 class Part:
-    """The cells of a table that are wanted, and those that are found: measured, or kept from before."""
+    """The cells of a table that are wanted, and those that are found: measured, or kept from before.
+
+    `passing` are to be measured again: a reason in them can go away, and they are of an earlier campaign, or
+    the end of this one has cut them off.
+    """
 
     def __init__(self, experiment: Any, config: Mapping[str, Any]) -> None:
         self.stem = experiment.STEM
         self.wanted: dict[tuple, list[str]] = experiment.cells(**config)
         self.found: dict[tuple, Entry] = {}
+        self.passing: dict[tuple, Entry] = {}
         self._experiment, self._config = experiment, config
         self._versions: dict[str, str] = {}
         self._ledger: Ledger | None = None
         self._record: dict[str, Any] = {}
-        self._seconds = 0.0
+        self._changes = 0
+        self._written: tuple[Path, str, int] | None = None
 
     def keep_in(self, out: Path, record: Mapping[str, Any], *, resume: bool, anew: bool = False) -> None:
         """Keep cells below a folder from now on; `resume` finds those that are there, `anew` forgets them.
@@ -65,55 +74,68 @@ class Part:
                 f"{out} holds cells of {self.stem}: --resume goes on with them, --anew measures all again"
             )
         kept = {cell: self._kept(self._ledger, cell) for cell in self.wanted}
-        self.found = {cell: entry for cell, entry in kept.items() if entry}
+        self.found = {cell: entry for cell, entry in kept.items() if entry and not entry.passing}
+        self.passing = {cell: entry for cell, entry in kept.items() if entry and entry.passing}
 
     @property
     def wrong(self) -> int:
         """Cells that failed, or hold a failed check."""
-        return sum(entry.wrong for entry in self.found.values())
+        return sum(entry.wrong for entry in self._entries.values())
 
-    def cells(self, *, late: bool) -> list[tuple]:
-        """Those that wait for all other tables, or those that do not."""
+    def cells(self, turn: Turn) -> list[tuple]:
+        """Those whose turn it is: `late` ones wait for all other tables, those measured before for them."""
         waits = getattr(self._experiment, "late", lambda _: False)
-        return [cell for cell in self.wanted if waits(cell) == late]
+        if turn == "again":
+            return list(self.passing)
+        return [cell for cell in self.wanted if cell not in self.passing and waits(cell) == (turn == "late")]
 
-    def measure(self, board: Board, until: Until, watch: Watch, *, late: bool) -> None:
+    def measure(self, board: Board, until: Until, watch: Watch, turn: Turn) -> None:
         """Measure those of the cells that are not found, until it ends."""
-        pool, cells = Pool(board, self._config["seed"]), self.cells(late=late)
+        pool, cells = Pool(board, self._config["seed"]), self.cells(turn)
         for number, cell in enumerate(cells, start=1):
             if cell in self.found or until.left() <= 0:
                 continue
             print(f"{self.stem} {number}/{len(cells)}: {_text(cell)}", file=sys.stderr, flush=True)
             started = monotonic()
-            hung = partial(self._hung, cell)
+            hung = partial(self._hung, cell, started)
             with self._at_work(cell) as mark, watch.over(hung, self._peers(cell), mark):
                 entry = self._measured(board, pool, cell, until, watch)
-            self._seconds += monotonic() - started
-            if not entry.passing or until.left() > 0:
-                self._keep(cell, entry)
+            cut_off = entry.passing and until.left() <= 0
+            if entry.settled or not cut_off:
+                self._keep(cell, started, entry, again=cut_off)
 
     def table(self, reason: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         """All rows, and the samples; those that were not measured have the reason."""
-        entries = [
-            self.found.get(cell) or Entry(self._unmeasured(cell, reason), [], failed=False)
-            for cell in self.wanted
-        ]
+        known = self._entries
+        entries = [known.get(cell) or Entry(self._unmeasured(cell, reason), []) for cell in self.wanted]
         rows = [row for entry in entries for row in entry.rows]
         samples = pd.DataFrame([one for entry in entries for one in entry.samples])
         return table(rows, self.stem), samples
 
     def write(self, out: Path, reason: str) -> None:
-        """Table, record and samples, each whole."""
+        """Table, record and samples, each whole, unless they are written so already.
+
+        The record says how long all that is in them took, and when the last of it was done.
+        """
+        entries = self._entries.values()
+        now = (out, reason if len(entries) < len(self.wanted) else "", self._changes)
+        if now == self._written:
+            return
         measured, samples = self.table(reason)
         path = out / "tables" / f"{self.stem}.csv"
         more = {
             "config": dict(self._config),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "duration_s": round(self._seconds, 3),
+            "date": max((one.date for one in entries), default="") or _now(),
+            "duration_s": round(sum(one.seconds for one in entries), 3),
         }
         tables.write(measured, path, self._record | more)
         if len(samples):
             tables.write_samples(samples, out / "samples" / path.name)
+        self._written = now
+
+    @property
+    def _entries(self) -> dict[tuple, Entry]:
+        return self.passing | self.found
 
     def _measured(self, board: Board, pool: Pool, cell: tuple, until: Until, watch: Watch) -> Entry:
         """One cell. Where it has cost the device, the campaign is stopped."""
@@ -132,25 +154,28 @@ class Part:
         board.release()
         return entry
 
-    def _hung(self, cell: tuple, reason: str) -> str:
+    def _hung(self, cell: tuple, started: float, reason: str) -> str:
         """Keep a cell that hangs, as one that has failed; the text says where it was."""
-        self._keep(cell, Entry(self._unmeasured(cell, reason), [], failed=True))
+        self._keep(cell, started, Entry(self._unmeasured(cell, reason), [], failed=True), again=False)
         return f"{self.stem}, {_text(cell)}: {reason}"
 
     def _kept(self, ledger: Ledger, cell: tuple) -> Entry | None:
         entry, times = ledger.find(cell, self._these(cell)), ledger.ended_in(cell, self._these(cell))
-        if entry or times < TRIES:
+        if times < TRIES or (entry and not entry.passing):
             return entry
         reason = f"the process ended in this cell, {times} times in a row: killed, or by a kernel of the cell"
-        return Entry(self._unmeasured(cell, reason), [], failed=True)
+        return Entry(self._unmeasured(cell, reason), [], failed=True).after(entry)
 
     def _at_work(self, cell: tuple) -> AbstractContextManager[Path | None]:
         return self._ledger.at_work(cell, self._these(cell)) if self._ledger else nullcontext()
 
-    def _keep(self, cell: tuple, entry: Entry) -> None:
-        if self._ledger and not entry.passing:
+    def _keep(self, cell: tuple, started: float, entry: Entry, *, again: bool) -> None:
+        """What is known of a cell now; it is not found where it is to be measured again."""
+        entry = entry._replace(seconds=monotonic() - started, date=_now()).after(self.passing.get(cell))
+        if self._ledger:
             self._ledger.keep(cell, self._these(cell), entry)
-        self.found[cell] = entry
+        (self.passing if again else self.found)[cell] = entry
+        self._changes += 1
 
     def _unmeasured(self, cell: tuple, reason: str) -> list[dict[str, Any]]:
         return self._experiment.unmeasured(cell, self.wanted[cell], reason)
@@ -161,6 +186,10 @@ class Part:
 
     def _peers(self, cell: tuple) -> int:
         return sum(name in PEERS for name in self.wanted[cell])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _text(cell: tuple) -> str:

@@ -7,6 +7,7 @@
 run at once, and not with one for each piece; `copy_runtime` is the CUDA runtime's own copy.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,14 +22,13 @@ Operation = Literal[
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 ACCESSES = {"copy": 2, "triad": 3}
 SCALE = 0.5
+COPY_RUNTIME = "copy_runtime"
 MULTIPLY_ADD = "multiply_add"
 CHAINS, ROUNDS = 8, 1 << 14  # of a thread, as multiply_adds in streams.cuh
 CHUNK = 16  # bytes
-THREADS, CHUNKS, BLOCKS = (
-    256,
-    4,
-    4,
-)  # of a block; of a thread; of a multiprocessor: as StreamMap in streams.cuh
+THREADS = 256  # of a block, as StreamMap in streams.cuh
+CHUNKS = 4  # of a thread, too
+BLOCKS = 4  # of a multiprocessor, too
 
 
 def kind(operation: str) -> str:
@@ -44,15 +44,13 @@ def of(direction: str) -> list[str]:
 
 def stream(board: Board, operation: str, a: Any, b: Any, c: Any) -> Call:
     """A call that runs one stream over arrays of one dtype and size; what is left of 16 bytes stays."""
-    if operation == "copy_runtime":
+    if operation == COPY_RUNTIME:
         return lambda: board.copy(a, b)
     count = a.nbytes // CHUNK
     pieces = -(-count // (THREADS * CHUNKS))
-    streamed = operation.endswith("_cs")
     if operation.endswith("_persistent"):
         pieces = min(pieces, BLOCKS * board.machine.hardware.multiprocessors)
-    flags = ("true" if kind(operation) == "triad" else "false", "true" if streamed else "false")
-    program = Program("streams", "stream", (cpp(a.dtype), *flags, "StreamMap"))
+    program = _stream(operation, a.dtype)
     arguments = (a, b, c, sum_dtype(a.dtype).type(SCALE), np.int64(count))
     return lambda: board.machine.launch(program, Launch(pieces, THREADS), arguments)
 
@@ -61,7 +59,7 @@ def multiply_adds(board: Board, dtype: str) -> Call:
     """A call that does `operations(board)` multiplications and additions in registers."""
     wide = sum_dtype(dtype_of(dtype))
     out = board.xp.empty(_threads(board), wide)
-    program = Program("streams", "multiply_adds", (cpp(wide), "StreamMap"))
+    program = _multiply_adds(wide)
     arguments = (out, wide.type(SCALE), np.int32(ROUNDS))
     return lambda: board.machine.launch(program, Launch(_threads(board) // THREADS, THREADS), arguments)
 
@@ -69,6 +67,26 @@ def multiply_adds(board: Board, dtype: str) -> Call:
 def operations(board: Board) -> int:
     """Multiplications and additions of one call of `multiply_adds`."""
     return 2 * CHAINS * ROUNDS * _threads(board)
+
+
+def programs(operations: Iterable[str], dtype: str) -> list[Program]:
+    """What streams over arrays of a dtype, and multiply_add for it, run; the runtime's own copy is none."""
+    storage = dtype_of(dtype)
+    found = [
+        _multiply_adds(sum_dtype(storage)) if name == MULTIPLY_ADD else _stream(name, storage)
+        for name in operations
+        if name != COPY_RUNTIME
+    ]
+    return list(dict.fromkeys(found))  # one program goes over an array by as many blocks as it is told
+
+
+def _stream(operation: str, dtype: np.dtype) -> Program:
+    flags = (kind(operation) == "triad", operation.endswith("_cs"))
+    return Program("streams", "stream", (cpp(dtype), *(str(flag).lower() for flag in flags), "StreamMap"))
+
+
+def _multiply_adds(wide: np.dtype) -> Program:
+    return Program("streams", "multiply_adds", (cpp(wide), "StreamMap"))
 
 
 def _threads(board: Board) -> int:

@@ -1,8 +1,13 @@
-"""All programs of a campaign compiled before it begins, on all cores: no cell waits for the compiler."""
+"""All programs of a campaign compiled before it begins, on all cores, as far as its time allows.
+
+What is compiled keeps no cell waiting; what is not is compiled by the first cell that needs it.
+"""
 
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from multiprocessing import get_context
 from typing import Any
 
@@ -53,21 +58,45 @@ def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> li
     return list(recorder.programs)
 
 
-def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int) -> None:
+def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int, rows: int = ROWS) -> None:
     """Both passes on a few rows that hold anything."""
     forward, backward = passes
-    x, gamma = np.empty((ROWS, hidden), dtype_of(dtype)), np.empty(hidden, dtype_of(gamma_dtype))
+    x, gamma = np.empty((rows, hidden), dtype_of(dtype)), np.empty(hidden, dtype_of(gamma_dtype))
     _, saved = forward(x, gamma, gamma, EPS)
     backward(x, saved)
 
 
-def compile_all(programs: Sequence[Program], arch: str) -> int:
-    """Compile each program into the cache on disk, in a process of its own for each core; how many failed."""
-    if not programs:
-        return 0
-    workers = min(len(programs), len(os.sched_getaffinity(0)))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return sum(not done for done in pool.map(_compile, programs, [arch] * len(programs), chunksize=4))
+def compile_all(programs: Iterable[Program], arch: str) -> int:
+    """Compile each program into the cache on disk, in a process of its own for each core; how many failed.
+
+    Programs are taken one by one, as cores are free for them. Where a process is killed, those at work fail,
+    and so do all after them.
+    """
+    todo, failed, cores = iter(programs), 0, len(os.sched_getaffinity(0))
+    at_work: set[Future[bool]] = set()
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        while True:
+            at_work |= {_begun(pool, one, arch) for one in islice(todo, cores - len(at_work))}
+            if not at_work:
+                return failed
+            done, at_work = wait(at_work, return_when=FIRST_COMPLETED)
+            failed += sum(not _compiles(one) for one in done)
+
+
+def _begun(pool: ProcessPoolExecutor, program: Program, arch: str) -> "Future[bool]":
+    try:
+        return pool.submit(_compile, program, arch)
+    except BrokenProcessPool as error:
+        never: Future[bool] = Future()
+        never.set_exception(error)
+        return never
+
+
+def _compiles(program: "Future[bool]") -> bool:
+    try:
+        return program.result()
+    except BrokenProcessPool:
+        return False
 
 
 def _compile(program: Program, arch: str) -> bool:

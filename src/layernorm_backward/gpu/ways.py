@@ -11,10 +11,7 @@ from layernorm_backward.kernels.cuda.plan import Rest
 
 REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one
 ASIDE = {"forward": 20, "backward": 24}  # registers of a thread that hold no element of a row or a vector
-KEPT = {
-    "forward": 2,
-    "backward": 3,
-}  # of a column in registers: gamma; beta, both as stored, or two sums
+KEPT = {"forward": 2, "backward": 3}  # of a column in registers: gamma; beta, both as stored, or two sums
 LANES = (1, 2, 4, 8, 16, 32)  # of a warp, that share a row
 CROWDED = 1024  # threads of a multiprocessor that keep memory busy with a row at a time, and a block for it
 SHARED_BLOCK = 128  # threads of the smallest block that several rows share
@@ -97,10 +94,9 @@ def _maps(space: Space, all_resident: Sequence[int], needed: int) -> Iterator[Ma
         teams = {*LANES, threads} if threads >= SHARED_BLOCK else {threads}
         for team, rows in product(teams, space.rows_at_once):
             yield Map(threads, blocks, 1, team, chunks, rows, ring=False)
+        half = threads * max(space.chunks) / 2  # of what a block holds
         for cluster in space.clusters:
-            if cluster == 1 or 2 * needed > threads * max(
-                space.chunks
-            ):  # more than half of what a block holds
+            if cluster == 1 or needed > half:
                 yield Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
 
 
