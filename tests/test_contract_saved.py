@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from emulated import needs_compiler
+from host_kernels import HOST
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
@@ -55,3 +57,52 @@ def test_memory_that_two_fields_share_counts_once(problem):
     shared = saved._replace(x_centered=x.reshape(3, 11, D), beta=gamma)
     assert saved_bytes(saved) - saved_bytes(shared) == x.nbytes + beta.nbytes
     assert saved_extra_bytes(saved) - saved_extra_bytes(shared) == x.nbytes + beta.nbytes
+
+
+ROWS = {"x": "mean rstd", "x_hat": "rstd"}  # what is saved of each row, beside x or x_hat
+SPOILT = {
+    "nothing": (lambda s, of: None, "saved is a builtins.NoneType; allowed: what forward returned"),
+    "a field less": (lambda s, of: tuple(s)[:-1], "saved is a builtins.tuple of [23]; allowed: what forward"),
+    "a list": (lambda s, of: s._replace(rstd=s.rstd.tolist()), r"saved rstd is a builtins.list of 64; allow"),
+    "short gamma": (
+        lambda s, of: s._replace(gamma=s.gamma[:8]),
+        r"saved gamma has shape \(8,\); allowed: \(16,\), the last axis of x",
+    ),
+    "gamma of another dtype": (
+        lambda s, of: s._replace(gamma=s.gamma.astype(np.float64)),
+        "gamma has dtype float64 beside x of float32; allowed: float32",
+    ),
+    "few of a row": (
+        lambda s, of: s._replace(**{of: getattr(s, of)[:4]}),
+        r"saved {of} has shape \(4, 1\) and dtype float32; allowed: 64 of float32",
+    ),
+    "wide ones of a row": (
+        lambda s, of: s._replace(**{of: getattr(s, of).astype(np.float64)}),
+        r"saved {of} has shape .* and dtype float64; allowed: 64 of float32",
+    ),
+    "narrow ones of a row": (
+        lambda s, of: s._replace(**{of: getattr(s, of).astype(np.float16)}),
+        r"saved {of} has shape .* and dtype float16; allowed: 64 of float32",
+    ),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("how", list(SPOILT))
+@pytest.mark.parametrize("name", ["cuda_fused (emulated)", "cuda_separate (emulated)"])
+def test_a_cuda_kernel_refuses_what_forward_has_not_saved(name, how, problem):
+    x, gamma, beta, dy = problem((64, 16), "float32")
+    _, saved = HOST[name].forward(x, gamma, beta, 1e-5)
+    spoil, told = SPOILT[how]
+    for of in ROWS[saved._fields[0]].split():
+        with pytest.raises((TypeError, ValueError), match=told.format(of=of)):
+            HOST[name].backward(dy, spoil(saved, of))
+
+
+@needs_compiler
+def test_x_hat_of_another_dtype_than_the_sums_is_refused(problem):
+    x, gamma, beta, dy = problem((64, 16), "float32")
+    kernel = HOST["cuda_separate (emulated)"]
+    _, saved = kernel.forward(x, gamma, beta, 1e-5)
+    with pytest.raises(ValueError, match="saved x_hat has dtype float16; allowed: float32, for x of float32"):
+        kernel.backward(dy, saved._replace(x_hat=saved.x_hat.astype(np.float16)))

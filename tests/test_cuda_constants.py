@@ -12,9 +12,9 @@ from layernorm_backward.kernels.cuda.maps import CHUNK, RAGGED, Map
 
 TWICE = {
     "columns.cuh": {"ACROSS": columns.ACROSS, "DOWN": columns.DOWN},
+    "map.cuh": {"WARP": plan.WARP},
     "separate.cuh": {"UNROLL": cuda_separate.UNROLL},
     "streams.cuh": {"STREAM_CHUNKS": roofs.CHUNKS, "chains": roofs.CHAINS},
-    "team.cuh": {"WARP": plan.WARP},
     "wide.cuh": {"WIDE_COLUMNS": cuda_fused.WIDE_COLUMNS},
 }
 # Threads of a block, and what they are shared by; blocks of a multiprocessor that the registers allow.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from emulated import needs_compiler
-from layernorm_backward.kernels import KERNELS, device_missing, missing
+from layernorm_backward.kernels import KERNELS, checks, device_missing, missing
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.emulation import Emulation
 
@@ -163,6 +163,25 @@ def test_an_array_on_another_device_is_refused(monkeypatch, name):
     elsewhere.device = "cuda:1"
     with pytest.raises(TypeError, match=r"allowed: cupy\.ndarray on the current device, cuda:0"):
         KERNELS[name].forward(elsewhere, ONES, ONES, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("address", "strides", "belongs"),
+    [(4096, (16, 4), True), (4100, (16, 4), True), (4097, (16, 4), False), (4096, (18, 4), False)],
+)
+def test_a_view_whose_elements_lie_where_no_kernel_reads_them_is_refused(
+    monkeypatch, address, strides, belongs
+):
+    cupy = fake_cupy(monkeypatch)
+    arrays = device.current().arrays
+    array = DeviceArray()
+    array.device, array.itemsize = cupy.cuda.Device(), 4
+    array.data, array.strides = SimpleNamespace(ptr=address), strides
+    assert arrays.belongs(array) == belongs
+    if not belongs:
+        told = r"x is a cupy\.ndarray; allowed: .* cuda:0, each element at a multiple of its size"
+        with pytest.raises(TypeError, match=told):
+            checks.forward(array, ONES, ONES, 1e-5, arrays)
 
 
 def test_a_launch_is_described_to_the_driver_as_in_cuda_h():

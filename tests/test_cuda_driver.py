@@ -39,6 +39,7 @@ def driver(monkeypatch):
         "cupy.cuda.driver": driver,
     }.items():
         monkeypatch.setitem(sys.modules, name, module)
+    cuda._driver.cache_clear()
     loaded = {}
 
     def load(device, program, cluster):
@@ -47,7 +48,8 @@ def driver(monkeypatch):
         )
 
     monkeypatch.setattr(cuda, "_loaded", load)
-    return driver
+    yield driver
+    cuda._driver.cache_clear()
 
 
 @pytest.fixture
@@ -179,3 +181,11 @@ def test_an_early_launch_that_the_driver_refuses_is_told(device, launching):
     launching((), 719)
     with pytest.raises(RuntimeError, match="cuLaunchKernelEx: CUDA error 719"):
         device.launch(PROGRAM, Launch(1, 32, early=True), ())
+
+
+def test_the_drivers_library_is_looked_for_once(device, driver, launching, monkeypatch):
+    library, looked = launching(()), []
+    monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: looked.append(name) or library)
+    for _ in range(3):
+        device.launch(PROGRAM, Launch(1, 32, early=True), ())
+    assert looked == ["libcuda.so.1"]

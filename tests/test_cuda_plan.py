@@ -329,6 +329,7 @@ def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
     ring = Map(threads=64, blocks=1, cluster=1, team=64, chunks=1, rows=1, ring=True)
     wrong = {
         "sums meet in pairs": ring._replace(cluster=3),
+        "one team meets in a block's shared memory": ring._replace(threads=128, ring=False),
         "a ring brings one row to a block": ring._replace(team=32),
         "parts hold four numbers": ring._replace(rows=2, ring=False),
         "too much static shared memory": Map(512, 1, 1, 8, 4, 1, ring=False),
@@ -339,6 +340,8 @@ def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
         with pytest.raises(ValueError, match=text):
             plan.fit("backward", one, 10, 64, 2, H200)
     assert plan.refused("forward", wrong["parts hold four numbers"], 2) == ""
+    apart = Map(threads=64, blocks=1, cluster=2, team=32, chunks=1, rows=1, ring=False)
+    assert plan.refused("backward", apart, 2) == "one team meets in a block's shared memory"
     for direction, sizes in MAPS.items():
         for itemsize, maps in sizes.items():
             assert {plan.refused(direction, one, itemsize) for one in maps} == {""}

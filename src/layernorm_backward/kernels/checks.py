@@ -111,22 +111,45 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Array
         raise TypeError(f"dy has dtype {dy.dtype}; allowed: {dtype}, as x in the forward pass")
 
 
-def saved(**arrays: NDArray) -> None:
-    """Check that what a forward pass on the CPU has saved, by name, are arrays."""
-    for name, value in arrays.items():
-        _array(f"saved {name}", value, HOST)
+def whole(saved: object, fields: type) -> None:
+    """Check that what a forward pass has saved is a tuple with all of the fields of a NamedTuple."""
+    if not (isinstance(saved, tuple) and len(saved) == len(fields._fields)):
+        raise TypeError(f"saved is {_kind(saved)}; allowed: what forward returned")
+
+
+def saved(arrays: Arrays = HOST, /, **values: NDArray) -> None:
+    """Check that what a forward pass has saved, by name, are arrays of its device."""
+    for name, value in values.items():
+        _array(f"saved {name}", value, arrays)
 
 
 def kept(x: NDArray, mean: NDArray, rstd: NDArray, gamma: NDArray) -> None:
-    """Check what a forward pass on the CPU keeps of x: gamma, and mean and rstd, one a row in any shape."""
-    if gamma.shape != x.shape[-1:]:
-        raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {x.shape[-1:]}, the last axis of x")
-    wide = sums_of_kind(x.shape, x.dtype, *[gamma.shape, gamma.dtype] * 2)
-    rows = math.prod(x.shape[:-1])
-    for name, found in (("mean", mean), ("rstd", rstd)):
-        if found.size != rows or found.dtype != wide:
-            told = f"saved {name} has shape {found.shape} and dtype {found.dtype}"
-            raise ValueError(f"{told}; allowed: {rows} of {wide}")
+    """Check what a forward pass keeps of x: gamma, and mean and rstd, one a row in any shape."""
+    wide = _sums_of_saved(x.shape, x.dtype, gamma)
+    _one_a_row("mean", mean, x.shape, wide)
+    _one_a_row("rstd", rstd, x.shape, wide)
+
+
+def kept_normalized(x_hat: NDArray, rstd: NDArray, gamma: NDArray, dtype: np.dtype) -> None:
+    """As `kept`, where x of a dtype is kept as x_hat in the dtype of the sums."""
+    wide = _sums_of_saved(x_hat.shape, dtype, gamma)
+    if x_hat.dtype != wide:
+        raise ValueError(f"saved x_hat has dtype {x_hat.dtype}; allowed: {wide}, for x of {dtype}")
+    _one_a_row("rstd", rstd, x_hat.shape, wide)
+
+
+def _sums_of_saved(shape: tuple[int, ...], dtype: np.dtype, gamma: NDArray) -> np.dtype:
+    """Check a saved gamma against the shape and dtype of x; returns the dtype of the sums."""
+    if gamma.shape != shape[-1:]:
+        raise ValueError(f"saved gamma has shape {gamma.shape}; allowed: {shape[-1:]}, the last axis of x")
+    return sums_of_kind(shape, dtype, *[gamma.shape, gamma.dtype] * 2)
+
+
+def _one_a_row(name: str, found: NDArray, shape: tuple[int, ...], wide: np.dtype) -> None:
+    rows = math.prod(shape[:-1])
+    if found.size != rows or found.dtype != wide:
+        told = f"saved {name} has shape {found.shape} and dtype {found.dtype}"
+        raise ValueError(f"{told}; allowed: {rows} of {wide}")
 
 
 def fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:

@@ -18,7 +18,7 @@ from layernorm_backward.kernels.cuda import device, plan
 from layernorm_backward.kernels.cuda.columns import add_partials, sizes
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 from layernorm_backward.kernels.cuda.maps import Map
-from layernorm_backward.kernels.cuda.plan import Plan, Rest
+from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest
 from layernorm_backward.sums import threads_depth
 
 WIDE_THREADS, WIDE_COLUMNS = 512, 4  # of a block of the kernels in wide.cuh; columns of a thread
@@ -95,8 +95,11 @@ def backward(
     """
     machine = machine or device.current()
     arrays = machine.arrays
+    checks.whole(saved, Saved)
     x, mean, rstd, gamma = saved
+    checks.saved(arrays, x=x, mean=mean, rstd=rstd, gamma=gamma)
     checks.backward(dy, x.shape, x.dtype, arrays)
+    checks.kept(x, mean, rstd, gamma)
     inputs = (dy, x, mean, rstd, gamma)
     dx, *totals = checks.gradients(out, x.shape, x.dtype, gamma.dtype, inputs, arrays)
     hidden, rows = x.shape[-1], x.size // x.shape[-1]
@@ -139,8 +142,7 @@ def _gradients(
     coefficients = machine.arrays.empty((rows, 3), mean.dtype)
     program = Program("wide", "project_wide", (*types, "WideMap"))
     machine.launch(program, Launch(blocks, WIDE_THREADS), (*inputs, coefficients, *size))
-    tiles = -(-hidden // (WIDE_THREADS * WIDE_COLUMNS))
-    parts = min(rows, max(1, WIDE_BLOCKS * machine.hardware.multiprocessors // tiles))
+    tiles, parts = wide_grid(rows, hidden, machine.hardware)
     partials = machine.arrays.empty((parts, 2, hidden), mean.dtype)
     program = Program("wide", "differentiate_wide", (*types, "WideMap"))
     arguments = (*inputs, coefficients, dx, partials, *size, np.int32(parts))
@@ -204,6 +206,12 @@ def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[A
     bits = how.together.bit_length() - 1  # it is a power of two
     sharing = np.int32(how.lead), np.int32(bits), np.int64(how.shared), np.int64(how.group)
     machine.launch(program, _launch(how), (*arguments, *ring, *sharing))
+
+
+def wide_grid(rows: int, hidden: int, hardware: Hardware) -> tuple[int, int]:
+    """Tiles of columns and parts of rows, a block for each pair of them, of rows that are read again."""
+    tiles = -(-hidden // (WIDE_THREADS * WIDE_COLUMNS))
+    return tiles, min(rows, max(1, WIDE_BLOCKS * hardware.multiprocessors // tiles))
 
 
 def _wide_blocks(machine: Machine, rows: int) -> int:

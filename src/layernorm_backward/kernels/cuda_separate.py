@@ -125,10 +125,14 @@ def backward(
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
     machine = machine or device.current()
     arrays = machine.arrays
+    checks.whole(saved, Saved)
     *kept, dtype = saved
+    x_hat, rstd, gamma = kept
+    checks.saved(arrays, x_hat=x_hat, rstd=rstd, gamma=gamma)
+    checks.backward(dy, x_hat.shape, dtype, arrays)
+    checks.kept_normalized(*kept, dtype)
     inputs = (dy, *kept)
-    checks.backward(dy, saved.x_hat.shape, dtype, arrays)
-    results = checks.gradients(out, dy.shape, dtype, saved.gamma.dtype, inputs, arrays)
+    results = checks.gradients(out, dy.shape, dtype, gamma.dtype, inputs, arrays)
     dx, *totals = written = [
         one if arrays.plain(one) else arrays.empty(one.shape, one.dtype) for one in results
     ]

@@ -72,8 +72,7 @@ def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None, plan: Plan | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; copies as in `forward`."""
-    if not (isinstance(saved, tuple) and len(saved) == len(Saved._fields)):
-        raise TypeError(f"saved is a {type(saved).__qualname__}; allowed: what forward returned")
+    checks.whole(saved, Saved)
     x, mean, rstd, gamma = saved
     if not type(x) is type(mean) is type(rstd) is type(gamma) is np.ndarray:
         checks.saved(x=x, mean=mean, rstd=rstd, gamma=gamma)

@@ -33,8 +33,11 @@ class Device:
             hopper=int(self._device.compute_capability) >= HOPPER,
         )
         self.arrays = Arrays(
-            allowed=f"cupy.ndarray on the current device, cuda:{self._device.id}",
-            belongs=lambda value: isinstance(value, cupy.ndarray) and value.device == self._device,
+            allowed=f"cupy.ndarray on the current device, cuda:{self._device.id}, each element at a multiple "
+            "of its size",
+            belongs=lambda value: (
+                isinstance(value, cupy.ndarray) and value.device == self._device and _aligned(value)
+            ),
             empty=cupy.empty,
             plain=lambda array: array.flags.c_contiguous,
             to_plain=cupy.ascontiguousarray,
@@ -64,6 +67,11 @@ class Device:
             _allow_shared_memory(function.ptr, how.dynamic_bytes)
             allowed["dynamic_bytes"] = how.dynamic_bytes
         return function
+
+
+def _aligned(array: Any) -> bool:
+    """Whether every element lies at a multiple of its size: CuPy's own copies need that, too."""
+    return all(place % array.itemsize == 0 for place in (array.data.ptr, *array.strides))
 
 
 def current() -> Device:
@@ -154,6 +162,7 @@ def _launch_early(function: int, how: Launch, arguments: Sequence[Any]) -> None:
         raise RuntimeError(f"cuLaunchKernelEx: CUDA error {status}")
 
 
+@cache
 def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 

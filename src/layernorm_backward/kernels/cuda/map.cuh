@@ -3,6 +3,8 @@
 #pragma once
 #include "primitives.cuh"
 
+constexpr int WARP = 32;
+
 template <int THREADS, int BLOCKS, int CLUSTER, int TEAM, int CHUNKS, int ROWS, bool RING, int LIE>
 struct Map {
     static constexpr int threads = THREADS;  // of a block
@@ -17,6 +19,7 @@ struct Map {
     static constexpr bool apart = LIE > 1;   // nor do those of one array begin where those of another do
     static constexpr int teams = THREADS / TEAM;
     static_assert((TEAM & (TEAM - 1)) == 0 && (CLUSTER & (CLUSTER - 1)) == 0, "sums meet in pairs");
+    static_assert(TEAM == THREADS || (TEAM <= WARP && CLUSTER == 1), "one team meets in a block's shared memory");
 };
 
 // Who works on which rows. `lead` clusters, as many as run at once, take turns at the first `shared` rows. Those after

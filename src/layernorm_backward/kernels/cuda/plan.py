@@ -141,6 +141,8 @@ def refused(direction: Direction, one: Map, itemsize: int) -> str:
     """Why the sources do not compile for a map, as their static_asserts say it; "" where they do."""
     met = {
         "sums meet in pairs": all(number & (number - 1) == 0 for number in (one.team, one.cluster)),
+        "one team meets in a block's shared memory": one.team == one.threads
+        or (one.team <= WARP and one.cluster == 1),
         "a ring brings one row to a block": not one.ring or one.rows == one.teams == 1,
         "parts hold four numbers": not _meets(one) or SUMS[direction] * one.rows <= PARTS,
         "too much static shared memory": static_bytes(direction, one, itemsize) <= MOST_STATIC,

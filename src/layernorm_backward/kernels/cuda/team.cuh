@@ -9,8 +9,6 @@ struct alignas(16) Parts {
     A value[4];
 };
 
-constexpr int WARP = 32;
-
 // Over groups of `width` lanes, a power of two.
 template <class A, int N>
 DEVICE void add_lanes(A (&values)[N], int width) {
