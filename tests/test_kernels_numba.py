@@ -231,7 +231,7 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
 @pytest.mark.parametrize(
     ("spoilt", "told"),
     [
-        (lambda s: None, "saved is a NoneType; allowed: what forward returned"),
+        (lambda s: None, "saved is a builtins.NoneType; allowed: what forward returned"),
         (lambda s: s._replace(gamma=s.gamma[:3]), r"saved gamma has shape \(3,\); allowed: \(64,\)"),
         (
             lambda s: s._replace(mean=s.mean[1:]),

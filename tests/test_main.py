@@ -98,7 +98,7 @@ def test_a_figure_tells_the_files_that_are_written(tmp_path, monkeypatch, capsys
 
 def test_a_table_that_another_folder_of_the_archive_holds_is_named(told, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    folder = Path("results/archive/epyc-2core")
+    folder = Path("results/archive/xeon5-2core")
     said = f"error: {folder}/ceiling_gpu.csv: there is no such table, but results/archive/nvidia-h200/"
     assert told("figure", "roofline", folder, tmp_path / "roofline.pdf").startswith(said)
 

@@ -5,6 +5,7 @@ import pytest
 
 from layernorm_backward import inputs
 from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.kernels import numba_plan, numba_reach
 
 MB = 1 << 20
@@ -44,7 +45,7 @@ def test_results_go_past_the_caches_from_what_all_threads_keep_on(tried, monkeyp
     ends = {1: 16 * MB, 2: 32 * MB, 40: 480 * MB}
     for threads, end in ends.items():
         assert numba_plan.stays(end, threads) and not numba_plan.stays(end + 1, threads)
-    for direction, arrays in numba_plan.ARRAYS.items():
+    for direction, arrays in TENSORS.items():
         rows = 16 * MB // (arrays * 4096)
         for more, streamed in ((0, False), (1, True)):
             plan = numba_plan.choose(rows + more, 1024, np.dtype("float32"), direction, 1)
