@@ -23,6 +23,14 @@ def test_the_median_is_held_in_95_of_100_samples(name, count):
     assert held == pytest.approx(LEVEL, abs=0.01 + 4 * np.sqrt(LEVEL * (1 - LEVEL) / 1500))
 
 
+@pytest.mark.parametrize("count", [FEWEST, 7, 9])
+def test_between_order_statistics_it_is_exact_for_double_exponential_distributions(count):
+    """The tolerance is four standard errors, which ends that are interpolated linearly exceed."""
+    samples = stats.laplace().rvs((20_000, count), random_state=count)
+    held = np.mean([low <= 0 <= high for low, high in map(median_interval, samples)])
+    assert held == pytest.approx(LEVEL, abs=4 * np.sqrt(LEVEL * (1 - LEVEL) / 20_000))
+
+
 @pytest.mark.parametrize("count", [FEWEST, 7, 9, 24, 101])
 def test_it_lies_between_the_order_statistics_that_hold_the_median_more_and_less_often(count):
     """scipy's interval has ends at order statistics and holds the median in 95 of 100 samples or more."""

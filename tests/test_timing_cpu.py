@@ -57,6 +57,12 @@ def test_numpy_kernels_have_one_thread_and_threaded_ones_all(measured):
     assert counts["numba_fused"] == {1, machine.usable_cores()}
 
 
+def test_nothing_is_timed_where_no_kernel_has_a_row():
+    """Baselines run beside those that have one, and have none themselves with more than one thread."""
+    _, samples = timing_cpu.run(**ARGUMENTS | only("compact", "overcached", threads=[1, 2]))
+    assert set(samples["threads"]) == {1}
+
+
 def test_useful_bytes_are_two_or_three_accesses_over_the_time(measured):
     found, _ = measured
     accesses = found["direction"].map({"forward": 2, "backward": 3})
