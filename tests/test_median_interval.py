@@ -31,7 +31,7 @@ def test_between_order_statistics_it_is_exact_for_double_exponential_distributio
     assert held == pytest.approx(LEVEL, abs=4 * np.sqrt(LEVEL * (1 - LEVEL) / 20_000))
 
 
-@pytest.mark.parametrize("count", [FEWEST, 7, 9, 24, 101])
+@pytest.mark.parametrize("count", [FEWEST, 7, 9, 24, 101, 3000])
 def test_it_lies_between_the_order_statistics_that_hold_the_median_more_and_less_often(count):
     """scipy's interval has ends at order statistics and holds the median in 95 of 100 samples or more."""
     values = np.random.default_rng(1).permutation(np.arange(1.0, count + 1))
