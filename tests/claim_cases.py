@@ -85,13 +85,19 @@ def errors() -> Iterator[Case]:
         corrected=wrapped(error_rows, 4e-8),
         refuted=wrapped(error_rows, 4e-2, (1e-8, 4e-2)),
     )
+    wide, edge, edge_missed = (8, False), (8, True), (7, True)
     yield from cases_of(
         "spot_check_replaces",
         0,
-        {"right": 1e-6},
-        confirmed=wrapped(spot, (1e-10, "dx")),
-        corrected=wrapped(spot, (1e-10, "dgamma")),
-        refuted=wrapped(spot, (0.1, "dx")),
+        {"elements": "elements"},
+        confirmed=[(spot(0, wide, edge),)],
+        corrected=[(spot(0, wide, edge_missed),)],
+        refuted=[(spot(0, edge, (7, False)),), (spot(1, wide, edge),)],
+    )
+    faultless = [spot(0, wide, edge), spot(1, wide, edge), spot(0, edge_missed, wide)]
+    kept, alarmed, missing = (one[one["drawn"] == 100] for one in faultless)
+    yield from cases_of(
+        "large_check_catches", 0, {"check": "elements"}, confirmed=[(kept,)], refuted=[(alarmed,), (missing,)]
     )
     yield from cases_of(
         "two_derivations_agree", 1e-10, {}, confirmed=[two(4e-11, 5e-11)], refuted=[two(6e-11, 5e-11)]

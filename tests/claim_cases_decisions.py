@@ -13,7 +13,8 @@ KEYS = {"direction": "backward", "dtype": "float32", "threads": 2, "working_set"
 def decided(*costs: tuple[float, bool]) -> pd.DataFrame:
     """Costs of one decision, and whether they are differences, by hidden size."""
     rows = [(cost, differs, 256 * (1 + size)) for size, (cost, differs) in enumerate(costs)]
-    return frame("cost differs hidden", *rows, variant="no_prefetch", **KEYS)
+    table = frame("cost differs hidden", *rows, variant="no_prefetch", **KEYS)
+    return table.assign(cost_low=table["cost"] - 0.01, cost_high=table["cost"] + 0.01)
 
 
 def bits(*equal: bool) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from claim_cases import Case, Tables, cases_of
 from claim_frames import frame
 
@@ -72,15 +74,23 @@ def unmeasured() -> Iterator[Case]:
 
 
 def reached(*cells: tuple[int, float], residency: str = "memory") -> Tables:
-    """D and what was reached; both columns that the claims look at hold it."""
+    """D and what was reached; both columns that the claims look at hold it, with intervals of 1 %."""
     rows = [(*cell, cell[1]) for cell in cells]
     keys = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 2}
-    return (frame("hidden roof_fraction compact_ratio", *rows, residency=residency, **keys),)
+    table = frame("hidden roof_fraction compact_ratio", *rows, residency=residency, **keys)
+    return (with_interval(with_interval(table, "roof_fraction"), "compact_ratio"),)
+
+
+def with_interval(table: pd.DataFrame, column: str, share: float = 0.01) -> pd.DataFrame:
+    """The table with the ends of intervals of a column that reach so far to either side."""
+    ends = {f"{column}_low": table[column] * (1 - share), f"{column}_high": table[column] * (1 + share)}
+    return table.assign(**ends)
 
 
 def peers(*cells: tuple[int, str, float]) -> Tables:
     keys = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 2, "rows": 8}
-    return (frame("hidden kernel ours_ratio", *cells, setting="default", residency="memory", **keys),)
+    table = frame("hidden kernel ours_ratio", *cells, setting="default", residency="memory", **keys)
+    return (with_interval(table, "ours_ratio"),)
 
 
 def _memory(*shares: float, chunks: float = 1.0) -> Tables:

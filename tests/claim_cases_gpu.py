@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from claim_cases import Case, Tables, cases_of
+from claim_cases_goals import with_interval
 from claim_frames import frame
 
 STAY = {"warp": 512, "chip": 65536}
@@ -153,12 +154,12 @@ def _launches(forward: tuple[int, int], backward: tuple[int, int]) -> Tables:
 
 def _ratios(*cells: tuple[int, str, float], reason: str = "") -> Tables:
     keys = KEYS | {"rows": 9, "residency": "memory", "reason": reason}
-    return (frame("hidden kernel ours_ratio", *cells, **keys),)
+    return (with_interval(frame("hidden kernel ours_ratio", *cells, **keys), "ours_ratio"),)
 
 
 def _fractions(*cells: tuple[int, float]) -> Tables:
     keys = KEYS | {"rows": 9, "residency": "memory", "kernel": "cuda_fused"}
-    return (frame("hidden roof_fraction", *cells, **keys),)
+    return (with_interval(frame("hidden roof_fraction", *cells, **keys), "roof_fraction"),)
 
 
 def _errors(*cells: tuple[float, float], bounds: tuple[float, ...] | float = np.nan) -> Tables:

@@ -35,10 +35,14 @@ def exact_on(ladder: float, gaussian: float) -> pd.DataFrame:
     return frame("data rel_error_max", *rows, algorithm="two_pass", dtype="float64", offset=1e8)
 
 
-def spot(error: float, quantity: str) -> pd.DataFrame:
-    """Some rows of dx, and random directions of another quantity."""
+def spot(alarms: int, *caught: tuple[int, bool], check: str = "elements", drawn: int = 100) -> pd.DataFrame:
+    """The right kernel and faults, each with the samples of 8 that caught it and whether it is local; fewer
+    elements catch nothing."""
+    rows = [("none", alarms, False), *((f"fault_{n}", *it) for n, it in enumerate(caught))]
+    found = frame("mutant caught_samples local", *rows, check=check, drawn=drawn, samples=8)
+    found = found.assign(caught=found["caught_samples"] == 8)
     return pd.concat(
-        [error_rows(error, scope="rows"), error_rows(1e-10, scope="directions", quantity=quantity)]
+        [found, found.assign(drawn=drawn - 1, caught=False, caught_samples=0)], ignore_index=True
     )
 
 
@@ -123,7 +127,8 @@ def timing(forward: float, backward: float, **more: object) -> pd.DataFrame:
         "hidden": 8,
     }
     table = frame("direction median_s", *rows, **keys)
-    return table.assign(compact_ratio=table["median_s"], **more)
+    ratio = table["median_s"]
+    return table.assign(compact_ratio=ratio, compact_ratio_low=ratio, compact_ratio_high=ratio, **more)
 
 
 def exponents(*found: tuple[float, float, float]) -> pd.DataFrame:

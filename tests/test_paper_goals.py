@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from claim_cases_goals import SHORT, reached, unmeasured
+from claim_cases_decisions import decided
+from claim_cases_goals import SHORT, peers, reached, unmeasured, with_interval
 from claim_frames import frame
 from layernorm_backward.figures import kernel_costs, timing_cpu
 from layernorm_backward.paper import claims, machines
@@ -80,9 +81,9 @@ def test_sizes_that_differ_in_their_rows_only_are_told_apart():
 def test_cells_of_one_size_are_told_apart_by_their_rows_and_by_the_dtype_of_gamma():
     sizes = (64, "float32", 0.5), (32, "float32", 0.6), (32, "bfloat16", 0.7)
     keys = {"direction": "backward", "dtype": "bfloat16", "hidden": 256, "threads": 2, "residency": "memory"}
-    cells = frame("rows gamma_dtype roof_fraction", *sizes, **keys)
+    cells = with_interval(frame("rows gamma_dtype roof_fraction", *sizes, **keys), "roof_fraction")
     found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
-    assert found.reason.endswith(
+    assert found.reason.partition("; ")[0].endswith(
         "backward bfloat16 gamma float32 N=64 D=256 (0.5), backward bfloat16 gamma float32 N=32 D=256 (0.6) "
         "and backward bfloat16 D=256 (0.7)"
     )
@@ -101,9 +102,22 @@ def test_the_cells_furthest_from_a_goal_are_named_and_the_others_counted():
     (cells,) = reached(*((256 + n, 0.5 + n / 100) for n in range(9)))
     found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
     assert found.reason.startswith("9 of 9 cells miss 0.88: backward float32 D=256 (0.5), backward")
-    assert found.reason.endswith("D=261 (0.55) and 3 more")
+    assert "D=261 (0.55) and 3 more; " in found.reason
     (cell,) = reached((256, 0.5))
     assert PREDICATES["cells_reach"](cell, **SHORT, tolerance=0.88).reason.startswith("1 of 1 cells misses ")
+
+
+def test_how_many_cells_miss_or_reach_a_goal_with_their_whole_intervals_is_told():
+    (cells,) = reached((256, 0.8), (512, 0.875), (768, 0.885), (1024, 0.95), (1023, 0.9))
+    found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
+    assert found.reason.startswith("2 of 5 cells miss 0.88: ")
+    assert found.reason.endswith("; with their whole intervals 1 miss and 2 reach it")
+    (table,) = peers((256, "torch", 0.9), (512, "torch", 0.995), (1024, "torch", 3.0))
+    found = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
+    assert found.reason.endswith("; with their whole intervals 1 miss and 1 reach it")
+    costs = decided((0.2, True), (0.055, False), (0.045, False), (0.01, False))
+    found = PREDICATES["decision_costs_at_most"](costs, tolerance=0.05)
+    assert found.reason == "2 of 4 cells stay within 5 %; with their whole intervals 1 miss and 1 reach it"
 
 
 def goals_of(scope):

@@ -110,16 +110,84 @@ def beside(at: Setting, moves: list[Moved], analytic: Gradients) -> list[Compari
     return results
 
 
+class Spot(NamedTuple):
+    """Units out of one gradient, (k, n) of its (rows, D) or (1, D) by `index`; their differences and the
+    tolerance of each, (k,).
+    """
+
+    name: str
+    scope: str
+    index: tuple[NDArray, ...]
+    numeric: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    evaluations: int
+
+
 def rows(at: Setting, analytic: Gradients, count: int, rng: np.random.Generator) -> list[Comparison]:
-    """dx of `count` rows drawn at random: only they are evaluated, their gradient is that of the whole."""
+    """dx of `count` rows drawn at random."""
+    return picked([some_rows(at, count, rng)], analytic)
+
+
+def some_rows(at: Setting, count: int, rng: np.random.Generator) -> Spot:
+    """`count` rows of dx: only they are evaluated, their gradient is that of the whole."""
     hidden = at.point.x.shape[-1]
     total = at.point.x.size // hidden
     drawn = np.sort(rng.choice(total, size=min(count, total), replace=False))
-    x, dy, dx = (part.reshape(-1, hidden)[drawn] for part in (at.point.x, at.point.dy, analytic.dx))
+    local, step, limit = _of_rows(at, drawn)
+    numeric = by_column(_only(local, "x"), local.point.x, step, local.point.dy, at.method)
+    return Spot("dx", "rows", (drawn,), numeric, limit, at.method.points * hidden)
+
+
+def some_elements(at: Setting, count: int, rng: np.random.Generator) -> list[Spot]:
+    """`count` elements of each of dx, dgamma and dbeta; those of dx by their rows alone, as `some_rows`."""
+    hidden, points = at.point.x.shape[-1], at.method.points
+    drawn = rng.choice(at.point.x.size, size=min(count, at.point.x.size), replace=False)
+    row, column = np.divmod(drawn, hidden)
+    local, step, limit = _of_rows(at, row)
+    which = (np.arange(len(row)), column)
+    numeric = _slopes(local, "x", which, step, axis=-1)
+    spots = [Spot("dx", "elements", (row, column), numeric, limit, points)]
+    found = allowed.model(at.point, at.eps)
+    for name in PARAMETERS:
+        column = rng.choice(hidden, size=min(count, hidden), replace=False)
+        step, limit = _step_and_tolerance(name, found, at)
+        numeric = _slopes(at, name, (column,), step, axis=tuple(range(at.point.dy.ndim - 1)))
+        index = (np.zeros_like(column), column)
+        spots.append(Spot(f"d{name}", "elements", index, numeric, np.full(len(column), limit), points))
+    return spots
+
+
+def picked(spots: list[Spot], analytic: Gradients) -> list[Comparison]:
+    """What gradients say at the spots, beside the differences."""
+    results = []
+    for name, scope, index, numeric, tolerance, evaluations in spots:
+        slope = values(getattr(analytic, name))
+        said = slope.reshape(-1, slope.shape[-1])[index].reshape(len(tolerance), -1)
+        results.append(Comparison(name, scope, said, numeric.reshape(said.shape), tolerance, evaluations))
+    return results
+
+
+def tolerances(at: Setting) -> Gradients:
+    """The tolerance of every row of dx, (...,), of dgamma and of dbeta, ()."""
+    found = allowed.model(at.point, at.eps)
+    return Gradients(*(_step_and_tolerance(name, found, at)[1] for name in ("x", *PARAMETERS)))
+
+
+def _of_rows(at: Setting, drawn: NDArray) -> tuple[Setting, NDArray, NDArray]:
+    """The setting of some rows alone, with their steps and tolerances."""
+    x, dy = (part.reshape(-1, part.shape[-1])[drawn] for part in (at.point.x, at.point.dy))
     local = at._replace(point=at.point._replace(x=x, dy=dy))
-    step, limit = _step_and_tolerance("x", allowed.model(local.point, at.eps), local)
-    numeric = by_column(_only(local, "x"), x, step, dy, at.method)
-    return [Comparison("dx", "rows", values(dx), numeric, limit, at.method.points * hidden)]
+    return local, *_step_and_tolerance("x", allowed.model(local.point, at.eps), local)
+
+
+def _slopes(at: Setting, name: str, which: tuple, step: NDArray, axis: int | tuple[int, ...]) -> NDArray:
+    """d sum(dy * y) / d of elements of one argument that share no element of y, all moved at once."""
+    start = getattr(at.point, name)
+    move = np.zeros(start.shape)
+    move[which] = step
+    terms = differences(_only(at, name), start, move, at.method)
+    column = which[-1:] if name != "x" else slice(None)
+    return sum(t.weight * (values(at.point.dy) * t.rise).sum(axis=axis)[column] / t.run[which] for t in terms)
 
 
 def _only(at: Setting, name: str) -> Callable[[NDArray], NDArray]:

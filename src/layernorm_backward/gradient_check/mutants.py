@@ -1,7 +1,8 @@
 """Known ways to get the backward pass wrong: `MUTANTS`, and `kernel(name)` to run one ("none" is unspoiled).
 
 The forward pass stays right. Each fault has been met in practice or is one slip away from the equations:
-a term, a factor, a sum, an eps, a row or a precision.
+a term, a factor, a sum, an eps, a row or a precision. `LOCAL` are faults of a kernel's edges, which spoil few
+elements of a large tensor.
 """
 
 from typing import NamedTuple
@@ -29,9 +30,10 @@ def kernel(name: str) -> Kernel:
     """The kernel with the fault of this name, in any of the four dtypes, sums in the dtype of the sums."""
     if name == UNSPOILED:
         return planted(name, gradients)
-    if name not in MUTANTS:
-        raise ValueError(f"unknown mutant {name!r}; allowed: {UNSPOILED}, {', '.join(MUTANTS)}")
-    return planted(name, MUTANTS[name].backward)
+    known = MUTANTS | LOCAL
+    if name not in known:
+        raise ValueError(f"unknown mutant {name!r}; allowed: {UNSPOILED}, {', '.join(known)}")
+    return planted(name, known[name].backward)
 
 
 def _but_for(dy: NDArray, s: Saved, **changed: NDArray) -> Gradients:
@@ -69,6 +71,13 @@ def _one_axis(terms: NDArray) -> NDArray:
 
 def _last_row_left_out(terms: NDArray) -> NDArray:
     return terms.reshape(-1, terms.shape[-1])[:-1].sum(axis=0)
+
+
+def _left_out(part: NDArray, *where: int | slice) -> NDArray:
+    """A gradient of rows as it is but for zeros there."""
+    kept = part.reshape(-1, part.shape[-1]).copy()
+    kept[where] = 0
+    return kept.reshape(part.shape)
 
 
 def _unscaled(dy: NDArray, s: Saved, c1: NDArray, c2: NDArray) -> Gradients:
@@ -119,11 +128,26 @@ _FAULTS: dict[str, Backward] = {
     "dbeta over one axis": lambda dy, s: _but_for(dy, s, dbeta=_one_axis(dy)),
 }
 
+_ALL = slice(None)
+_LOCAL: dict[str, Backward] = {
+    "dx of the last row left out": lambda dy, s: _but_for(dy, s, dx=_left_out(gradients(dy, s)[0], -1)),
+    "dx of the last column left out": lambda dy, s: _but_for(
+        dy, s, dx=_left_out(gradients(dy, s)[0], _ALL, -1)
+    ),
+    "one element of dx left out": lambda dy, s: _but_for(dy, s, dx=_left_out(gradients(dy, s)[0], -1, -1)),
+    "dgamma of the last column left out": lambda dy, s: _but_for(
+        dy, s, dgamma=_left_out(over_rows(dy * s.x_hat), 0, -1)
+    ),
+}
+
 
 def _quantity(name: str) -> str:
     return next((word for word in ("dgamma", "dbeta") if name.startswith(word)), "dx")
 
 
-MUTANTS: dict[str, Mutant] = {
-    name: Mutant(name, _quantity(name), backward) for name, backward in _FAULTS.items()
-}
+def _mutants(faults: dict[str, Backward]) -> dict[str, Mutant]:
+    return {name: Mutant(name, _quantity(name), backward) for name, backward in faults.items()}
+
+
+MUTANTS = _mutants(_FAULTS)
+LOCAL = _mutants(_LOCAL)

@@ -133,6 +133,10 @@ SCHEMAS: dict[str, Schema] = {
     "mutation_cover": _schema(
         "check setting member:int", "data killed:int added:int mutants:int smallest:bool survivors"
     ),
+    "spot_check": _schema(
+        "mutant check drawn:int",
+        "local:bool caught:bool caught_samples:int samples:int wrong_share:float expected_share:float reason",
+    ),
     "tolerance": _schema(
         "rule dtype kappa:float std:float property",
         "value:float value_low:float value_high:float cases:int passed:bool reason",

@@ -1,4 +1,7 @@
-"""Claims that hold cell by cell: what the cells reach, and which are short of what is wanted."""
+"""Claims that hold cell by cell: what the cells reach, and which are short of what is wanted.
+
+Their verdicts are those of the cells' medians; for how many cells the whole interval agrees is told.
+"""
 
 from typing import Any
 
@@ -29,7 +32,9 @@ def memory_cells_reach(table: pd.DataFrame, column: str, hidden: list[Range], to
     if cells.empty:
         return nothing(table, column)
     cells = cells.sort_values(column)
-    return reached(cells, column, cells[column] >= tolerance, number(tolerance))
+    told = reached(cells, column, cells[column] >= tolerance, number(tolerance))
+    sure = certainty(cells[f"{column}_high"] < tolerance, cells[f"{column}_low"] >= tolerance)
+    return told._replace(reason=f"{told.reason}; {sure}")
 
 
 def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: float) -> Judgement:
@@ -43,13 +48,14 @@ def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: 
     )
     ratio, mean = best["ours_ratio"], geometric_mean(best["ours_ratio"])
     lost = best[ratio < least].sort_values("ours_ratio")
+    sure = certainty(best["ours_ratio_high"] < least, best["ours_ratio_low"] >= least)
     return Judgement(
         verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
         f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells ({listing(timed)})",
         f"time of the fastest of {over(peers, 'kernel')}{over_ours}; "
         + over(best, *KEYS[:2], "hidden", "threads", "residency"),
         f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
-        + short(lost, "ours_ratio", len(best), number(least)),
+        + f"{short(lost, 'ours_ratio', len(best), number(least))}; {sure}",
     )
 
 
@@ -62,6 +68,11 @@ def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> J
         over(cells, *(name for name in (*KEYS, "rows") if name in cells)),
         short(cells[~good], column, len(cells), wanted),
     )
+
+
+def certainty(missed: pd.Series, reached: pd.Series) -> str:
+    """How many of some cells miss or reach what is wanted with the whole of their intervals."""
+    return f"with their whole intervals {int(missed.sum())} miss and {int(reached.sum())} reach it"
 
 
 def short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:

@@ -1,9 +1,10 @@
-"""Claims about gradient checks by differences: table gradient_check."""
+"""Claims about gradient checks by differences: tables gradient_check and spot_check."""
 
 import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    among,
     count,
     listing,
     number,
@@ -12,6 +13,7 @@ from layernorm_backward.paper.predicates.judgement import (
     span,
     verdict,
 )
+from layernorm_backward.paper.predicates.mutants import UNSPOILED
 
 
 def gradient_error_is(
@@ -50,19 +52,49 @@ def gradient_difference_is(
     )
 
 
-def spot_check_replaces(gradient_check: pd.DataFrame, *, right: float, tolerance: float) -> Judgement:
-    """A check of some rows finds errors below `right`, and misses at most `tolerance` of the gradients."""
-    rows = gradient_check[gradient_check["scope"] == "rows"]
-    along_rows = gradient_check[gradient_check["scope"] == "directions"]
-    seen, along = pick(rows, "rel_error"), pick(along_rows, "rel_error")
-    missed = sorted(set(gradient_check["quantity"]) - set(rows["quantity"]))
-    good = bool(seen.max() < right)
+def spot_check_replaces(spot_check: pd.DataFrame, *, elements: str, tolerance: float) -> Judgement:
+    """The most random elements catch every fault in each sample, but for `tolerance` of them; corrected where
+    all missed are local, refuted elsewhere, and where the right kernel is caught."""
+    its = _faults_of(spot_check, elements)
+    its = its[its["drawn"] == its["drawn"].max()]
+    caught, local = its["caught"].astype(bool), its["local"].astype(bool)
+    quiet = not _false_alarms(spot_check, elements)
+    shares = 100 * (its["caught_samples"] / its["samples"])[local]
     return Judgement(
-        verdict(good and len(missed) <= tolerance, good),
-        f"error of some rows {span(seen)} ({over(rows, 'quantity')}); along random directions {span(along)}",
-        _what(gradient_check),
-        f"not checked by rows: {listing(missed)}; along random directions: {over(along_rows, 'quantity')}",
+        verdict(quiet and int((~caught).sum()) <= tolerance, quiet and bool(caught[~local].all())),
+        f"{int(its['drawn'].max())} elements of each gradient catch {int(caught.sum())} of {len(its)} faults "
+        f"in each of {int(its['samples'].max())} samples; those that spoil one row, column or element in "
+        f"{span(shares)} % of the samples",
+        _large(its),
+        f"not caught each time: {listing(its.loc[~caught, 'mutant'])}",
     )
+
+
+def large_check_catches(spot_check: pd.DataFrame, *, check: str, tolerance: float) -> Judgement:
+    """All faults but `tolerance` are caught in every sample, and the right kernel in none."""
+    its, alarms = _faults_of(spot_check, check), _false_alarms(spot_check, check)
+    caught = its["caught"].astype(bool)
+    return Judgement(
+        verdict(int((~caught).sum()) <= tolerance and not alarms),
+        f"{int(caught.sum())} of {len(its)} faults in each of {int(its['samples'].max())} samples; the right "
+        f"kernel in {alarms}",
+        _large(its),
+        f"not caught each time: {listing(its.loc[~caught, 'mutant'])}",
+    )
+
+
+def _faults_of(spot_check: pd.DataFrame, check: str) -> pd.DataFrame:
+    among(spot_check["check"], check)
+    return spot_check[(spot_check["check"] == check) & (spot_check["mutant"] != UNSPOILED)]
+
+
+def _false_alarms(spot_check: pd.DataFrame, check: str) -> int:
+    right = spot_check[(spot_check["check"] == check) & (spot_check["mutant"] == UNSPOILED)]
+    return int(pick(right, "caught_samples").sum())
+
+
+def _large(its: pd.DataFrame) -> str:
+    return f"float64; {over(its, 'check', 'drawn')}"
 
 
 def _methods(names: list[str]) -> str:

@@ -31,7 +31,8 @@ def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: 
     """Without shared memory, rows are right up to `tolerance` elements and no further; corrected where all
     longer rows are right, those on the chip as well. Refuted where rows up to `tolerance` are not right.
 
-    `warp` and `chip` are the longest float32 rows that ours keeps in a warp's registers, and on the chip.
+    `warp` and `chip` are the longest float32 rows whose sums one warp takes in both directions, and that stay
+    on the chip.
     """
     checked = checks_gpu[(checks_gpu["check"] == "results") & checks_gpu["passed"].notna()]
     right, hidden = checked["passed"].astype(bool), checked["hidden"]
@@ -45,8 +46,9 @@ def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: 
         f"right: {_right(short)} up to D = {tolerance:g}, {_right(further)} from there to {warp}, "
         f"{_right(longer)} to {chip}",
         "cuda_fused; " + over(checked[hidden <= chip], "dtype", "hidden"),
-        f"published: up to {tolerance:g} without shared memory; with several elements a lane a warp holds "
-        f"float32 rows of up to {warp} without it; with it and clusters rows of {chip} stay on the chip",
+        f"published: up to {tolerance:g} without shared memory; with several elements a lane the sums of a "
+        f"float32 row of up to {warp} do without it, while the sums over rows of a block's warps, backward, "
+        f"use it at any D; with it and clusters rows of {chip} stay on the chip",
     )
 
 
@@ -84,8 +86,8 @@ def gpu_launches_are(
         verdict(bool(as_said.all()), bool((ours < theirs).all())),
         listing(told),
         f"kernels of a pass, {fused} and {separate}; " + over(counted, "dtype", "hidden"),
-        f"published: 1 in the place of {low} to {high}; a grid of one block a row was not measured: a block "
-        "here walks over many rows, and backward a second kernel adds the partial rows that blocks leave",
+        f"published: 1 in the place of {low} to {high}; a grid of one block a row was not measured backward, "
+        "where a block walks over many rows and a second kernel adds the partial rows that blocks leave",
     )
 
 

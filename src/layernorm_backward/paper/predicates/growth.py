@@ -19,8 +19,8 @@ STEEP = 1.5  # an exponent from here on is not that of linear growth
 
 def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
     """Every exponent's whole interval is within the tolerance of 1; corrected where all intervals end
-    below STEEP, refuted where an exponent is not below it. No verdict where an interval reaches it, or is
-    missing.
+    below STEEP and one leaves 1 out, refuted where an exponent is not below STEEP. No verdict where an
+    interval is missing or leaves that open: reaches STEEP, or is too wide and none leaves 1 out.
 
     A fit of times crosses from the cache to memory, which lifts the exponent without any growth in the work.
     """
@@ -28,14 +28,16 @@ def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
     found, ends = rows["exponent"], rows[["exponent_low", "exponent_high"]]
     linear = ((ends - 1).abs() <= tolerance).all(axis=1)
     others = (f"{row.kernel} {row.direction} {row.axis} {row.quantity}" for row in rows[~linear].itertuples())
-    below = bool((rows["exponent_high"] < STEEP).all())
-    unsure = not below and bool((found < STEEP).all())
+    hold = (rows["exponent_low"] <= 1) & (rows["exponent_high"] >= 1)
+    below, open_yet = bool((rows["exponent_high"] < STEEP).all()), bool((linear | hold).all())
+    unsure = bool((found < STEEP).all()) and (not below or open_yet) and not linear.all()
     return Judgement(
         "not measured" if unsure else verdict(bool(linear.all()), below),
         "" if unsure else _spans(rows),
         _what(rows),
         f"{int(linear.sum())} of {len(linear)} intervals lie within {tolerance:g} of 1; not those of "
-        f"{listing(others)}; fits cross from cache to memory",
+        f"{listing(others)}, of which {int((hold & ~linear).sum())} hold 1 and are too wide to tell; "
+        "fits cross from cache to memory",
     )
 
 
