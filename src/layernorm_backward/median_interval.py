@@ -10,8 +10,6 @@ statistics as well, but of seven values at those that hold it in 87.5 of 100.
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +35,11 @@ def _ends(count: int) -> tuple[int, float]:
 
     Whole numbers are divided by whole numbers: beyond 1023 values they are too large for float64.
     """
-    fewer = accumulate(comb(count, below) for below in range(count // 2))
-    held = [1 - 2 * ways / 2**count for ways in fewer]  # by the k-th smallest and largest, k = 1, 2, ...
-    k = sum(often >= LEVEL for often in held)
-    part = (held[k - 1] - LEVEL) / (held[k - 1] - held[k])
+    ways, fewer, k, held = 1, 1, 0, [1.0]  # held: by the k-th smallest and largest, k = 0, 1, ...
+    while held[k] >= LEVEL:
+        held.append(1 - 2 * fewer / 2**count)
+        ways = ways * (count - k) // (k + 1)
+        fewer, k = fewer + ways, k + 1
+    k -= 1
+    part = (held[k] - LEVEL) / (held[k] - held[k + 1])
     return k, (count - k) * part / (k + (count - 2 * k) * part)

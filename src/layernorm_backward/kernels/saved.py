@@ -1,19 +1,20 @@
-"""How much the backward pass keeps alive: the bytes of the arrays that a forward pass saves."""
+"""How much the backward pass keeps alive: the bytes of the arrays that a forward pass saves.
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+Kernels of ours save a named tuple; those of a reader what they like: a tuple, a list, a dict, one array.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
 
 ALIVE_ANYWAY = ("x", "gamma")  # the caller holds them, whether or not the backward pass needs them
 
 
-def saved_bytes(saved: NamedTuple, exclude: Collection[str] = ()) -> int:
+def saved_bytes(saved: Any, exclude: Collection[str] = ()) -> int:
     """Bytes of all arrays in `saved`, but for the fields named in `exclude`; the same memory counts once.
 
     Scalars (eps, integers) are not counted. Works for any array with an array interface, on any device.
     """
-    arrays = {
-        name: value for name, value in saved._asdict().items() if hasattr(value, "nbytes") and value.ndim
-    }
+    arrays = {name: value for name, value in _parts(saved).items() if _is_array(value)}
     counted = {_place(arrays[name]) for name in exclude if name in arrays}
     total = 0
     for array in arrays.values():
@@ -23,15 +24,30 @@ def saved_bytes(saved: NamedTuple, exclude: Collection[str] = ()) -> int:
     return total
 
 
-def saved_extra_bytes(saved: NamedTuple) -> int:
-    """`saved_bytes` without x and gamma, which the caller holds in any case."""
+def saved_extra_bytes(saved: Any) -> int:
+    """`saved_bytes` without x and gamma, which the caller holds in any case; of parts without names all count."""
     return saved_bytes(saved, exclude=ALIVE_ANYWAY)
 
 
-def saved_items(saved: NamedTuple) -> tuple[int, int]:
+def saved_items(saved: Any) -> tuple[int, int]:
     """How many arrays and how many scalars are saved."""
-    arrays = sum(bool(hasattr(value, "nbytes") and value.ndim) for value in saved)
-    return arrays, len(saved) - arrays
+    parts = _parts(saved)
+    arrays = sum(map(_is_array, parts.values()))
+    return arrays, len(parts) - arrays
+
+
+def _parts(saved: Any) -> dict[str, Any]:
+    """What is saved, by name or by number."""
+    if hasattr(saved, "_asdict"):
+        return saved._asdict()
+    if isinstance(saved, Mapping):
+        return {str(name): value for name, value in saved.items()}
+    parts = saved if isinstance(saved, (tuple, list)) else (saved,)
+    return {str(number): value for number, value in enumerate(parts)}
+
+
+def _is_array(value: Any) -> bool:
+    return bool(hasattr(value, "nbytes") and value.ndim)
 
 
 def _place(array: Any) -> tuple[int, int]:
