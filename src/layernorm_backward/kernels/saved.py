@@ -25,7 +25,7 @@ def saved_bytes(saved: Any, exclude: Collection[str] = ()) -> int:
 
 
 def saved_extra_bytes(saved: Any) -> int:
-    """`saved_bytes` without x and gamma, which the caller holds in any case; of parts without names all count."""
+    """`saved_bytes` without x and gamma, which the caller holds anyway; parts without names all count."""
     return saved_bytes(saved, exclude=ALIVE_ANYWAY)
 
 
