@@ -150,7 +150,7 @@ def errors() -> Iterator[Case]:
         0.1,
         {"expected": 1.0},
         confirmed=steep + wrapped(kernel_error, (1.0, 0.95, 1.05)),
-        refuted=flat + wrapped(kernel_error, (1.0, 0.8, 1.2), (1.0, 1.0, 1.2), (1.0, 1.0, 0.8)),
+        refuted=flat + wrapped(kernel_error, (1.0, 0.8, 1.2), (1.0, 1.0, 1.2), (1.0, 1.0, 0.8), float("inf")),
     )
     yield from cases_of(
         "cancellation_is_benign",

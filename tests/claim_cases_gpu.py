@@ -106,7 +106,7 @@ def gpu() -> Iterator[Case]:
         "gpu_errors_within_bounds",
         1.0,
         {},
-        confirmed=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, np.nan))],
+        confirmed=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, none)) for none in (np.nan, np.inf)],
         refuted=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, 8.9))],
     )
 

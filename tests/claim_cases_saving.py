@@ -10,8 +10,8 @@ from claim_frames import frame
 
 def saved_rows(*errors: float, saved: str = "mean_bfloat16", eta: float = 1.0) -> pd.DataFrame:
     """Errors of dx at kappa 1, 10, 100, ... in bfloat16, and the same of a mean in float64."""
-    columns = "saved kappa dx_error_u_median dx_error_u_max eta_u_max eta_bound_u"
-    rows = [(saved, 10.0**power, error, error, eta, 2.0) for power, error in enumerate(errors)]
+    columns = "saved kappa dx_error_u_median dx_error_u_max eta_u_max eta_bound_ratio_max"
+    rows = [(saved, 10.0**power, error, error, eta, eta / 2) for power, error in enumerate(errors)]
     keys = {"dtype": "bfloat16", "forward": "recentred", "backward": "recentred"}
     return frame(columns, *rows, **keys)
 
@@ -48,7 +48,7 @@ def saving() -> Iterator[Case]:
         0.1,
         {"expected": 1.0},
         confirmed=wrapped(saved_rows, (1.0, 10.0, 100.0)),
-        refuted=wrapped(saved_rows, (1.0, 1.0, 1.0), (1.0, 100.0)),
+        refuted=wrapped(saved_rows, (1.0, 1.0, 1.0), (1.0, 100.0), (1.0, 10.0, float("inf"))),
     )
     inside, outside = ([(saved_rows(1.0, eta=eta),)] for eta in (1.9, 2.1))
     yield from cases_of("offsets_within_bound", 1, {}, confirmed=inside, refuted=outside)

@@ -9,6 +9,7 @@ from claim_frames import frame
 
 CELL = {"dtype": "float32", "accumulator": "storage", "upstream": "shifted", "rows": 64}
 BASELINE = {"baseline": "recentred"}
+ALIKE = BASELINE | {"least": 0.5}
 
 
 def sites(*kappas: float) -> pd.DataFrame:
@@ -19,7 +20,8 @@ def ways(*errors: float, bound: float = 50.0) -> pd.DataFrame:
     """two_pass errs by this in one cell after the other, recentred by 2 u."""
     rows = [("two_pass", layer, error) for layer, error in enumerate(errors)]
     rows += [("recentred", layer, 2.0) for layer in range(len(errors))]
-    return frame("algorithm layer dx_error_u_max", *rows, offset=0.0, bound_u=bound, **CELL)
+    table = frame("algorithm layer dx_error_u_max", *rows, offset=0.0, **CELL)
+    return table.assign(bound_ratio_max=table["dx_error_u_max"] / bound)
 
 
 def trained() -> Iterator[Case]:
@@ -33,10 +35,10 @@ def trained() -> Iterator[Case]:
     yield from cases_of(
         "ways_err_alike",
         1.5,
-        BASELINE,
-        confirmed=wrapped(ways, (2.0, 3.0)),
-        corrected=wrapped(ways, (2.0, 2.0, 3.1)),
-        refuted=wrapped(ways, (3.1, 3.1), (float("inf"), 4.0)),
+        ALIKE,
+        confirmed=wrapped(ways, (2.0, 3.0, 1.0)),
+        corrected=wrapped(ways, (2.0, 2.0, 3.1), (2.0, 2.0, 0.9)),
+        refuted=wrapped(ways, (3.1, 3.1), (float("inf"), 4.0), (0.9, 0.9)),
     )
     yield from cases_of(
         "ways_err_more",

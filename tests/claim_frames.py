@@ -73,8 +73,8 @@ def cost(*ratios: float) -> pd.DataFrame:
 def bounds(*errors: float) -> pd.DataFrame:
     keys = {"algorithm": "naive", "accumulator": "storage", "kernel": "compact", "quantity": "dx"}
     keys |= {"dtype": "float64", "hidden": 64, "upstream": "shifted", "kappa": 1.0}
-    rows = [(error, error, 1.0, 1.0) for error in errors]
-    return frame("rel_error_max error_u_max bound bound_u", *rows, **keys)
+    rows = [(error, error, error) for error in errors]
+    return frame("rel_error_max error_u_max bound_ratio_max", *rows, **keys)
 
 
 def kernel_error(*powers: float) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,20 @@ def test_one_last_bit_is_seen_where_tables_are_exact(runs):
     assert not row["passed"]
     assert (row["equal"], row["beyond"]) == (3, 1)
     assert 0 < row["largest_difference"] < 1e-15
+
+
+def test_an_archived_table_with_the_columns_of_former_code_is_not_compared(runs, monkeypatch):
+    now = SCHEMAS["edge_cases"]
+    values = {name: kind for name, kind in now.values.items() if name != "value"}
+    with monkeypatch.context() as before:
+        before.setitem(SCHEMAS, "edge_cases", replace(now, values=values))
+        theirs = edge_cases().drop(columns="value")
+        tables.write(theirs, runs.folder / "edge_cases.csv", RECORD | {"date": "2026-01-01"})
+    tables.write(edge_cases(), runs.tables / "edge_cases.csv", RECORD)
+    row = runs.again()
+    assert row["archive"] == "some-machine"
+    assert row["reason"] == "the archived table has the columns of its commit, abc"
+    assert pd.isna(row["passed"])
 
 
 def test_a_difference_is_a_share_of_the_larger_number(runs):

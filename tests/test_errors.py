@@ -5,7 +5,7 @@ import pytest
 
 from layernorm_backward.double_double import DoubleDouble, exactly
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, unit_roundoff
-from layernorm_backward.errors import error_u, max_abs_error, rel_error
+from layernorm_backward.errors import error_u, max_abs_error, most_over_bounds, over_bounds, rel_error
 
 
 @pytest.mark.parametrize("name", DTYPE_NAMES)
@@ -59,3 +59,11 @@ def test_norms_of_tiny_and_huge_rows_neither_underflow_nor_overflow():
 def test_the_largest_absolute_error_of_nothing_is_zero():
     assert max_abs_error(np.array([1.0, 2.5]), exactly(np.array([1.0, 2.0]))) == 0.5
     assert max_abs_error(np.empty((0, 3)), exactly(np.empty((0, 3)))) == 0.0
+
+
+def test_each_row_is_held_against_its_own_bound_and_rows_without_one_are_left_out():
+    errors, bounds = np.array([3.0, 9.0, 0.0, 5.0]), np.array([1.0, 90.0, 0.0, np.inf])
+    assert over_bounds(errors, bounds).tolist() == [3.0, 0.1, 0.0]
+    assert most_over_bounds(errors, bounds) == 3.0
+    assert most_over_bounds(np.array([np.inf, 1.0]), np.array([1.0, 2.0])) == np.inf
+    assert np.isnan(most_over_bounds(np.array(5.0), np.array(np.inf)))

@@ -65,7 +65,7 @@ def test_an_unknown_name_is_refused_with_those_allowed():
 def test_rows_are_off_centre_by_no_more_than_the_bound(table):
     measured = table.dropna(subset=["eta_u_max"])
     assert len(measured) > 400
-    assert (measured["eta_u_max"] <= measured["eta_bound_u"]).all()
+    assert (measured["eta_bound_ratio_max"] <= 1).all()
 
 
 def test_the_bound_is_near_where_the_rounded_mean_decides(table):

@@ -22,6 +22,19 @@ def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = No
     return rel_error(computed, exact) / unit_roundoff(computed.dtype if dtype is None else dtype)
 
 
+def over_bounds(errors: Floats, bounds: Floats) -> Floats:
+    """Each row's error over its bound, of the rows whose bound is finite, (n,); 0 where both are 0."""
+    errors, bounds = np.atleast_1d(errors), np.atleast_1d(bounds)
+    bounded = np.isfinite(bounds)
+    return _ratio(errors[bounded], bounds[bounded])
+
+
+def most_over_bounds(errors: Floats, bounds: Floats) -> float:
+    """The largest of `over_bounds`; NaN where no row has a finite bound."""
+    found = over_bounds(errors, bounds)
+    return float(np.max(found)) if found.size else float("nan")
+
+
 def max_abs_error(computed: NDArray, exact: DoubleDouble) -> float:
     """The largest absolute error of an element; 0.0 for no elements."""
     return float(np.max(np.abs(error(computed, exact)), initial=0.0))

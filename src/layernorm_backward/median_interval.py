@@ -35,11 +35,13 @@ def _ends(count: int) -> tuple[int, float]:
 
     Whole numbers are divided by whole numbers: beyond 1023 values they are too large for float64.
     """
-    ways, fewer, k, held = 1, 1, 0, [1.0]  # held: by the k-th smallest and largest, k = 0, 1, ...
-    while held[k] >= LEVEL:
-        held.append(1 - 2 * fewer / 2**count)
+    whole, ways, fewer = 2**count, 1, 0
+    held = before = 1.0  # by the (k + 1)-th smallest and largest; by the k-th
+    for k in range(count // 2):
+        fewer += ways
+        before, held = held, 1 - 2 * fewer / whole
+        if held < LEVEL:
+            break
         ways = ways * (count - k) // (k + 1)
-        fewer, k = fewer + ways, k + 1
-    k -= 1
-    part = (held[k] - LEVEL) / (held[k] - held[k + 1])
+    part = (before - LEVEL) / (before - held)
     return k, (count - k) * part / (k + (count - 2 * k) * part)

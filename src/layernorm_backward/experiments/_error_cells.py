@@ -8,7 +8,7 @@ import numpy as np
 from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, unit_roundoff
-from layernorm_backward.errors import error_u
+from layernorm_backward.errors import error_u, most_over_bounds
 from layernorm_backward.experiments._rows import kappa_g, stray
 from layernorm_backward.problem import Problem, Results, draw
 from layernorm_backward.theory.kernel_bounds import for_kernel
@@ -101,6 +101,7 @@ def _summary(error: Floats, limit: Floats) -> dict[str, float]:
         "error_u_median": float(np.median(error)),
         "error_u_max": float(np.max(error)),
         "bound_u": float(np.max(limit)),
+        "bound_ratio_max": most_over_bounds(error, limit),
     }
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from layernorm_backward import oracle, passes
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import unit_roundoff
-from layernorm_backward.errors import error, norm, rel_error
+from layernorm_backward.errors import error, norm, over_bounds, rel_error
 from layernorm_backward.experiments._rows import kappa_g
 from layernorm_backward.problem import Problem, Results
 from layernorm_backward.theory import bounds, identity, result_bounds
@@ -69,8 +69,7 @@ def _explained(
 def _summary(
     errors: Floats, first: Floats, residual: Floats, remainder: Floats, limit: Floats
 ) -> dict[str, Any]:
-    bounded = np.isfinite(limit)
-    ratio = errors[bounded] / limit[bounded]
+    ratio = over_bounds(errors, limit)
     return {
         "errors": errors,
         "error_u_median": float(np.median(errors)),
@@ -80,8 +79,8 @@ def _summary(
         "residual_u_max": float(np.max(residual)),
         "remainder_u_max": float(np.max(remainder)),
         "bound_u": float(np.max(limit)),
-        "bound_ratio_median": float(np.median(ratio)) if bounded.any() else np.nan,
-        "bound_ratio_max": float(np.max(ratio)) if bounded.any() else np.nan,
-        "bounded_rows": int(np.sum(bounded)),
+        "bound_ratio_median": float(np.median(ratio)) if ratio.size else np.nan,
+        "bound_ratio_max": float(np.max(ratio)) if ratio.size else np.nan,
+        "bounded_rows": ratio.size,
         "violations": int(np.sum(ratio > 1)),
     }

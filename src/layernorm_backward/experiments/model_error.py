@@ -18,7 +18,7 @@ from layernorm_backward import inputs, oracle, passes
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.encoder import pretrained
 from layernorm_backward.encoder.text import SENTENCES
-from layernorm_backward.errors import error_u
+from layernorm_backward.errors import error_u, most_over_bounds
 from layernorm_backward.experiments._arguments import (
     Distinct,
     Finite,
@@ -83,4 +83,5 @@ def _cell(problem: Problem, eps: float, offset: float, algorithms: list[str]) ->
             "dx_error_u_max": float(np.max(error)),
             "dgamma_error_u": float(error_u(results.dgamma, exact.dgamma)),
             "bound_u": float(np.max(bound)),
+            "bound_ratio_max": most_over_bounds(error, bound),
         }

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from layernorm_backward import inputs, oracle, saving
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, sum_dtype, unit_roundoff
-from layernorm_backward.errors import error_u
+from layernorm_backward.errors import error_u, most_over_bounds
 from layernorm_backward.experiments._arguments import Count, Eps, Kappa, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import stray
 from layernorm_backward.passes import WAYS
@@ -102,11 +102,13 @@ def _measure(
     found = saving.backward(backward, kept, problem)
     sum_u = unit_roundoff(sum_dtype(problem.x.dtype))
     dx_error = error_u(found.dx, exact.dx)
+    bound = eta_bound(saved, forward, backward, problem.x, moments)
     return {
         "dx_error_u_median": float(np.median(dx_error)),
         "dx_error_u_max": float(np.max(dx_error)),
         "dgamma_error_u": float(error_u(found.dgamma, exact.dgamma)),
         "eta_u_max": float(np.max(found.eta)) / sum_u,
-        "eta_bound_u": float(np.max(eta_bound(saved, forward, backward, problem.x, moments))) / sum_u,
+        "eta_bound_u": float(np.max(bound)) / sum_u,
+        "eta_bound_ratio_max": most_over_bounds(found.eta, bound),
         "saved_extra_bytes": kept.extra_bytes,
     }

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundoff
-from layernorm_backward.errors import rel_error
+from layernorm_backward.errors import most_over_bounds, rel_error
 from layernorm_backward.experiments._arguments import Count, Distinct, Finite, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import held
 from layernorm_backward.records.tabulate import table
@@ -122,6 +122,7 @@ def _errors(cell: Cell, x: Floats, exact: oracle.Moments, name: str, accumulator
         "rel_error_median": float(np.median(error)),
         "rel_error_max": float(np.max(error)),
         "bound": float(np.max(bound)),
+        "bound_ratio_max": most_over_bounds(error, bound),
     }
 
 

@@ -29,9 +29,8 @@ def claim_rows(claims: Iterable[Mapping[str, Any]], origin: str) -> list[dict[st
 
 
 def judged(row: Mapping[str, Any]) -> str:
-    """A claim within a sentence: its name and verdict, what was measured, and what it was held to."""
-    told = "; ".join(plain(part) for part in (row["value"], row["reason"]) if part)
-    return f"claim `{row['claim']}`, {row['verdict']}" + (f": {told}" if told else "")
+    """A claim within a sentence: its name and verdict."""
+    return f"claim `{row['claim']}`, {row['verdict']}"
 
 
 def _measured(row: Mapping[str, Any]) -> tuple[str, ...]:

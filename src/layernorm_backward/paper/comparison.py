@@ -57,6 +57,8 @@ def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]
     named = {"archive": other.parent.name}
     if there["config"] != here["config"]:
         return named | {"reason": "the archived run had another configuration"}
+    if tables.columns(other) != tables.columns(path):
+        return named | {"reason": f"the archived table has the columns of its commit, {there['commit']}"}
     found = named | _cells(tables.read(path), tables.read(other), path.stem)
     why = _apart(here, there, path.stem)
     if not why:

@@ -63,7 +63,7 @@ SCHEMAS: dict[str, Schema] = {
     "variance": _schema(
         "algorithm dtype accumulator data offset:float hidden:int",
         "computed:float rel_error_median:float rel_error_max:float representation_error:float "
-        "distinct_values:int kappa:float bound:float representable:bool reason",
+        "distinct_values:int kappa:float bound:float bound_ratio_max:float representable:bool reason",
     ),
     "variance_time": _schema(
         "algorithm dtype accumulator rows:int hidden:int",
@@ -72,7 +72,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "backward_error": _schema(
         "kernel dtype kappa:float upstream hidden:int quantity",
-        "kappa_g:float error_u_median:float error_u_max:float bound_u:float reason",
+        "kappa_g:float error_u_median:float error_u_max:float bound_u:float bound_ratio_max:float reason",
     ),
     "mean_path": _schema(
         "algorithm dtype accumulator data kappa:float upstream spread:float hidden:int quantity",
@@ -94,7 +94,7 @@ SCHEMAS: dict[str, Schema] = {
     "saved_statistics": _schema(
         "saved dtype forward backward kappa:float",
         "dx_error_u_median:float dx_error_u_max:float dgamma_error_u:float eta_u_max:float eta_bound_u:float "
-        "saved_extra_bytes:int reason",
+        "eta_bound_ratio_max:float saved_extra_bytes:int reason",
     ),
     "representation": _schema(
         "data upstream dtype accumulator offset:float hidden:int algorithm quantity",
@@ -153,7 +153,7 @@ SCHEMAS: dict[str, Schema] = {
     "model_error": _schema(
         "algorithm dtype accumulator upstream layer:int offset:float",
         "rows:int kappa_median:float dx_error_u_median:float dx_error_u_max:float dgamma_error_u:float "
-        "bound_u:float reason",
+        "bound_u:float bound_ratio_max:float reason",
         repeats=_PRODUCTS,
     ),
     "edge_cases": _schema("kernel case dtype", "passed:bool value:float reason"),

@@ -63,6 +63,11 @@ def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.Data
     return _checked(pd.DataFrame(typed), schema, path)
 
 
+def columns(path: Path) -> list[str]:
+    """The names in a table's first line; those of an archived table may be of former code."""
+    return _cells(path).columns.tolist()
+
+
 def read_meta(path: Path) -> dict[str, Any]:
     """What produced the table at `path`: machine, versions, date, code hash, config."""
     meta = meta_path(path)

@@ -9,7 +9,7 @@ r = 1/sqrt(var + eps); kappa = sqrt(1 + (mean*r)^2) for a plain kernel, 1 for on
 
 16: a mean by tree sums is off by (log2(D) + 1)*u_s*kappa at most, in units of 1/r, and moves dx by at most
 that times r*norm(g), since norm(c2 + c1*x_hat) <= norm(g); log2(D) + 1 <= 16 up to D = 32768. 2: a rounded
-result moves dx by at most u times its own norm, a saved x_hat by at most 2*u*r*norm(g), since it enters c2 and
+result moves dx by at most u times its own norm, a saved x_hat by at most 2*u*r*norm(g), as it enters c2 and
 stands beside it, and by as much only where dx is next to nothing.
 """
 

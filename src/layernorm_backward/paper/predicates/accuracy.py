@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from layernorm_backward.paper.predicates.forms import grows_as, ratio, stays_below, within_bounds
+from layernorm_backward.paper.predicates.forms import grows_as, stays_below, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     listing,
@@ -31,9 +31,9 @@ def error_grows_with_kappa(backward_error: pd.DataFrame, *, expected: float, tol
 
 
 def errors_within_bounds(backward_error: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No error exceeds its first-order bound by more than the factor `tolerance`."""
-    ratios = ratio(backward_error, "error_u_max", "bound_u")
-    return within_bounds(ratios, _condition(backward_error), tolerance)
+    """No row's error exceeds its first-order bound by more than the factor `tolerance`."""
+    condition = _condition(backward_error)
+    return within_bounds(backward_error, "bound_ratio_max", "error_u_max", condition, tolerance)
 
 
 def cancellation_is_benign(cancellation: pd.DataFrame, *, tolerance: float) -> Judgement:

@@ -22,13 +22,21 @@ def stays_below(
     )
 
 
-def within_bounds(ratios: pd.Series, condition: str, tolerance: float, *, what: str = "error") -> Judgement:
-    """No ratio of a measured number to its bound is above the tolerance."""
+def within_bounds(
+    rows: pd.DataFrame, column: str, error: str, condition: str, tolerance: float, *, what: str = "error"
+) -> Judgement:
+    """In no cell is the largest ratio of an error to its bound, a column, above the tolerance.
+
+    Cells whose `error` was measured, and that have no bound, are counted.
+    """
+    ratios = pick(rows, column)
+    without = int(rows[error].notna().sum()) - len(ratios)
     return Judgement(
         verdict(bool((ratios <= tolerance).all())),
         f"largest {what} over bound {number(ratios.max())} in {len(ratios)} cells",
         condition,
-        f"{int((ratios > tolerance).sum())} cells exceed {number(tolerance)} times their bound",
+        f"{int((ratios > tolerance).sum())} cells exceed {number(tolerance)} times their bound; {without} of "
+        f"{without + len(ratios)} have none",
     )
 
 

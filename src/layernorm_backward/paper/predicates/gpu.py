@@ -4,6 +4,7 @@ Each is judged on the device that the tables are from. Tables that hold no such 
 and their own reason.
 """
 
+import numpy as np
 import pandas as pd
 
 from layernorm_backward.directions import TENSORS
@@ -14,7 +15,7 @@ from layernorm_backward.paper.predicates.cells import (
     nothing,
     reached,
 )
-from layernorm_backward.paper.predicates.forms import ratio, within_bounds
+from layernorm_backward.paper.predicates.forms import within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     count,
@@ -174,7 +175,9 @@ def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: flo
     if cells.empty:
         return nothing(backward_error_gpu, "errors that have a bound")
     condition = over(cells, "kernel", "dtype", "kappa", "hidden")
-    return within_bounds(ratio(cells, "error_u_max", "bound_u"), condition, tolerance)
+    bounds = cells["bound_u"].where(np.isfinite(cells["bound_u"]))
+    cells = cells.assign(ratio=cells["error_u_max"] / bounds)
+    return within_bounds(cells, "ratio", "error_u_max", condition, tolerance)
 
 
 def _right(checks: pd.Series) -> str:

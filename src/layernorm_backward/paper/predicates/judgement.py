@@ -117,11 +117,14 @@ def power(exponent: float) -> str:
 
 
 def slope(x: Iterable[float], y: Iterable[float]) -> float:
-    """The least-squares slope of log y over log x, of the points where both are positive and finite.
+    """The least-squares slope of log y over log x, of the points where both are positive and finite; infinite
+    where a y is.
 
     Not the median slope of `fits`, which the table `slopes` has: its second decimal, in print, is another.
     """
     x, y = np.asarray(list(x), dtype=float), np.asarray(list(y), dtype=float)
+    if np.isinf(y).any():
+        return math.inf
     good = (x > 0) & (y > 0) & np.isfinite(x) & np.isfinite(y)
     if len(np.unique(x[good])) < 2:
         raise NothingMeasured("a slope needs two points with a positive value")

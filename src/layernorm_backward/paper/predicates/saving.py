@@ -3,7 +3,7 @@
 import pandas as pd
 
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
-from layernorm_backward.paper.predicates.forms import grows_as, ratio, stays_below, within_bounds
+from layernorm_backward.paper.predicates.forms import grows_as, stays_below, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     NothingMeasured,
@@ -39,8 +39,8 @@ def saved_errors_grow(saved_statistics: pd.DataFrame, *, expected: float, tolera
 
 def offsets_within_bound(saved_statistics: pd.DataFrame, *, tolerance: float) -> Judgement:
     """No row is further off centre than the factor `tolerance` times its bound."""
-    ratios = ratio(saved_statistics, "eta_u_max", "eta_bound_u")
-    return within_bounds(ratios, _what(saved_statistics), tolerance, what="offset")
+    condition, columns = _what(saved_statistics), ("eta_bound_ratio_max", "eta_u_max")
+    return within_bounds(saved_statistics, *columns, condition, tolerance, what="offset")
 
 
 def rstd_costs_its_roundoff(saved_statistics: pd.DataFrame, *, tolerance: float) -> Judgement:

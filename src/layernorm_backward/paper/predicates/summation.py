@@ -20,7 +20,7 @@ from layernorm_backward.paper.predicates.judgement import (
 
 def sums_within_bounds(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
     """No sum's error exceeds its own first-order bound by more than the factor `tolerance`."""
-    return within_bounds(pick(summation, "bound_ratio_max"), _condition(summation), tolerance)
+    return within_bounds(summation, "bound_ratio_max", "rel_error_max", _condition(summation), tolerance)
 
 
 def sums_grow_with_rows(summation: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:

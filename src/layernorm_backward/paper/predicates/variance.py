@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from layernorm_backward.paper.predicates.forms import ratio, within_bounds
+from layernorm_backward.paper.predicates.forms import within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     among,
@@ -93,10 +93,9 @@ def slopes_are(variance: pd.DataFrame, *, expected: dict[str, float], tolerance:
 
 
 def variance_within_bounds(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No measured error exceeds its bound by more than the factor `tolerance`."""
-    ratios = ratio(variance, "rel_error_max", "bound")
+    """No row's measured error exceeds its bound by more than the factor `tolerance`."""
     where = f"{over(variance, 'dtype', 'algorithm', 'hidden')}; sums in {over(variance, 'accumulator')}"
-    return within_bounds(ratios, where, tolerance)
+    return within_bounds(variance, "bound_ratio_max", "rel_error_max", where, tolerance)
 
 
 def _by_row(forms: pd.DataFrame) -> str:
