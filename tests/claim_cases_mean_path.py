@@ -32,6 +32,7 @@ def more(*cells: Tables) -> Tables:
 
 
 def mean_paths() -> Iterator[Case]:
+    lost = cell(error=float("inf"), residual=float("inf"))
     small, large = [cell(error=3.0)], [cell(error=30.0)]
     yield from cases_of("pass_errors_stay_below", 4, {}, confirmed=small, refuted=large)
     yield from cases_of("pass_errors_reach", 10, {}, confirmed=large, refuted=small)
@@ -40,4 +41,6 @@ def mean_paths() -> Iterator[Case]:
     yield from cases_of("passes_within_bounds", 0, {}, **passes)
     yield from cases_of("bounds_are_loose", 0.1, {}, confirmed=[cell(ratio=0.01)], refuted=[cell()])
     yield from cases_of("eta_and_rho_explain", 4, {}, confirmed=[cell()], refuted=[cell(remainder=5.0)])
-    yield from cases_of("first_order_explains", 0.05, {}, confirmed=[cell()], refuted=[cell(residual=6.0)])
+    yield from cases_of(
+        "first_order_explains", 0.05, {}, confirmed=[cell()], refuted=[cell(residual=6.0), lost]
+    )

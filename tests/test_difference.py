@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward.difference import Ratio, differs, judged, noise
+from layernorm_backward.difference import Ratio, Summary, differs, judged, noise
 
 NAN = float("nan")
 
@@ -20,6 +20,10 @@ def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1(
     assert not differs(Ratio(1.1, 0.99, 1.2), 0.02)
     assert not differs(Ratio(1.1, 1.05, 1.2), 0.11)
     assert not differs(Ratio(1.1, float("nan"), float("nan")), 0.0)
+
+
+def test_a_summary_has_the_median_and_the_quantiles_of_20_and_80_per_cent():
+    assert Summary.of([50.0, 10.0, 20.0, 30.0, 40.0, 0.0]) == Summary(25.0, 10.0, 40.0, 6)
 
 
 @pytest.mark.parametrize("median", [0.9, 1.1])

@@ -1,5 +1,6 @@
 """Claims about the errors of the ways to mean and variance: table mean_path."""
 
+import numpy as np
 import pandas as pd
 
 from layernorm_backward.paper.predicates.forms import stays_below
@@ -63,7 +64,8 @@ def eta_and_rho_explain(mean_path: pd.DataFrame, *, tolerance: float) -> Judgeme
 
 def first_order_explains(mean_path: pd.DataFrame, *, tolerance: float) -> Judgement:
     """What first-order theory leaves is at most the tolerance times the largest error, in every cell."""
-    share = (mean_path["residual_u_max"] / mean_path["error_u_max"]).rename("share")
+    left = mean_path["residual_u_max"]
+    share = (left / mean_path["error_u_max"]).mask(np.isinf(left), np.inf).rename("share")
     share = pick(share.to_frame(), "share")
     return Judgement(
         verdict(bool((share <= tolerance).all())),

@@ -1,0 +1,47 @@
+"""The roof of a cell moves the very bytes that the pass beside it moves, and its noise is a stream's own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from layernorm_backward import roofs
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing.prepared import Pool
+
+SHAPE = (40, 33)
+DIRECTIONS = list(cell_roof.ROOFS)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_stream_reads_and_writes_what_its_pass_does_and_nothing_else(direction):
+    pool = Pool(int(np.prod(SHAPE)) * 8, seed=3)
+    arrays = pool.buffers(SHAPE, "float64")
+    copied, added = direction in ("forward", "both"), direction in ("backward", "both")
+    calls = cell_roof.streams(direction, arrays)
+    assert set(calls) <= set(cell_roof.ROOFS[direction])
+    for call in calls.values():
+        arrays.y.fill(np.nan)
+        arrays.out.fill(np.nan)
+        call()
+        assert np.array_equal(arrays.y, arrays.x) == copied
+        assert np.allclose(arrays.out, arrays.x + roofs.SCALE * arrays.dy) == added
+        assert np.isnan(arrays.out if not added else arrays.y).all() == (direction != "both")
+
+
+@pytest.mark.parametrize(
+    ("residency", "expected"), [("memory", "copy_nt"), ("cache", "copy"), ("", "copy_nt")]
+)
+def test_the_stream_that_is_expected_to_be_the_roof_runs_twice(residency, expected):
+    calls = {"copy": print, "copy_nt": len}
+    found = cell_roof.with_noise(calls, residency)
+    assert set(found) - set(calls) == {expected + cell_roof.AGAIN}
+    assert found[expected + cell_roof.AGAIN] is calls[expected]
+    assert set(cell_roof.with_noise({"copy": print}, residency)) == {"copy", "copy_again"}
+
+
+def test_the_faster_of_the_streams_is_the_roof_and_the_noise_is_that_of_the_one_timed_twice():
+    seconds = {"triad": 2.0, "triad_nt": 1.0, "triad_nt_again": 1.1, "kernel": 0.5}
+    rows = [(name, repeat, it, False) for name, it in seconds.items() for repeat in range(8)]
+    samples = pd.DataFrame(rows, columns=["name", "repeat", "seconds", "waited"])
+    assert cell_roof.fastest(samples, "backward") == "triad_nt"
+    assert cell_roof.noise(samples) == pytest.approx(0.1)
