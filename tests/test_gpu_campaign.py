@@ -14,6 +14,7 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward import peers_on_gpu
+from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import campaign, command, part, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
@@ -402,6 +403,15 @@ def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeyp
     assert set(found["reason"]) == {"no CUDA device here"}
     assert found["median_s"].isna().all()
     assert samples.empty
+
+
+def test_the_workflow_tells_which_gpu_it_measures(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "device_missing", lambda: "")
+    monkeypatch.setattr(campaign, "Gpu", HostBoard)
+    path = tmp_path / "tables" / "ceiling_gpu.csv"
+    assert main(["ceiling_gpu", str(study / "ceiling_gpu.yaml"), str(path)]) == 0
+    assert (tables.read(path)["reason"] == "").any()
+    assert tables.read_meta(path)["machine"] == HostBoard().describe()
 
 
 def test_tables_that_a_later_campaign_did_not_measure_stay(measured, tmp_path, capsys):

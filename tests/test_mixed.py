@@ -62,6 +62,12 @@ def test_what_was_taken_from_the_archive_or_is_not_told_is_not_compared():
     assert mixed.differences(found) == []
 
 
+def test_tables_from_a_gpu_are_compared_among_themselves():
+    gpu, other = {"gpu": "x", "os": "Linux"}, {"gpu": "x", "os": "Linux", "numpy": "2.3.1"}
+    assert mixed.differences(records({}, {}, gpu)) == []
+    assert mixed.differences(records({}, {}, gpu, gpu, other)) == ["numpy 2.4.6 in 2 tables and 2.3.1 in e"]
+
+
 def test_what_a_record_tells_is_compared_but_for_what_changes_no_number():
     told = set(mixed.facts(dict.fromkeys(describe(), "told")))
     assert {"processor", "architecture", "os", "python", "cores_usable", "last_level_cache_bytes"} <= told

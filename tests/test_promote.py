@@ -11,6 +11,7 @@ from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import verify
 from layernorm_backward.records.promote import promote
+from workspace import ROOT
 
 
 @pytest.fixture
@@ -31,6 +32,15 @@ def measured(path: Path) -> bool:
 
 def allowed(results: Path, archive: Path, machine: str = "some-machine") -> Path:
     return promote(results, machine, archive, studies=("smoke",))
+
+
+def parts(folder: Path, *archived: str) -> Path:
+    """The results of a run of the study full that has measured these tables of the archive."""
+    (folder / "full" / "tables").mkdir(parents=True)
+    for name in archived:
+        for suffix in (".csv", ".meta.json"):
+            shutil.copy(ROOT / f"results/archive/{name}{suffix}", folder / "full" / "tables")
+    return folder / "full"
 
 
 def test_tables_figure_and_provenance_are_copied(run, archive):
@@ -123,6 +133,18 @@ def test_tables_from_two_machines_are_refused(run, archive):
     meta.write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(ValueError, match=r"several machines: .*another processor"):
         allowed(run, archive)
+
+
+def test_a_run_may_hold_tables_of_the_processor_and_of_one_gpu(tmp_path, archive):
+    full = parts(tmp_path, "epyc-2core/variance_time", "nvidia-h200/ceiling_gpu", "nvidia-h200/timing_gpu")
+    folder = promote(full, "some-machine", archive)
+    assert {path.stem for path in folder.glob("*.csv")} == {"variance_time", "ceiling_gpu", "timing_gpu"}
+    described = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))["described"]
+    assert described == tables.read_meta(folder / "variance_time.csv")["machine"]
+    meta = tables.meta_path(full / "tables" / "ceiling_gpu.csv")
+    meta.write_text(meta.read_text(encoding="utf-8").replace("NVIDIA H200", "another GPU"), encoding="utf-8")
+    with pytest.raises(ValueError, match="several machines: NVIDIA H200, another GPU"):
+        promote(full, "some-machine", archive)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from layernorm_backward import experiments, numba_cache, watch
 from layernorm_backward.records import schemas, tables
@@ -28,7 +29,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     except config.ConfigError as error:
         raise ValueError("\nerror: ".join(str(error).splitlines())) from None
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
-    started = begin()
+    started = begin(_device(stem))
     try:
         result = run(**arguments, **inputs)
     except (ValueError, OverflowError) as error:
@@ -41,6 +42,17 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
     tables.write(measured, table, record(name, arguments, config_path.parent.name, started))
     print(f"{table}: {len(measured)} rows")
+
+
+def _device(stem: str) -> dict[str, Any]:
+    """The description of the GPU that a table is measured on; nothing for other tables, and without a GPU."""
+    from layernorm_backward.studies import study
+
+    if not study.on_device(stem):
+        return {}
+    from layernorm_backward.gpu import campaign
+
+    return {} if campaign.device_missing() else campaign.Gpu().describe()
 
 
 def _require_schema(stem: str) -> None:

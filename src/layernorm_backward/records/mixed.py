@@ -1,12 +1,14 @@
 """Tables of one run that were not measured alike: on another processor or system, or with other versions.
 
 A fact is an entry of `machine` in a table's record, under the name that it has there. What the system did not
-tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere.
+tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere. Tables
+from a GPU and others are compared apart: a run has both, and their records tell of different things.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+Records = Mapping[str, Mapping[str, Any]]
 INDIFFERENT = frozenset(  # no number in a table depends on these, beyond what `cpu` and `cores_usable` tell
     {
         "affinity",
@@ -27,6 +29,12 @@ def processor(machine: Mapping[str, Any]) -> str:
     return machine.get("gpu") or machine.get("cpu", "")
 
 
+def apart(records: Records) -> list[Records]:
+    """The records of tables from the CPU, and those of tables from a GPU."""
+    gpu = {stem: record for stem, record in records.items() if record.get("machine", {}).get("gpu")}
+    return [{stem: record for stem, record in records.items() if stem not in gpu}, gpu]
+
+
 def facts(machine: Mapping[str, Any]) -> dict[str, str]:
     """What the numbers of a table may depend on: processor, caches, cores, system and versions."""
     unnamed = INDIFFERENT | {"cpu", "gpu"}
@@ -34,12 +42,16 @@ def facts(machine: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in ({"processor": processor(machine)} | others).items() if value}
 
 
-def differences(records: Mapping[str, Mapping[str, Any]], mark: str = "") -> list[str]:
+def differences(records: Records, mark: str = "") -> list[str]:
     """One text a fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance".
 
     records are those of the tables, by stem; `mark` stands on both sides of the name of a table.
     """
     own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
+    return [text for group in apart(own) for text in _differences(group, mark)]
+
+
+def _differences(own: Records, mark: str) -> list[str]:
     told = {f"{mark}{stem}{mark}": facts(record.get("machine", {})) for stem, record in own.items()}
     holders = {name: _holders(name, told) for name in sorted(set().union(*told.values()))}
     return [f"{name} {_listed(found)}" for name, found in holders.items() if len(found) > 1]

@@ -150,9 +150,14 @@ def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
         "promoted": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "edited": any(record["commit"].endswith("+changes") for record in records.values()),
-        "described": max(records.values(), key=lambda record: record["date"])["machine"],
+        "described": max(records.values(), key=_describes)["machine"],
         "tables": {path.stem: _of_table(records[path.stem], path) for path in files},
     }
+
+
+def _describes(record: dict[str, Any]) -> tuple[bool, str]:
+    """The latest record describes a machine best; that of a GPU says little of the computer around it."""
+    return not record["machine"].get("gpu"), record["date"]
 
 
 def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -161,12 +166,13 @@ def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _require_one_machine(records: dict[str, dict[str, Any]]) -> None:
-    """ValueError where processors differ; a warning names what else differs, such as versions."""
-    processors = sorted({mixed.processor(record["machine"]) for record in records.values()})
-    if len(processors) > 1:
-        raise ValueError(
-            f"the tables come from several machines: {', '.join(processors)}; measure them on one"
-        )
+    """ValueError where CPUs or GPUs differ; a warning names what else differs, such as versions."""
+    for group in mixed.apart(records):
+        processors = sorted({mixed.processor(record["machine"]) for record in group.values()})
+        if len(processors) > 1:
+            raise ValueError(
+                f"the tables come from several machines: {', '.join(processors)}; measure them on one"
+            )
     for difference in mixed.differences(records):
         print(f"warning: not all tables were measured alike: {difference}", file=sys.stderr)
 
