@@ -1,14 +1,16 @@
 """Commands end in one line, with the path that it is about, and say what is wrong before they measure."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
 from layernorm_backward import __main__ as command
-from layernorm_backward import files
+from layernorm_backward import files, jsonfile
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
 from layernorm_backward.figures import FIGURES
+from layernorm_backward.records import revision
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.studies import config, study
 from workspace import ROOT
@@ -111,6 +113,26 @@ def test_a_file_that_cannot_be_written_is_named_and_not_the_one_before_it(tmp_pa
     with pytest.raises(PermissionError) as caught, files.whole(tmp_path / "out.csv"):
         pass
     assert caught.value.filename == str(tmp_path / "out.csv")
+
+
+def test_a_record_names_the_code_that_ran(tmp_path, monkeypatch):
+    path = tmp_path / "tables" / "division_order.csv"
+    before, commit = study.experiment_hash("smoke", "division_order"), revision.commit()
+    honest, read = division_order.run, Path.read_bytes
+
+    def run(**arguments):
+        """The experiment, whose module is edited and committed meanwhile."""
+        monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b" " * (it.stem == "division_order"))
+        monkeypatch.setenv(revision.TOLD, "edited")
+        return honest(**arguments)
+
+    run.__signature__ = inspect.signature(honest)
+    run.__annotations__ = honest.__annotations__
+    monkeypatch.setattr(division_order, "run", run)
+    monkeypatch.chdir(ROOT)
+    assert main(["division_order", str(CONFIG), str(path)]) == 0
+    record = jsonfile.load(path.with_suffix(".meta.json"))
+    assert (record["code_hash"], record["commit"]) == (before, commit)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     except config.ConfigError as error:
         raise ValueError("\nerror: ".join(str(error).splitlines())) from None
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
-    started = begin(_device(stem))
+    started = begin(name, arguments.get("kernels", ()), _device(stem))
     try:
         result = run(**arguments, **inputs)
     except (ValueError, OverflowError) as error:
@@ -40,7 +40,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     measured, samples = result if isinstance(result, tuple) else (result, None)
     if samples is not None:
         tables.write_samples(samples, table.parent.parent / "samples" / table.name)
-    tables.write(measured, table, record(name, arguments, config_path.parent.name, started))
+    tables.write(measured, table, record(arguments, config_path.parent.name, started))
     print(f"{table}: {len(measured)} rows")
 
 
@@ -103,9 +103,9 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
     from layernorm_backward.paper import claims as judge
     from layernorm_backward.records.record import begin, record
 
-    started = begin()
+    started = begin(judge.__name__)
     judged = judge.run(claims_yaml, tables_dir)
-    tables.write(judged, table, record(judge.__name__, {}, tables_dir.parent.name, started))
+    tables.write(judged, table, record({}, tables_dir.parent.name, started))
     judge.require(judged)
 
 
@@ -115,10 +115,10 @@ def comparison(tables_dir: Path, table: Path) -> None:
     from layernorm_backward.records.record import begin, record
     from layernorm_backward.studies import study
 
-    started = begin()
+    started = begin(compare.__name__)
     name = tables_dir.parent.name
     compared = compare.run(tables_dir, study.stems(name))
-    tables.write(compared, table, record(compare.__name__, {}, name, started))
+    tables.write(compared, table, record({}, name, started))
 
 
 def take(archived: Path, table: Path) -> None:

@@ -27,12 +27,13 @@ AUDITED = "float32"  # where `audit` is given no dtype
 
 def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> int:
     """Time and print; 0 where that went well, 1 where results are wrong, 2 where it could not be run."""
-    started = begin()
     try:
         if out is not None:
             require_csv(out)
             require_writable(tables.meta_path(out))
-        kernel = _timeable(load(target), setting, deadline)
+        kernel = load(target)
+        started = begin(benches.__name__, _used(kernel))
+        _require_timeable(kernel, setting, deadline)
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
         tell(report.text(kernel, setting, found))
@@ -81,7 +82,7 @@ def _count(threads: str) -> int:
     return most_threads() if threads == "all" else int(threads)
 
 
-def _timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> Kernel:
+def _require_timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
     if kernel.device != "cpu":
         here = f"; {missing(kernel)}" if missing(kernel) else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
@@ -92,7 +93,6 @@ def _timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> Kernel:
     except ValueError as error:
         name = "" if str(error).startswith(kernel.name) else f"{kernel.name}: "
         raise ValueError(f"{name}{error}") from None
-    return kernel
 
 
 def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
@@ -109,8 +109,12 @@ def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -
 
 def _write(out: Path, kernel: Kernel, setting: Setting, found: pd.DataFrame, started: Started) -> None:
     """The table as CSV with its meta beside it, each whole or not at all."""
-    used = [name for name in (kernel.name, *BASELINES) if name in KERNELS]
-    config = vars(setting) | {"kernel": kernel.name, "source": kernel.source, "kernels": used}
-    meta = record(benches.__name__, config, "bench", started)
+    config = vars(setting) | {"kernel": kernel.name, "source": kernel.source, "kernels": _used(kernel)}
+    meta = record(config, "bench", started)
     with writing(out):
         tables.write(found, out, meta, stem="bench")
+
+
+def _used(kernel: Kernel) -> list[str]:
+    """The kernels that are timed, as far as they have names that the registry knows."""
+    return [name for name in (kernel.name, *BASELINES) if name in KERNELS]
