@@ -219,6 +219,27 @@ def test_an_edited_config_runs_what_depends_on_it(smoke):
     assert planned == changed | drawn_from(changed | {"claims"}) | JUDGED
 
 
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("config/smoke/variance.yaml", "variance"),
+        ("paper/claims.yaml", "claims"),
+        ("paper/numbers.yaml", "numbers"),
+        ("paper/paper.md.j2", "render"),
+        ("paper/refs.bib", "paper_pdf"),
+        ("src/layernorm_backward/figures/style.mplstyle", "figure_variance"),
+    ],
+)
+def test_an_edit_counts_whatever_the_time_of_the_file(smoke, name, rule):
+    path = smoke.workspace.root / name
+    times = path.stat()
+    with edited(path, "# edited"):
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        planned = smoke.workspace.planned()
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert rule in planned
+
+
 def test_an_edited_figure_module_draws_that_figure_again(smoke):
     with edited(smoke.workspace.root / "src/layernorm_backward/figures/eps.py", "# edited"):
         assert smoke.workspace.planned() == {"figure_eps"} | DOCUMENTS

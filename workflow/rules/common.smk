@@ -1,4 +1,7 @@
 # Names and functions that all rules share.
+#
+# Small inputs that people edit are params by a hash of their contents, too: as an input a file counts by its time
+# alone, so that one that is put back from a copy, or edited while its job runs, would not be seen.
 
 import os
 import subprocess
@@ -16,7 +19,7 @@ try:
     from layernorm_backward.studies import study
     from layernorm_backward.studies.lock import release_stale
     from layernorm_backward.paper.pandoc import engine
-    from layernorm_backward.records.provenance import code_hash, title
+    from layernorm_backward.records.provenance import code_hash, content_hash, title
 except ModuleNotFoundError as error:
     raise WorkflowError(f"{error}: run `. .venv/bin/activate` first; `make .venv/.ready` sets .venv up")
 except KeyboardInterrupt:

@@ -1,5 +1,7 @@
 # One rule for each figure.
 
+STYLE = "src/layernorm_backward/figures/style.mplstyle"
+
 for stem in figures.FIGURES:
 
     rule:
@@ -7,7 +9,7 @@ for stem in figures.FIGURES:
             f"figure_{stem}"
         input:
             [table(name) for name in study.drawn_from(stem)],
-            style="src/layernorm_backward/figures/style.mplstyle",
+            style=STYLE,
         output:
             pdf=ensure(figure(stem, "pdf"), non_empty=True),
             png=ensure(figure(stem, "png"), non_empty=True),
@@ -16,6 +18,7 @@ for stem in figures.FIGURES:
         params:
             stem=stem,
             tables=tables_folder,
+            style=content_hash(STYLE),
             code=study.figure_hash(stem),
         message:
             says(f"figure_{stem}", title(figures.module_name(stem)))

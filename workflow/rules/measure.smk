@@ -17,6 +17,7 @@ for stem in filter(measured, STEMS):
         threads: study.threads(stem, all_cores)
         params:
             stem=stem,
+            config=content_hash(study.config_path(STUDY, stem)),
             code=study.experiment_hash(STUDY, stem),
         message:
             says(stem, title(experiments.module_name(stem)))

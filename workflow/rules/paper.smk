@@ -1,9 +1,12 @@
 # From tables and figures to the paper: claims judged, numbers collected, the template filled in, documents made.
 
+CLAIMS, NUMBERS, TEMPLATE = "paper/claims.yaml", "paper/numbers.yaml", "paper/paper.md.j2"
+ATTEMPTS = "paper/attempts.csv"
+
 
 rule claims:
     input:
-        claims="paper/claims.yaml",
+        claims=CLAIMS,
         archived=ARCHIVED,
         tables=[table(stem) for stem in STEMS],
     output:
@@ -13,6 +16,7 @@ rule claims:
         f"{RESULTS}/logs/claims.log",
     params:
         tables=tables_folder,
+        claims=content_hash(CLAIMS),
         code=code_hash("layernorm_backward.paper.claims"),
     message:
         says("claims", "which claims do the tables confirm, correct or refute?")
@@ -24,13 +28,14 @@ rule numbers:
     input:
         TABLES,
         archived=ARCHIVED,
-        numbers="paper/numbers.yaml",
+        numbers=NUMBERS,
     output:
         numbers=ensure(f"{RESULTS}/numbers.json", non_empty=True),
     log:
         f"{RESULTS}/logs/numbers.log",
     params:
         tables=tables_folder,
+        numbers=content_hash(NUMBERS),
         code=code_hash("layernorm_backward.paper.numbers"),
     message:
         says("numbers", "every number of the text, from the tables")
@@ -42,8 +47,8 @@ rule render:
     input:
         TABLES,
         FIGURES,
-        template="paper/paper.md.j2",
-        attempts="paper/attempts.csv",
+        template=TEMPLATE,
+        attempts=ATTEMPTS,
         archived=ARCHIVED,
         numbers=rules.numbers.output.numbers,
     output:
@@ -53,6 +58,7 @@ rule render:
     params:
         tables=tables_folder,
         figures=figures_folder,
+        texts=content_hash(TEMPLATE, ATTEMPTS),
         code=code_hash("layernorm_backward.paper.render"),
     message:
         says("render", "the template filled in: the paper's one source")
@@ -68,7 +74,7 @@ for suffix in DOCUMENTS:
             f"paper_{suffix}"
         input:
             FIGURES,
-            ASSETS,
+            assets=ASSETS,
             source=rules.render.output.source,
         output:
             document=ensure(f"{RESULTS}/paper.{suffix}", non_empty=True),
@@ -76,6 +82,7 @@ for suffix in DOCUMENTS:
             f"{RESULTS}/logs/paper_{suffix}.log",
         params:
             engine=ENGINE if suffix == "pdf" else "auto",
+            assets=content_hash(*ASSETS),
             code=code_hash("layernorm_backward.paper.pandoc"),
         message:
             says(f"paper_{suffix}", f"{RESULTS}/paper.{suffix}")

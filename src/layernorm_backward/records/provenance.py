@@ -1,9 +1,9 @@
-"""Where a table comes from: a hash of the code it was computed with.
+"""Where a table comes from: a hash of the code it was computed with, and of files that it was made from.
 
-The hash covers the contents of the modules that an entry module imports, or runs by name in another process,
-however deep, found by reading their text; of the kernels it covers only those named, and of the schemas only
-the table's own. It depends on no file time and no commit, so an edit elsewhere changes nothing. No module is
-imported for it: the workflow asks for these hashes at each start.
+The hash of code covers the contents of the modules that an entry module imports, or runs by name in another
+process, however deep, found by reading their text; of the kernels it covers only those named, and of the
+schemas only the table's own. It depends on no file time and no commit, so an edit elsewhere changes nothing.
+No module is imported for it: the workflow asks for these hashes at each start.
 """
 
 import ast
@@ -31,6 +31,14 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     for name in sorted(home for home in homes if not home.startswith(PACKAGE)):
         digest.update(name.encode() + b"\0" + Path(find_spec(name).origin).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def content_hash(*paths: str | Path) -> str:
+    """Hex digest over the contents of files, in this order, as far as they are there."""
+    digest = hashlib.sha256()
+    for path in filter(Path.is_file, map(Path, paths)):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
