@@ -1,6 +1,7 @@
 """Promotion copies a whole run into the archive with its provenance, or nothing."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -122,6 +123,23 @@ def test_an_edited_table_is_refused(run, archive):
     with (run / "tables" / "eps.csv").open("a", encoding="utf-8") as table:
         table.write("edited\n")
     with pytest.raises(ValueError, match=r"eps\.csv: the table was cut or edited"):
+        allowed(run, archive)
+    assert not archive.exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "made"),
+    [
+        ("eps", "tables/claims.csv"),
+        ("timing_cpu", "figures/timing_cpu.png"),
+        ("claims", "paper.pdf"),
+    ],
+)
+def test_a_paper_of_older_tables_is_refused(run, archive, table, made):
+    later = (run / "paper.pdf").stat().st_mtime_ns + 1
+    os.utime(run / "tables" / f"{table}.csv", ns=(later, later))
+    said = f"{run / made}: is older than {table}.csv; remove it, and run make paper first"
+    with pytest.raises(ValueError, match=re.escape(said)):
         allowed(run, archive)
     assert not archive.exists()
 

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from layernorm_backward.gpu import ledger
-from layernorm_backward.records import crate, mixed, tables
+from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
+from layernorm_backward.records.promotable import require_later, require_one_machine
 from layernorm_backward.records.record import commit
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.studies import study
@@ -44,7 +45,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
 
     An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
     ValueError for a bad name, a study that is not to be published, and tables that are missing, edited, from
-    several machines, or without a whole record.
+    several machines, or without a whole record, and where the paper is older than they are.
     """
     if not _NAME.fullmatch(machine):
         raise ValueError(
@@ -57,29 +58,29 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     parts = results.name == IN_PARTS
     target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
-    files = _of_campaign(results) if campaign else _tables(results, parts)
+    measured = _of_campaign(results) if campaign else _tables(results, parts)
     stems = (
         (path.stem for path in sorted(target.glob("[!.]*.csv"))) if campaign else study.stems(results.name)
     )
-    files += _kept(stems, target, {path.name for path in files})
+    files = [*measured, *_kept(stems, target, {path.name for path in measured})]
     provenance = _provenance(machine, files)
     if not all(record["commit"] for record in provenance["tables"].values()):
         print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
     with tempfile.TemporaryDirectory() as drawn:
-        shown = _of_gpu(files, Path(drawn)) if campaign else [] if parts else _shown(results)
+        shown = _of_gpu(files, Path(drawn)) if campaign else [] if parts else _shown(results, measured)
         copies = [*files, *(tables.meta_path(path) for path in files), *shown]
         return _place(copies, provenance, target)
 
 
-def _shown(results: Path) -> list[Path]:
-    """What people look at of a run: a figure and the paper."""
-    found = [results / "figures" / f"{FIGURE}.png", results / PAPER]
-    for path in found:
-        if not path.exists():
-            raise ValueError(f"{path}: there is no such file; run make paper first")
-    return found
+def _shown(results: Path, measured: list[Path]) -> list[Path]:
+    """What people look at of a run: a figure and the paper, made from the tables that it has measured."""
+    figure, paper = results / "figures" / f"{FIGURE}.png", results / PAPER
+    require_later(figure, (path for path in measured if path.stem in study.drawn_from(FIGURE)))
+    for made in (results / "tables" / f"{crate.CLAIMS}.csv", paper):
+        require_later(made, measured)
+    return [figure, paper]
 
 
 def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
@@ -143,7 +144,7 @@ def _small(path: Path) -> bool:
 
 def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
     records = {path.stem: read_record(path) for path in files}
-    _require_one_machine(records)
+    require_one_machine(records)
     return {
         "machine": machine,
         "study": next(iter(records.values()))["study"],
@@ -163,18 +164,6 @@ def _describes(record: dict[str, Any]) -> tuple[bool, str]:
 def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
     """What provenance holds of a table: a part of its record, and the hash of all of it."""
     return {key: told[key] for key in _PER_TABLE} | {RECORD_HASH: record_hash(path)}
-
-
-def _require_one_machine(records: dict[str, dict[str, Any]]) -> None:
-    """ValueError where CPUs or GPUs differ; a warning names what else differs, such as versions."""
-    for group in mixed.apart(records):
-        processors = sorted({mixed.processor(record["machine"]) for record in group.values()})
-        if len(processors) > 1:
-            raise ValueError(
-                f"the tables come from several machines: {', '.join(processors)}; measure them on one"
-            )
-    for difference in mixed.differences(records):
-        print(f"warning: not all tables were measured alike: {difference}", file=sys.stderr)
 
 
 def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path:
