@@ -100,6 +100,33 @@ def test_a_bad_name_is_refused(run, archive, name):
         allowed(run, archive, name)
 
 
+def test_a_name_of_folders_of_the_study_full_is_refused(tmp_path, archive):
+    full = parts(tmp_path, "xeon5-2core-full/kernel_costs")
+    with pytest.raises(
+        ValueError, match=r"MACHINE=.*allowed: a name without -full, which the study full adds"
+    ):
+        promote(full, "xeon5-2core-full", archive)
+
+
+@pytest.mark.parametrize(
+    ("published", "there"),
+    [
+        ("xeon5-2core", "a run of the study paper"),
+        ("nvidia-h200", "a campaign on a GPU of the study paper"),
+    ],
+)
+def test_tables_of_another_study_stay(tmp_path, archive, published, there):
+    full = parts(tmp_path, "xeon5-2core-full/kernel_costs")
+    target = archive / "some-machine-full"
+    shutil.copytree(ROOT / "results/archive" / published, target)
+    said = f"{target}: holds {there}, not a run of the study full; allowed: another name"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        promote(full, "some-machine", archive)
+    assert {path.name for path in target.iterdir()} == {
+        path.name for path in (ROOT / "results/archive" / published).iterdir()
+    }
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path, archive):
     with pytest.raises(ValueError, match=r"nowhere: there is no such folder; allowed: results/STUDY"):
         promote(tmp_path / "nowhere", "xeon-2core", archive)

@@ -1,11 +1,40 @@
 """What a promotion is held to: ValueError where it would publish what does not belong together."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from layernorm_backward import jsonfile
 from layernorm_backward.records import mixed
+from layernorm_backward.records.archive import PROVENANCE
+
+IN_PARTS = "full"  # the study whose folders have it behind their names
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def require_name(machine: str) -> None:
+    """Refuse a name that is no good for a folder of the archive, or belongs to folders of the study full."""
+    if not _NAME.fullmatch(machine):
+        raise ValueError(
+            f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
+        )
+    if machine.endswith(f"-{IN_PARTS}"):
+        raise ValueError(
+            f"MACHINE={machine!r}: allowed: a name without -{IN_PARTS}, which the study {IN_PARTS} adds"
+        )
+
+
+def require_alike(target: Path, study: str, campaign: bool) -> None:
+    """Refuse to put tables in place of those of another study, or a campaign on a GPU in place of a run."""
+    if not (target / PROVENANCE).exists():
+        return
+    published = jsonfile.load(target / PROVENANCE)
+    kinds = [(published["study"], "gpu" in published["described"]), (study, campaign)]
+    there, here = (f"a {'campaign on a GPU' if gpu else 'run'} of the study {name}" for name, gpu in kinds)
+    if there != here:
+        raise ValueError(f"{target}: holds {there}, not {here}; allowed: another name, or to remove it first")
 
 
 def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:

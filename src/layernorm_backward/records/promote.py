@@ -14,7 +14,6 @@ folder keeps the one of an earlier promotion.
 """
 
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -26,17 +25,21 @@ from typing import Any
 from layernorm_backward.gpu import ledger
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
-from layernorm_backward.records.promotable import require_later, require_one_machine
+from layernorm_backward.records.promotable import (
+    IN_PARTS,
+    require_alike,
+    require_later,
+    require_name,
+    require_one_machine,
+)
 from layernorm_backward.records.record import commit
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.studies import study
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 PAPER = "paper.pdf"
-IN_PARTS = "full"
 STUDIES = (WHOLE, IN_PARTS)
 MOST_BYTES = 5_000_000  # of a table of the study full
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
 
@@ -44,13 +47,11 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
 
     An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
-    ValueError for a bad name, a study that is not to be published, and tables that are missing, edited, from
-    several machines, or without a whole record, and where the paper is older than they are.
+    ValueError for a bad name, one that is taken by another study, a study that is not to be published, and
+    tables that are missing, edited, from several machines, or without a whole record, and where the paper is
+    older than they are.
     """
-    if not _NAME.fullmatch(machine):
-        raise ValueError(
-            f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
-        )
+    require_name(machine)
     if not results.is_dir():
         raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
     campaign = (results / ledger.FOLDER).is_dir()
@@ -64,6 +65,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     )
     files = [*measured, *_kept(stems, target, {path.name for path in measured})]
     provenance = _provenance(machine, files)
+    require_alike(target, provenance["study"], campaign)
     if not all(record["commit"] for record in provenance["tables"].values()):
         print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
