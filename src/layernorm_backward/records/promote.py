@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward.gpu import ledger
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
 from layernorm_backward.records.promotable import (
@@ -54,10 +53,13 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     require_name(machine)
     if not results.is_dir():
         raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
-    campaign = (results / ledger.FOLDER).is_dir()
-    if results.name not in studies and not campaign:
-        raise ValueError(f"{results}: only these studies are published: {', '.join(studies)}")
     parts = results.name == IN_PARTS
+    campaign = not parts and _is_campaign(results)
+    if results.name not in studies and not campaign:
+        raise ValueError(
+            f"{results}: only these studies are published: {', '.join(studies)}; and campaigns on a GPU, whose "
+            "tables were all measured on one"
+        )
     target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
     measured = _of_campaign(results) if campaign else _tables(results, parts)
     stems = (
@@ -120,6 +122,14 @@ def _kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
             print(f"kept, not measured in this run: {path}", file=sys.stderr)
             kept.append(path)
     return kept
+
+
+def _is_campaign(results: Path) -> bool:
+    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves them."""
+    found = list((results / "tables").glob("[!.]*.csv"))
+    return bool(found) and all(
+        study.on_device(path.stem) and "archived" not in tables.read_meta(path) for path in found
+    )
 
 
 def _of_campaign(results: Path) -> list[Path]:
