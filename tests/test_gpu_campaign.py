@@ -428,6 +428,22 @@ def test_tables_that_a_later_campaign_did_not_measure_stay(measured, tmp_path, c
     assert f"kept, not measured in this run: {folder / 'ceiling_gpu.csv'}" in capsys.readouterr().err
 
 
+def test_a_table_that_holds_more_is_not_replaced_by_one_that_holds_less(study, measured, tmp_path, capsys):
+    folder = promote(measured, "some-gpu", tmp_path / "archive")
+    before = (folder / "checks_gpu.csv").read_bytes()
+    less = tmp_path / "less"
+    assert run(study, less, until=Until(0)) == 1
+    path = less / "tables" / "checks_gpu.csv"
+    more, found = table(measured, "checks_gpu"), table(less, "checks_gpu")
+    found.loc[0] = more.loc[0]
+    tables.write(found, path, tables.read_meta(path))
+    promote(less, "some-gpu", tmp_path / "archive")
+    assert (folder / "checks_gpu.csv").read_bytes() == before
+    many = int((more["reason"] == "").sum())
+    said = f"left out: {path} holds 1 measured rows, {folder / 'checks_gpu.csv'} {many}; remove that"
+    assert said in capsys.readouterr().err
+
+
 def test_a_spoilt_file_of_the_ledger_is_named(study, measured):
     path = next((measured / "ledger" / "ceiling_gpu").glob("*.json"))
     path.write_text("", encoding="utf-8")

@@ -9,8 +9,8 @@ results/archive/<machine>/ro-crate-metadata.json         the same for machines, 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
 folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that the run
-took from the archive, and one from a device on which nothing was measured, is not promoted: the machine's
-folder keeps the one of an earlier promotion.
+took from the archive, and one from a device on which nothing was measured, or less than before, is not
+promoted: the machine's folder keeps the one of an earlier promotion.
 """
 
 import json
@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
@@ -57,11 +59,12 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     campaign = not parts and _is_campaign(results)
     if results.name not in studies and not campaign:
         raise ValueError(
-            f"{results}: only these studies are published: {', '.join(studies)}; and campaigns on a GPU, whose "
-            "tables were all measured on one"
+            f"{results}: only these studies are published: {', '.join(studies)}; and campaigns on a GPU, "
+            "whose tables were all measured on one"
         )
     target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
-    measured = _of_campaign(results) if campaign else _tables(results, parts)
+    found = _of_campaign(results) if campaign else _tables(results, parts)
+    measured = [path for path in found if not _holds_less(path, target / path.name)]
     stems = (
         (path.stem for path in sorted(target.glob("[!.]*.csv"))) if campaign else study.stems(results.name)
     )
@@ -125,7 +128,7 @@ def _kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
 
 
 def _is_campaign(results: Path) -> bool:
-    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves them."""
+    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves."""
     found = list((results / "tables").glob("[!.]*.csv"))
     return bool(found) and all(
         study.on_device(path.stem) and "archived" not in tables.read_meta(path) for path in found
@@ -143,7 +146,28 @@ def _of_campaign(results: Path) -> list[Path]:
 def _anything(path: Path) -> bool:
     """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
     table = tables.read(path)
-    return not study.on_device(path.stem) or bool((table["reason"] == "").any())
+    return not study.on_device(path.stem) or _rows(table) > 0
+
+
+def _holds_less(path: Path, published: Path) -> bool:
+    """Whether a table from a device holds fewer measured rows than the published one of its name: time, a tool
+    or a peer was lacking. It is told then, and the published one is kept."""
+    if not (study.on_device(path.stem) and published.exists()):
+        return False
+    try:
+        there = _rows(tables.read(published))
+    except ValueError:  # of no use now
+        return False
+    here = _rows(tables.read(path))
+    if here < there:
+        said = f"{path} holds {here} measured rows, {published} {there}; remove that to have it replaced"
+        print(f"left out: {said}", file=sys.stderr)
+    return here < there
+
+
+def _rows(table: pd.DataFrame) -> int:
+    """Rows of a table from a device that were measured."""
+    return int((table["reason"] == "").sum())
 
 
 def _small(path: Path) -> bool:
