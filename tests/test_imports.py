@@ -84,6 +84,23 @@ def test_a_table_hangs_on_a_kernel_of_another_package(monkeypatch, tmp_path):
     assert len(hashes) == 2
 
 
+@pytest.mark.parametrize("package", ["my_package", f"{PACKAGE}_mine"])
+def test_a_table_hangs_on_all_files_of_another_package_and_on_its_version(monkeypatch, tmp_path, package):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(provenance, "module_of", lambda name: f"{package}.norm")
+    inner, told = tmp_path / package / "inner", tmp_path / f"{package}-1.dist-info"
+    for folder in (inner, told):
+        folder.mkdir(parents=True)
+    files = [tmp_path / package / "norm.py", inner / "core.py", inner / "core.abi3.so", told / "METADATA"]
+    for file in files:
+        file.write_text(f"Name: {package}\nVersion: 1\n", encoding="utf-8")
+    hashes = {code_hash(f"{PACKAGE}.oracle", ["theirs"])}
+    for number, file in enumerate(files):
+        file.write_text(f"Name: {package}\nVersion: 2.{number}\n", encoding="utf-8")
+        hashes.add(code_hash(f"{PACKAGE}.oracle", ["theirs"]))
+    assert len(hashes) == 1 + len(files)
+
+
 def test_no_module_imports_itself_on_a_detour():
     graph = {name: imports(name) - {name, PACKAGE} for name in modules()}
     order = list(graphlib.TopologicalSorter(graph).static_order())

@@ -2,7 +2,7 @@
 
 The hash of code covers the contents of the modules that an entry module imports, or runs by name in another
 process, however deep, found by reading their text; of the kernels it covers only those named, and of the
-schemas only the table's own. It depends on no file time and no commit, so an edit elsewhere changes nothing.
+schemas only the table's own; of a kernel of another package all of that package. It depends on no file time and no commit, so an edit elsewhere changes nothing.
 No module is imported for it: the workflow asks for these hashes at each start.
 """
 
@@ -10,12 +10,11 @@ import ast
 import hashlib
 from collections.abc import Iterable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from layernorm_backward import constants
 from layernorm_backward.kernels import module_of
-from layernorm_backward.records import schemas
+from layernorm_backward.records import foreign, schemas
 
 PACKAGE = "layernorm_backward"
 ROOT = Path(__file__).parents[1]
@@ -29,9 +28,16 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
         digest.update(name.encode() + b"\0" + _content(name, module))
         for source in _sources(name):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    for name in sorted(home for home in homes if not home.startswith(PACKAGE)):
-        digest.update(name.encode() + b"\0" + Path(find_spec(name).origin).read_bytes())
+    for home in sorted(home for home in homes if not _ours(home)):
+        package = home.partition(".")[0]
+        digest.update(home.encode() + b"\0" + foreign.version(package).encode())
+        for path in foreign.files(package):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _ours(module: str) -> bool:
+    return module == PACKAGE or module.startswith(f"{PACKAGE}.")
 
 
 def content_hash(*paths: str | Path) -> str:
@@ -56,7 +62,7 @@ def modules_used(*entries: str) -> set[str]:
     todo = list(entries)
     while todo:
         name = todo.pop()
-        if name not in found and name.startswith(PACKAGE):
+        if name not in found and _ours(name):
             found.add(name)
             todo.extend(imports(name))
     return found
@@ -75,7 +81,7 @@ def imports(module: str) -> frozenset[str]:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.add(node.value)
-    return frozenset(name for name in names if name.startswith(PACKAGE) and _exists(name))
+    return frozenset(name for name in names if _ours(name) and _exists(name))
 
 
 def constant(module: str, name: str) -> tuple[str, ...]:
