@@ -48,6 +48,29 @@ def test_a_fact_that_differs_is_told_with_its_tables(machines, told):
     assert mixed.differences(records(*machines)) == [told]
 
 
+@pytest.mark.parametrize(
+    ("machines", "here", "told"),
+    [
+        (({}, {}), {"numpy": "2.5.0"}, ["numpy 2.4.6 in 2 tables and 2.5.0 here"]),
+        (({}, {"numpy": "1"}), {"numpy": "2.5.0"}, ["numpy 2.4.6 in 1 table and 1 in b and 2.5.0 here"]),
+        (({}, {"numpy": "1"}), {"numpy": "1"}, ["numpy 2.4.6 in 1 table and 1 in b"]),
+        (({}, {}), {"numpy": "", "scipy": "1.17.0", "load_1min": 9.0}, []),
+        (({"gpu": "x"}, {"gpu": "x"}), {"numpy": "2.5.0"}, []),
+    ],
+)
+def test_what_is_here_now_is_told_where_it_differs_from_what_was_measured(machines, here, told):
+    assert mixed.differences(records(*machines), here=MACHINE | here) == told
+
+
+def test_the_summary_tells_a_machine_that_is_another_now(smoke, monkeypatch):
+    now = describe() | {"cores_usable": 1000}
+    monkeypatch.setattr("layernorm_backward.machine.describe", lambda: now)
+    assert re.search(
+        rf"{WARNING}, and with what is here now; .*\n  cores_usable \d+ in \d+ tables and 1000 here",
+        summary(smoke.results),
+    )
+
+
 def test_each_fact_that_differs_is_told_and_names_of_tables_may_be_marked():
     found = mixed.differences(records({}, {}, {"numpy": "2.3.1", "os": "Debian, Linux 6.2"}), mark="`")
     assert found == [
@@ -94,7 +117,7 @@ def test_the_summary_ends_with_what_differs_and_a_run_of_one_kind_says_nothing(r
     monkeypatch.setenv("CI", "true")
     assert WARNING not in summary(smoke.results)
     *_, told, difference = summary(run).splitlines()
-    assert told == f"{WARNING}; remove a table to have it measured again:"
+    assert told == f"{WARNING}, and with what is here now; remove a table to have it measured again:"
     assert re.fullmatch(r"  numpy \S+ in \d+ tables and 2\.3\.1 in eps, variance", difference)
 
 

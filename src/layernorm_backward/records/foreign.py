@@ -9,7 +9,7 @@ _CODE = (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)
 
 
 def files(package: str) -> list[Path]:
-    """All Python and compiled files of a package, or of the one module that it is; none where it is not here."""
+    """All Python and compiled files of a package, or of the one module that it is; none where it is not."""
     found = find_spec(package)
     if found is None:
         return []
@@ -20,7 +20,7 @@ def files(package: str) -> list[Path]:
 
 
 def version(package: str) -> str:
-    """The version of the distribution that a package is in ("cupy" in "cupy-cuda13x"); "" where it is in none."""
+    """The version of the distribution that a package is in ("cupy" in "cupy-cuda13x"); "" for none."""
     name = metadata.packages_distributions().get(package, [package])[0]
     try:
         return metadata.version(name)

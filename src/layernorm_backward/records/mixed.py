@@ -6,6 +6,7 @@ from a GPU and others are compared apart: a run has both, and their records tell
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 Records = Mapping[str, Mapping[str, Any]]
@@ -42,19 +43,30 @@ def facts(machine: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in ({"processor": processor(machine)} | others).items() if value}
 
 
-def differences(records: Records, mark: str = "") -> list[str]:
-    """One text a fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance".
+def differences(
+    records: Records, mark: str = "", here: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
+    """One text a fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance and 2.4.7 here".
 
-    records are those of the tables, by stem; `mark` stands on both sides of the name of a table.
+    records are those of the tables, by stem; `mark` stands on both sides of the name of a table; `here`
+    describes the machine as it is now, where that counts.
     """
     own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
-    return [text for group in apart(own) for text in _differences(group, mark)]
+    cpu, gpu = apart(own)
+    return [*_differences(cpu, mark, facts(here)), *_differences(gpu, mark, {})]
 
 
-def _differences(own: Records, mark: str) -> list[str]:
+def _differences(own: Records, mark: str, here: Mapping[str, str]) -> list[str]:
     told = {f"{mark}{stem}{mark}": facts(record.get("machine", {})) for stem, record in own.items()}
     holders = {name: _holders(name, told) for name in sorted(set().union(*told.values()))}
-    return [f"{name} {_listed(found)}" for name, found in holders.items() if len(found) > 1]
+    now = {
+        name: f" and {here[name]} here" for name in holders if here.get(name, "") not in ("", *holders[name])
+    }
+    return [
+        f"{name} {_listed(found)}{now.get(name, '')}"
+        for name, found in holders.items()
+        if len(found) > 1 or name in now
+    ]
 
 
 def _holders(name: str, told: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:

@@ -150,8 +150,9 @@ def _anything(path: Path) -> bool:
 
 
 def _holds_less(path: Path, published: Path) -> bool:
-    """Whether a table from a device holds fewer measured rows than the published one of its name: time, a tool
-    or a peer was lacking. It is told then, and the published one is kept."""
+    """Whether a table from a device holds fewer measured rows than the published one, which is told and kept:
+    time, a tool or a peer was lacking.
+    """
     if not (study.on_device(path.stem) and published.exists()):
         return False
     try:

@@ -1,10 +1,10 @@
 """How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive;
 last what the rules warned of, since a warning in the middle of a run is not seen, and which tables were
-measured on another processor or with other versions than the rest.
+measured on another processor or with other versions than the rest, or than there are here now.
 
     python -m layernorm_backward.studies.summary results/paper
 
-Reads tables, records and logs with the standard library alone, so that a run with nothing to do ends at once.
+Reads tables, records and logs without pandas, so that a run with nothing to do ends at once.
 """
 
 import csv
@@ -13,11 +13,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from layernorm_backward import jsonfile
+from layernorm_backward import jsonfile, machine
 from layernorm_backward.records import mixed
 
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
 WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut
+ALIKE = "warning: not all tables were measured alike, and with what is here now"
 VERDICTS = ("confirmed", "corrected", "refuted", "not measured")
 
 
@@ -54,11 +55,10 @@ def _warnings(logs: Path) -> list[str]:
 
 
 def _mixed(tables: Path) -> list[str]:
-    """A warning that names the facts which differ between the tables of a run."""
+    """A warning that names the facts which differ between the tables of a run, or from what is here now."""
     records = {path.name.partition(".")[0]: jsonfile.load(path) for path in tables.glob("[!.]*.meta.json")}
-    differences = [f"  {it}" for it in mixed.differences(records)]
-    told = "warning: not all tables were measured alike; remove a table to have it measured again:"
-    return [told, *differences] if differences else []
+    differences = [f"  {it}" for it in mixed.differences(records, here=machine.describe())]
+    return [f"{ALIKE}; remove a table to have it measured again:", *differences] if differences else []
 
 
 def _agreement(compared: list[str], passed: list[str]) -> str:
