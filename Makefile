@@ -16,8 +16,8 @@ help: ## these lines
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
 
 paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/paper.pdf
-	@SUMMARY=later $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF)
-	@[ ! -e results/$(STUDY)/paper.pdf ] || $(BIN)/python -m layernorm_backward.studies.summary results/$(STUDY)
+	@$(if $(ARGS),,SUMMARY=later) $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF)
+	@$(if $(ARGS),,$(BIN)/python -m layernorm_backward.studies.summary results/$(STUDY))
 
 smoke: ## the same on tiny inputs, in two minutes: results/smoke/paper.pdf
 	@$(MAKE) --no-print-directory paper STUDY=smoke

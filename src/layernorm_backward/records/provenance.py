@@ -2,8 +2,9 @@
 
 The hash of code covers the contents of the modules that an entry module imports, or runs by name in another
 process, however deep, found by reading their text; of the kernels it covers only those named, and of the
-schemas only the table's own; of a kernel of another package all of that package. It depends on no file time and no commit, so an edit elsewhere changes nothing.
-No module is imported for it: the workflow asks for these hashes at each start.
+schemas only the table's own; of a kernel of another package all of that package. It depends on no file time
+and no commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for these
+hashes at each start.
 """
 
 import ast
