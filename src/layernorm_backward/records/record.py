@@ -6,17 +6,19 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from layernorm_backward import clock, machine
-from layernorm_backward.records.provenance import code_hash
+from layernorm_backward.records import foreign
+from layernorm_backward.records.provenance import code_hash, constant
 from layernorm_backward.records.revision import commit
 
 
 class Started(NamedTuple):
-    """What runs: the hash of its code, and the commit. When it began (UTC, and by a clock that is never set),
-    the load there was, the seconds its threads had waited for a core, and the description of the GPU that it
-    measures, where it does."""
+    """What runs: the hash of its code, the commit, and the versions of packages that it requires beyond the
+    set-up. When it began (UTC, and by a clock that is never set), the load there was, the seconds its threads
+    had waited for a core, and the description of the GPU that it measures, where it does."""
 
     code_hash: str
     commit: str
+    required: dict[str, str]
     date: datetime
     at_s: float
     load_1min: float
@@ -29,7 +31,8 @@ def begin(module: str, kernels: Iterable[str] = (), device: dict[str, Any] | Non
 
     Afterwards the code may have been edited, and of a GPU that was lost nothing can be told.
     """
-    code = code_hash(module, kernels), commit()
+    required = {name: foreign.version(name) for name in constant(module, "REQUIRES")}
+    code = code_hash(module, kernels), commit(), {name: told for name, told in required.items() if told}
     now = datetime.now(UTC), perf_counter(), machine.load_1min(), clock.run_queue_s()
     return Started(*code, *now, device or {})
 
@@ -51,5 +54,5 @@ def record(config: dict[str, Any], study: str, started: Started) -> dict[str, An
         "duration_s": round(perf_counter() - started.at_s, 3),
         "load_1min_before": started.load_1min,
         "waited_s": round(max(waited_s, 0.0), 3) if waited_s == waited_s else None,
-        "machine": started.device or machine.describe(),
+        "machine": started.device or machine.describe() | started.required,
     }
