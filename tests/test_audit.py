@@ -12,7 +12,7 @@ import pytest
 from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
 from layernorm_backward.audit import audit, sweep
-from layernorm_backward.audit.advice import advice
+from layernorm_backward.audit.advice import CHUNKS, advice
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.target import as_kernel
 from layernorm_backward.dtypes import dtype_of, sum_dtype
@@ -135,6 +135,25 @@ FAULTS: dict[str, tuple[dict[str, Callable], str, str]] = {
 def test_every_numerical_fault_is_found(name):
     faults, expected, dtype = FAULTS[name]
     assert expected in failed(Planted(**faults).kernel(), dtype)
+
+
+@pytest.mark.parametrize("name", ["y", "dx"])
+def test_a_row_between_chunks_that_is_lost_is_found_and_named(name):
+    def lossy(results):
+        rows = results[0]
+        if len(rows) == SMALL.sum_rows:
+            rows[len(rows) // 2 - 1] = 0
+        return results
+
+    if name == "y":
+        kernel = dataclasses.replace(HONEST, forward=lambda *given: lossy(HONEST.forward(*given)))
+    else:
+        kernel = dataclasses.replace(HONEST, backward=lambda *given: lossy(HONEST.backward(*given)))
+    findings = audit(kernel, "float32", SMALL)
+    (found,) = [finding for finding in findings if finding.passed is False]
+    assert (found.property, found.note) == ("long_sums", f"{SMALL.sum_rows} rows; wrong: {name}")
+    assert found.value < found.limit
+    assert advice(findings) == {CHUNKS: ["long_sums"]}
 
 
 SOURCE = Path(inspect.getfile(HONEST.forward.__wrapped__)).read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from layernorm_backward.audit.behaviour import TWO_AXES
+from layernorm_backward.audit.behaviour import LOST_ROWS, TWO_AXES
 from layernorm_backward.audit.setting import Finding
 from layernorm_backward.audit.sweep import QUANTITIES
 
@@ -46,6 +46,7 @@ ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have r
     )
 )
 NEEDS = {"eps_obeyed": QUANTITIES, "long_sums": QUANTITIES, "ones_counted": ("dbeta",)}
+CHUNKS = "rows of y or dx are wrong where there are many: look at the borders between chunks of rows"
 FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_widths_far")
 FLAT = (
     "the std is 0, and what the mean is rounded by is all that is left: mend what grows with mean/std first"
@@ -75,6 +76,8 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
         return _of_raised(finding, by_name)
     if _wrong_everywhere(name, by_name):
         return WRONG
+    if LOST_ROWS in finding.note:
+        return CHUNKS
     if any(_grows(quantity, by_name) for quantity in QUANTITIES):
         if name == "edge_constant_rows":
             return FLAT
@@ -115,6 +118,8 @@ def _wrong_everywhere(name: str, by_name: dict[str, Finding]) -> bool:
     """Whether a result that this property rests on is wrong on ordinary rows too, or eps is."""
     if name == "long_sums" and not by_name["eps_obeyed"].passed and _wrong("y", by_name):
         return True
+    if name == "long_sums" and LOST_ROWS in by_name[name].note:
+        return _any_wrong(by_name[name].note.partition(LOST_ROWS)[2].split(", "), by_name)
     if name in NEEDS:
         return not by_name["gradient_check"].passed and _any_wrong(NEEDS[name], by_name)
     return name.startswith("edge_") and _any_wrong(QUANTITIES, by_name)
