@@ -99,6 +99,20 @@ def test_exact_results_of_repeated_rows_are_those_of_all_rows(monkeypatch):
     assert errors_u(data, dx=gradients[0])["dx"] > 1e6
 
 
+@pytest.mark.parametrize("row", [0, 7, 37, 38])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_row_is_looked_at(row, dtype, monkeypatch):
+    monkeypatch.setattr("layernorm_backward.bench.block.BLOCK", 24 * 7)
+    data = draw(dataclasses.replace(SETTING, dtype=dtype, gamma_dtype=dtype))
+    x, _, _, gamma, beta, *_ = data.arrays
+    y, _ = OWN.forward(x, gamma, beta, 1e-5)
+    assert errors_u(data, y=y)["y"] < 4
+    y[row] = 0
+    assert errors_u(data, y=y)["y"] > 100
+    y[row, 0] = np.nan
+    assert not errors_u(data, y=y)["y"] < np.inf
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_over_many_rows_stay_within_16_bits(dtype):
     """The sum of 70000 numbers about 1 is beyond float16."""

@@ -8,6 +8,7 @@ from layernorm_backward.timing import sizing
 
 BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
 MOST = 1 << 21  # elements where rows are long: two seconds
+SHORT, FEW_ROWS = 16, 64  # in shorter rows dx may be all but 0: the more rows, the worse the worst error
 LEAST_ROWS = 3  # so that other rows lie between a row and its repetition
 EXACT_BYTES, EXACT_S = 160, 1e-6  # an element, at most
 BRIEF_S = 0.5  # for the data, whatever is left
@@ -16,7 +17,8 @@ SHARE = 1 / 2  # of the seconds left, for the data
 
 def block_rows(setting: Setting) -> int:
     """Rows that are drawn at random; all further rows repeat them."""
-    return min(setting.rows, max(LEAST_ROWS, BLOCK // setting.hidden))
+    most = FEW_ROWS if setting.hidden < SHORT else max(LEAST_ROWS, BLOCK // setting.hidden)
+    return min(setting.rows, most)
 
 
 def require_exact(setting: Setting) -> None:

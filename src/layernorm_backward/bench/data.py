@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle, roofs
-from layernorm_backward.bench.block import LEAST_ROWS, Making, block_rows
-from layernorm_backward.bench.setting import EPS, ERROR_ROWS, Setting
+from layernorm_backward.bench.block import Making, block_rows
+from layernorm_backward.bench.setting import EPS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.timing.prepared import Buffers, evenly
+from layernorm_backward.timing.prepared import Buffers
 
-ERROR_BLOCK = 1 << 20  # elements of y and dx whose errors are taken, where rows are long
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
 
 
@@ -85,26 +84,35 @@ def changed(data: Data) -> list[str]:
 
 
 def _repeats(array: NDArray, block: NDArray) -> bool:
-    bits = f"u{array.itemsize}"
-    array, block, step = array.view(bits), block.view(bits), len(block)
-    parts = (array[start : start + step] for start in range(0, len(array), step))
-    return all(np.array_equal(part, block[: len(part)]) for part in parts)
+    array, block = _bits(array), _bits(block)
+    return all(np.array_equal(part, block[: len(part)]) for part in _blocks(array, len(block)))
+
+
+def _blocks(array: NDArray, step: int) -> list[NDArray]:
+    return [array[start : start + step] for start in range(0, len(array), step)]
+
+
+def _bits(array: NDArray) -> NDArray:
+    return array.view(f"u{array.itemsize}")
 
 
 def errors_u(data: Data, **computed: NDArray) -> dict[str, float]:
-    """The largest error in u of each result named: of ERROR_ROWS rows of y and dx, of all dgamma, dbeta.
+    """The largest error in u of each result named: of all rows of y and dx, of all dgamma, dbeta.
 
-    Of long rows there are fewer, since an error takes time as well.
+    Rows that repeat the bits of those before them have their errors, which are not taken again.
     """
-    found = {}
-    for name, array in computed.items():
-        exact: DoubleDouble = getattr(data.exact, name)
-        if array.ndim > 1:
-            rows = min(ERROR_ROWS, max(LEAST_ROWS, ERROR_BLOCK // array.shape[1]))
-            sample = evenly(rows, len(array))
-            array, exact = array[sample], exact.at(sample % len(exact.hi))
-        found[name] = float(np.max(error_u(array, exact)))
-    return found
+    return {name: _largest_u(array, getattr(data.exact, name)) for name, array in computed.items()}
+
+
+def _largest_u(array: NDArray, exact: DoubleDouble) -> float:
+    if array.ndim == 1:
+        return float(np.max(error_u(array, exact)))
+    first, *others = _blocks(array, len(exact.hi))
+    errors = [error_u(first, exact)]
+    for part in others:
+        (unlike,) = np.nonzero((_bits(part) != _bits(first)[: len(part)]).any(axis=1))
+        errors.append(error_u(part[unlike], exact.at(unlike)))
+    return float(np.max(np.concatenate(errors)))
 
 
 def _exact(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, rows: int) -> oracle.Results:

@@ -10,7 +10,6 @@ from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.timing.timed import most_threads
 
 EPS = 1e-5
-ERROR_ROWS = 64
 
 
 @dataclass(frozen=True)
