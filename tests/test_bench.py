@@ -15,7 +15,8 @@ from layernorm_backward.bench import Deadline, bench, contenders, quick, report,
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
-from layernorm_backward.bench.prepare import needs, ready, takes_out
+from layernorm_backward.bench.passes import takes_out
+from layernorm_backward.bench.prepare import needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
@@ -201,6 +202,32 @@ def test_a_kernel_that_leaves_its_results_unwritten_is_wrong():
 
     with pytest.raises(contenders.WrongError, match="dx has an error"):
         bench(changed(OWN, backward=idle), SETTING, Deadline(1.0))
+
+
+def test_results_of_an_earlier_run_are_not_taken_for_those_of_the_last():
+    """It writes while its results are looked at before the timed runs, and never again."""
+    runs = []
+
+    def stale(dy, saved, out=None):
+        runs.append(len(dy))
+        return out if runs.count(40) > 4 else recentred.backward(dy, saved, out)
+
+    with pytest.raises(contenders.WrongError, match="a run of own after the timed ones is wrong: dx has an"):
+        bench(changed(OWN, backward=stale), SETTING, Deadline(0.5))
+
+
+def test_a_y_that_the_backward_pass_writes_to_is_named():
+    def forward(x, gamma, beta, eps):
+        y, saved = recentred.forward(x, gamma, beta, eps)
+        return y, (saved, y)
+
+    def backward(dy, saved):
+        dx, *sums = recentred.backward(dy, saved[0])
+        saved[1][...] = dx
+        return saved[1], *sums
+
+    with pytest.raises(contenders.WrongError, match="the backward pass of own writes to y"):
+        bench(changed(OWN, forward=forward, backward=backward), SETTING, Deadline(1.0))
 
 
 def test_a_kernel_without_out_is_timed_with_results_of_its_own(unhurried, monkeypatch):

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from layernorm_backward.audit.setting import told
+from layernorm_backward.bench.checked import WrongError
 from layernorm_backward.bench.data import Data, changed
 from layernorm_backward.bench.limits import limit_u
-from layernorm_backward.bench.prepare import Ready, gradients_u, needs, ready
+from layernorm_backward.bench.prepare import Ready, needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.schedule import fitting_rows, room
 from layernorm_backward.bench.setting import Deadline, Setting
@@ -15,15 +16,11 @@ from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.stopwatch import untimed
 
-OWN_RUNS = 3, 4  # that the seconds left must hold before all rows are run: for one direction, for all
+OWN_RUNS = 4, 5  # that the seconds left must hold before all rows are run: for one direction, for all
 BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS of the kernel leave
 BRIEF_S = 0.5  # for the runs after the first, whatever is left
 KEPT_RUNS = 3  # in each direction
 LARGER = 2.0  # times what the runs take, for the seconds that are advised
-
-
-class WrongError(ValueError):
-    """Results that are too far off to be timed."""
 
 
 class Contenders(NamedTuple):
@@ -110,18 +107,25 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
 def _require_time(found: Ready, setting: Setting, deadline: Deadline) -> None:
     """TooSlowError where the runs to come would take more than the time that is left."""
     timed = [found.seconds[direction] for direction in setting.directions]
-    needed_s = found.seconds["backward"] + sum((1 + untimed(its)) * its for its in timed)
+    needed_s = 2 * found.check_s + sum((1 + untimed(its)) * its for its in timed)
     if needed_s > max(deadline.left(), BRIEF_S):
         raise TooSlowError(found.seconds["both"], deadline.left(), 0)
 
 
 def _run_again(name: str, found: Ready, setting: Setting, data: Data) -> Ready:
     """With the larger of the errors of two backward passes on the same saved; WrongError as for the first."""
-    again_u = gradients_u(name, found.calls["backward"](), data)
+    again_u = found.gradients_u()
     _require_kept(name, data)
     again = found._replace(errors_u=again_u)
     require_right(f"a second backward of {name} on the same saved", again, setting)
     return found._replace(errors_u={key: max(u, again_u.get(key, u)) for key, u in found.errors_u.items()})
+
+
+def require_right_yet(name: str, found: Ready, setting: Setting, data: Data) -> None:
+    """WrongError where one more run, after those that were timed, is wrong."""
+    again = found._replace(errors_u=found.errors_again_u())
+    _require_kept(name, data)
+    require_right(f"a run of {name} after the timed ones", again, setting)
 
 
 def _require_kept(name: str, data: Data) -> None:

@@ -6,24 +6,16 @@ is not started on all rows.
 
 import tracemalloc
 from collections.abc import Callable
-from inspect import signature
 from math import inf
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from layernorm_backward.audit.fitting import parts, require_like
-from layernorm_backward.audit.setting import FAILURES
-from layernorm_backward.bench.broken import broken
-from layernorm_backward.bench.data import Data, errors_u
+from layernorm_backward.bench import checked
+from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import rounds
+from layernorm_backward.bench.passes import first_rows, named, passes, require_y
 from layernorm_backward.bench.quick import TooSlowError, require_quick
-from layernorm_backward.bench.setting import EPS
-from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.directions import AnyDirection
-from layernorm_backward.held import arrays as held
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.prepared import Buffers
 
@@ -34,21 +26,17 @@ TRACED = 4.0  # times as long as else, a run whose memory is traced
 class Ready(NamedTuple):
     """The call and the seconds of one run of each direction, and the error in u of each result.
 
-    `rounded` says whether x is saved in 16 bits, but not as it was.
+    `rounded` says whether x is saved in 16 bits, but not as it was. `gradients_u` and `errors_again_u` give
+    the errors of one more run of what is timed: of the backward pass, and of both. That takes `check_s`.
     """
 
     calls: dict[AnyDirection, Callable[[], object]]
     seconds: dict[AnyDirection, float]
     errors_u: dict[str, float]
     rounded: bool
-
-
-def takes_out(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter `out` for its results."""
-    try:
-        return "out" in signature(function).parameters
-    except ValueError:  # what is not written in Python need not tell its parameters
-        return False
+    gradients_u: Callable[[], dict[str, float]]
+    errors_again_u: Callable[[], dict[str, float]]
+    check_s: float
 
 
 def needs(kernel: Kernel, arrays: Buffers, limit_s: float = inf) -> float:
@@ -57,17 +45,17 @@ def needs(kernel: Kernel, arrays: Buffers, limit_s: float = inf) -> float:
     TooSlowError where that takes longer than `limit_s`, which is for a run over all rows.
     """
     few = _few(arrays)
-    forward, backward = _passes(kernel, first_rows(arrays, few))
+    first = first_rows(arrays, few)
+    forward, backward, *_ = passes(kernel, first)
     y, saved = forward()
-    _require_like(kernel.name, {"y": y}, {"y": arrays.y[:few]})
-    _require_like(
-        kernel.name, _named(backward(saved)), _named((arrays.out[:few], arrays.dgamma, arrays.dbeta))
-    )
+    require_y(kernel.name, y, first)
+    named(kernel.name, backward(saved), first)
     del y, saved
     started = perf_counter()
     tracemalloc.start()
     try:
-        backward(forward()[1])
+        kept = forward()
+        backward(kept[1])
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -78,85 +66,41 @@ def needs(kernel: Kernel, arrays: Buffers, limit_s: float = inf) -> float:
 
 
 def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
-    """Calls over all rows, each run once; TooSlowError where a run would take longer than `limit_s`."""
-    arrays = data.arrays
+    """Calls over all rows, each run once; TooSlowError where a run would take longer than `limit_s`.
+
+    WrongError where y is not kept.
+    """
+    arrays, name = data.arrays, kernel.name
     require_quick(lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s)
-    forward, backward = _passes(kernel, arrays)
     started = perf_counter()
-    y, saved = forward()
-    forward_s = perf_counter() - started
-    _require_like(kernel.name, {"y": y}, {"y": arrays.y})
-    _require_y_is_free(kernel, saved, arrays)
-    found = errors_u(data, y=y)
-    del y
-    started = perf_counter()
-    gradients = backward(saved)
-    backward_s = perf_counter() - started
-    found |= gradients_u(kernel.name, gradients, data)
+    run = passes(kernel, arrays)
+    first = checked.forward(name, run, data)
+    saved = first.saved
+    last = checked.backward(name, run, saved, data)
+    checked.require_y_kept(name, run, first, data)
+    check_s = perf_counter() - started
     calls = {
-        "forward": forward,
-        "backward": lambda: backward(saved),
-        "both": lambda: backward(forward()[1]),
+        "forward": run.forward,
+        "backward": lambda: run.backward(saved),
+        "both": lambda: run.backward(run.forward()[1]),
     }
-    seconds = {"forward": forward_s, "backward": backward_s, "both": forward_s + backward_s}
-    return Ready(calls, seconds, found, rounds(saved, arrays.x))
+    seconds = {"forward": first.seconds, "backward": last.seconds, "both": first.seconds + last.seconds}
 
+    def gradients_u() -> dict[str, float]:
+        return checked.backward(name, run, saved, data).errors_u
 
-def gradients_u(name: str, gradients: tuple[NDArray, NDArray, NDArray], data: Data) -> dict[str, float]:
-    """The error in u of each gradient; MisfitError, with the name of the kernel, where one does not fit."""
-    arrays, found = data.arrays, _named(gradients)
-    _require_like(name, found, _named((arrays.out, arrays.dgamma, arrays.dbeta)))
-    return errors_u(data, **found)
+    def errors_again_u() -> dict[str, float]:
+        return checked.forward(name, run, data).errors_u | gradients_u()
 
-
-def _named(gradients: tuple[NDArray, NDArray, NDArray]) -> dict[str, NDArray]:
-    return dict(zip(Gradients._fields, gradients, strict=True))
-
-
-def _passes(kernel: Kernel, arrays: Buffers) -> tuple[Callable[[], tuple], Callable[[Any], tuple]]:
-    """forward() -> y, saved and backward(saved) -> dx, dgamma, dbeta; into `arrays` where they take `out`."""
-    x, dy, dx, gamma, beta, dgamma, dbeta, y, *_ = arrays
-    to_y = {"out": y} if takes_out(kernel.forward) else {}
-    to_gradients = {"out": (dx, dgamma, dbeta)} if takes_out(kernel.backward) else {}
-
-    def forward() -> tuple[NDArray, Any]:
-        try:
-            return parts("forward", kernel.forward(x, gamma, beta, EPS, **to_y), 2, "y, saved")
-        except FAILURES as error:
-            raise broken(kernel, "forward", error) from None
-
-    def backward(saved: Any) -> tuple[NDArray, NDArray, NDArray]:
-        try:
-            return parts("backward", kernel.backward(dy, saved, **to_gradients), 3, "dx, dgamma, dbeta")
-        except FAILURES as error:
-            raise broken(kernel, "backward", error) from None
-
-    return forward, backward
+    errors_u, rounded = first.errors_u | last.errors_u, rounds(saved, arrays.x)
+    return Ready(calls, seconds, errors_u, rounded, gradients_u, errors_again_u, check_s)
 
 
 def _both(kernel: Kernel, arrays: Buffers) -> None:
-    forward, backward = _passes(kernel, arrays)
+    forward, backward, *_ = passes(kernel, arrays)
     backward(forward()[1])
 
 
 def _few(arrays: Buffers) -> int:
     rows, hidden = arrays.x.shape
     return min(rows, max(1, FEW // hidden))
-
-
-def first_rows(arrays: Buffers, rows: int) -> Buffers:
-    """The same arrays, of their first rows only."""
-    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays[:-1]))
-
-
-def _require_y_is_free(kernel: Kernel, saved: Any, arrays: Buffers) -> None:
-    """ValueError where dx would be written over a y that the backward pass reads."""
-    overwritten = arrays.y is arrays.out and takes_out(kernel.backward)
-    if overwritten and any(np.may_share_memory(part, arrays.y) for part in held(saved)):
-        raise ValueError(f"{kernel.name} saves y, where dx is written; allowed: --direction both or all")
-
-
-def _require_like(name: str, found: dict[str, Any], wanted: dict[str, NDArray]) -> None:
-    """MisfitError where a result is no array of the shape and dtype wanted."""
-    for result, like in wanted.items():
-        require_like(f"{name}: {result}", found[result], like.shape, like.dtype)

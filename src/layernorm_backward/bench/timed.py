@@ -9,7 +9,7 @@ import pandas as pd
 from layernorm_backward import stopwatch
 from layernorm_backward.bench.contenders import Contenders
 from layernorm_backward.bench.data import Data
-from layernorm_backward.bench.prepare import first_rows
+from layernorm_backward.bench.passes import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.difference import differs
