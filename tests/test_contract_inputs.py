@@ -94,6 +94,13 @@ def test_forward_refuses(kernel, change, error, message):
         HOST[kernel].forward(**(FORWARD | change))
 
 
+@pytest.mark.parametrize(("dtype", "integers"), [(np.float16, np.int16), (dtype_of("bfloat16"), np.uint16)])
+def test_integers_are_not_taken_for_the_bits_of_16_bit_floating_point(kernel, dtype, integers):
+    x, ones = np.ones((3, 4), dtype), np.ones(4, dtype)
+    with pytest.raises(TypeError, match=f"^beta has dtype {np.dtype(integers)}; allowed: {np.dtype(dtype)}"):
+        HOST[kernel].forward(x, ones, ones.view(integers), 1e-5)
+
+
 def test_columns_of_one_array_may_be_input_and_output(kernel):
     """Their bounds overlap; no element does."""
     packed = np.arange(40.0).reshape(4, 10)

@@ -92,6 +92,8 @@ class Call(NamedTuple):
     ) -> bool:
         """Fill y, mean and rstd."""
         if self._narrow(x):
+            if beta.dtype != gamma.dtype:  # integers may be those that 16-bit floating point is stored as
+                return False
             x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
         wide = gamma, beta
         if self.vectors:
