@@ -40,6 +40,8 @@ from time import sleep
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.recentred import backward, forward
 KERNEL = Kernel("outside", "cpu", forward, backward, 1e-5, "theirs")
+COPY = Kernel("numba_fused", "cpu", forward, backward, 1e-5, "theirs")
+TRIAD = Kernel("triad", "cpu", forward, backward, 1e-5, "theirs")
 DEVICE = Kernel("device", "cuda", forward, backward, 1e-5, "theirs")
 NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported={"float32": "only doubles"})
 def slow(x, gamma, beta, eps):
@@ -110,6 +112,19 @@ def test_a_kernel_of_an_entry_point_is_timed(theirs, monkeypatch, capsys):
     assert main(["bench", "--kernel", "outside", *SIZE, "--out", "out.csv"]) == 0
     assert capsys.readouterr().out.startswith("outside: ")
     assert set(tables.read(Path("out.csv"), stem="bench")["kernel"]) == {"outside"}
+
+
+def test_a_kernel_that_calls_itself_what_another_is_called_is_another_one(theirs, capsys):
+    assert main(["bench", "--kernel", "theirs:COPY", *SIZE, "--seconds", "6"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("theirs:COPY: ") and "\n  numba_fused " in said
+
+
+def test_a_kernel_of_an_entry_point_that_is_called_as_a_stream_is_refused(theirs, monkeypatch, capsys):
+    points = dict(kernels._points()) | {"triad": EntryPoint("triad", "theirs:TRIAD", kernels.GROUP)}
+    monkeypatch.setattr(kernels, "_points", lambda: points)
+    assert main(["bench", "--kernel", "triad", *SIZE]) == 2
+    assert "kernel 'triad' has the name of a stream; allowed: none of copy," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["theirs:KERNEL", "theirs:plain,backward", "./theirs.py:forward,backward"])
@@ -202,8 +217,8 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
     ("options", "said"),
     [
         (["--kernel", "fast"], "no kernel is called 'fast'; there are: reference, compact,"),
-        (["--kernel", "theirs:DEVICE"], "device runs on cuda; bench times kernels on the CPU"),
-        (["--kernel", "theirs:NARROW"], "narrow cannot run here in float32: only doubles"),
+        (["--kernel", "theirs:DEVICE"], "theirs:DEVICE runs on cuda; bench times kernels on the CPU"),
+        (["--kernel", "theirs:NARROW"], "theirs:NARROW cannot run here in float32: only doubles"),
         (
             ["--kernel", "theirs:forward,raises"],
             "theirs:forward,raises on float32 arrays: backward raised IndexError",

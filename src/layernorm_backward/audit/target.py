@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -59,9 +60,9 @@ def _member(module: str, home: ModuleType, name: str) -> Any:
 
 
 def as_kernel(name: str, thing: Any) -> Kernel:
-    """A Kernel as it is; a pair of functions as a Kernel of that name."""
+    """A Kernel, or a pair of functions as a Kernel, under the name by which it was asked for."""
     if isinstance(thing, Kernel):
-        return thing
+        return replace(thing, name=name)
     if not (isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing))):
         size = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
