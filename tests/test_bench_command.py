@@ -55,6 +55,9 @@ def slower(x, gamma, beta, eps):
     return forward(x, gamma, beta, eps)
 def plain(x, gamma, beta, eps):
     return forward(x, gamma, beta, eps)
+def mixed(x, gamma, beta, eps):
+    assert gamma.dtype == "float32", f"gamma is {gamma.dtype}"
+    return forward(x, gamma, beta, eps)
 def wrong(dy, saved):
     dx, dgamma, dbeta = backward(dy, saved)
     return 2 * dx, dgamma, dbeta
@@ -112,6 +115,21 @@ def test_a_kernel_of_an_entry_point_is_timed(theirs, monkeypatch, capsys):
     assert main(["bench", "--kernel", "outside", *SIZE, "--out", "out.csv"]) == 0
     assert capsys.readouterr().out.startswith("outside: ")
     assert set(tables.read(Path("out.csv"), stem="bench")["kernel"]) == {"outside"}
+
+
+@pytest.mark.parametrize(
+    ("gamma_dtype", "code", "said"),
+    [
+        ("float32", 0, "16 rows of 24 float16, gamma float32"),
+        ("float16", 2, "AssertionError: gamma is float16"),
+    ],
+)
+def test_a_kernel_that_takes_float32_parameters_only_is_timed_with_them(
+    theirs, gamma_dtype, code, said, capsys
+):
+    words = ["--dtype", "float16", "--gamma-dtype", gamma_dtype]
+    assert main(["bench", "--kernel", "theirs:mixed,backward", *SIZE, *words]) == code
+    assert said in "".join(capsys.readouterr())
 
 
 def test_a_kernel_that_calls_itself_what_another_is_called_is_another_one(theirs, capsys):

@@ -15,9 +15,15 @@ class MisfitError(ValueError):
 
 
 def fitting(kernel: Kernel) -> Kernel:
-    """The same kernel, raising MisfitError where something that it returns does not fit."""
+    """The same kernel, raising MisfitError where something that it returns does not fit.
+
+    dgamma and dbeta are to have the dtype of the gamma of the last forward pass.
+    """
+    gamma_dtype: np.dtype | None = None
 
     def forward(x: Any, gamma: Any, *arguments: Any) -> tuple[Any, Any]:
+        nonlocal gamma_dtype
+        gamma_dtype = gamma.dtype
         watch.tell(function="forward")
         y, saved = parts("forward", kernel.forward(x, gamma, *arguments), 2, "y, saved")
         require_like("y", y, x.shape, x.dtype)
@@ -27,7 +33,8 @@ def fitting(kernel: Kernel) -> Kernel:
         watch.tell(function="backward")
         found = parts("backward", kernel.backward(dy, saved), 3, "dx, dgamma, dbeta")
         for name, part in zip(Gradients._fields, found, strict=True):
-            require_like(name, part, dy.shape if name == "dx" else dy.shape[-1:], dy.dtype)
+            wanted = (dy.shape, dy.dtype) if name == "dx" else (dy.shape[-1:], gamma_dtype)
+            require_like(name, part, *wanted)
         return found
 
     return dataclasses.replace(kernel, forward=forward, backward=backward)

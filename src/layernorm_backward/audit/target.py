@@ -69,8 +69,11 @@ def as_kernel(name: str, thing: Any) -> Kernel:
     return Kernel(name, "cpu", *thing, default_eps=1e-5, source=name)
 
 
-def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
-    """Run the kernel once on three rows; ValueError where it cannot be called or its results do not fit."""
+def try_out(kernel: Kernel, dtype: DtypeName, eps: float, gamma_dtype: DtypeName | None = None) -> None:
+    """Run the kernel once on three rows; ValueError where it cannot be called or its results do not fit.
+
+    gamma and beta have x's dtype where theirs is not given.
+    """
     reason = missing(kernel) or kernel.unsupported.get(dtype)
     if reason:
         said = f"{reason}{remedy(kernel.requires)}"
@@ -78,6 +81,7 @@ def try_out(kernel: Kernel, dtype: DtypeName, eps: float) -> None:
     rng = inputs.generator(0)
     problem = draw(rng, inputs.rows(rng, 3, 16, dtype_of(dtype)), "shifted", "random")
     x, gamma, beta, dy = (array.copy() for array in problem)
+    gamma, beta = (array.astype(dtype_of(gamma_dtype or dtype)) for array in (gamma, beta))
     fit = fitting(kernel)
     try:
         checks.forward(x, gamma, beta, eps)  # an eps that this dtype cannot hold is nobody's fault

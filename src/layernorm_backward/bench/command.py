@@ -99,7 +99,7 @@ def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -
     """TooSlowError where calls on three rows take too long already; the first of two may compile."""
     for _ in range(2):
         started = perf_counter()
-        try_out(kernel, setting.dtype, EPS)
+        try_out(kernel, setting.dtype, EPS, setting.gamma_dtype)
         its_s = perf_counter() - started
         deadline.note("importing and a first call")
         if own_runs(setting) * its_s <= max(deadline.left(), BRIEF_S):
