@@ -113,6 +113,8 @@ def test_columns_of_one_array_may_be_input_and_output(kernel):
 
 DY = np.ones((3, 4))
 BAD_BACKWARD = [
+    ({"saved": None}, TypeError, "saved is a builtins.NoneType; allowed: what forward returned"),
+    ({"saved": (DY,)}, TypeError, "saved is a builtins.tuple of 1; allowed: what forward returned"),
     ({"dy": None}, TypeError, f"dy is a builtins.NoneType; {NUMPY_ONLY}"),
     ({"dy": np.ones((4, 3))}, ValueError, "dy has shape (4, 3); allowed: (3, 4), as x in the forward pass"),
     ({"dy": np.ones(4)}, ValueError, "dy has shape (4,); allowed: (3, 4), as x in the forward pass"),
