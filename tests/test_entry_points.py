@@ -4,8 +4,10 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from bench_small import SETTING
 from layernorm_backward import kernels
 from layernorm_backward.__main__ import main
+from layernorm_backward.bench import Deadline, bench
 
 BROKEN = {
     "gone": ("no_such_module:K", "raises ModuleNotFoundError: No module named 'no_such_module'"),
@@ -67,3 +69,18 @@ def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, m
     installed(("theirs", "panicking:KERNEL"))
     assert main(["audit", "theirs"]) == 2
     assert "raises Panic: unwrap; allowed: MODULE:NAME of a Kernel\n" in capsys.readouterr().err
+
+
+def test_a_name_that_two_share_leaves_out_that_baseline_only(installed):
+    installed(("compact", "their_norm:KERNEL"))
+    found = bench(kernels.KERNELS["recentred"], SETTING, Deadline(6.0)).set_index("against")
+    assert "share this name" in found.loc["compact", "reason"]
+    assert found.loc["numpy_blocked", "reason"] == ""
+
+
+def test_the_name_of_a_peer_is_refused(installed, capsys):
+    installed(("torch", "layernorm_backward.kernels.recentred:KERNEL"))
+    assert main(["audit", "torch"]) == 2
+    said = "error: kernel 'torch': the entry point layernorm_backward.kernels.recentred:KERNEL in the group"
+    err = capsys.readouterr().err
+    assert err.startswith(said) and "has the name of a peer; allowed: a name that no other kernel has" in err

@@ -40,10 +40,9 @@ def line_up(
     kept_s = KEPT_RUNS * sum(own.seconds[direction] for direction in setting.directions)
     for name in baselines(kernel.name):
         tick(name)
-        baseline = KERNELS[name]
-        reason = missing(baseline) or baseline.unsupported.get(setting.dtype, "")
         try:
-            if reason:
+            baseline = KERNELS[name]
+            if reason := missing(baseline) or baseline.unsupported.get(setting.dtype, ""):
                 raise ValueError(reason)
             needed = needs(baseline, data.arrays)
             deadline.note(f"first calls of {name}")
