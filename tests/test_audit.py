@@ -1,5 +1,6 @@
 """The audit finds every planted fault and passes what is right."""
 
+import ctypes
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -315,6 +316,48 @@ def test_advice_about_a_count_tells_a_wrong_dbeta_from_a_sum_that_stands_still()
     short = Planted(sum=running_bfloat16).kernel()
     said = advice(audit(short, "bfloat16", SMALL))
     assert said["dbeta is summed in a dtype that stands still"] == ["ones_counted"]
+
+
+def accumulated(out, found):
+    out[1][...] += found[1]
+
+
+def in_part(out, found):
+    out[0][..., :-1] = found[0][..., :-1]
+
+
+def overrun(out, found):
+    out[2][...] = found[2]
+    ctypes.memset(out[2].ctypes.data + out[2].nbytes, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("result", "spoil", "note"),
+    [
+        (0, in_part, "dx"),
+        (1, accumulated, "dgamma"),
+        (2, lambda out, found: None, "dbeta"),
+        (2, overrun, "past the end of dbeta"),
+    ],
+)
+def test_what_is_wrong_in_out_only_is_found(result, spoil, note):
+    def backward(dy, saved, out=None):
+        found = HONEST.backward(dy, saved)
+        for number, array in enumerate(out or ()):
+            if number != result:
+                array[...] = found[number]
+        if out is not None:
+            spoil(out, found)
+        return out or found
+
+    findings = audit(dataclasses.replace(HONEST, backward=backward), "float32", SMALL)
+    assert [(found.property, found.note) for found in findings if not found.passed] == [("into_out", note)]
+
+
+def test_where_nothing_takes_out_that_is_told_and_not_judged():
+    findings = audit(Planted().kernel(), "float32", SMALL)
+    (found,) = [finding for finding in findings if finding.property == "into_out"]
+    assert (found.passed, found.reason) == (None, "takes no `out`")
 
 
 def test_what_a_pair_saves_is_kept_apart_from_x():

@@ -331,7 +331,9 @@ PAGE = (ROOT / "docs" / "check-your-own.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_who_passes_out():
-    assert "The audit never passes `out`; `bench` passes it" in " ".join(PAGE.split())
+    assert "take `out` are asked once to write there (`into_out`); `bench` always asks" in " ".join(
+        PAGE.split()
+    )
 
 
 def test_the_page_is_right_as_it_is_written(tmp_path):

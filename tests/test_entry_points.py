@@ -73,7 +73,7 @@ def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, m
 
 def test_a_name_that_two_share_leaves_out_that_baseline_only(installed):
     installed(("compact", "their_norm:KERNEL"))
-    found = bench(kernels.KERNELS["recentred"], SETTING, Deadline(6.0)).set_index("against")
+    found = bench(kernels.KERNELS["recentred"], SETTING, Deadline(3.0)).set_index("against")
     assert "share this name" in found.loc["compact", "reason"]
     assert found.loc["numpy_blocked", "reason"] == ""
 

@@ -18,6 +18,7 @@ ADVICE: dict[str, str] = {
     "repeatable": "a sum without a fixed order, or backward writes to `saved`",
     "undisturbed": "calls share a buffer: what is saved or returned is overwritten by the next call",
     "inputs_kept": "the caller's arrays are overwritten",
+    "into_out": "write each result into all of its `out`, whatever that held, and nothing beside it",
     "edge_leading_axes": "normalize over the last axis, sum dgamma and dbeta over all others",
     "edge_width_1": "for D = 1 dx and dgamma are to be exactly 0",
     "edge_no_rows": "for no rows dgamma and dbeta are 0",
@@ -85,7 +86,7 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
             return "the mean is large beside the std: mend what grows with mean/std first"
     if name == "gradient_check":
         return FORMULA
-    if name in ("undisturbed", "edge_rows_1031"):
+    if name in ("undisturbed", "into_out", "edge_rows_1031"):
         return _of_another(finding, by_name) or ADVICE[name]
     if name in ADVICE:
         return ADVICE[name]
@@ -106,7 +107,7 @@ def _of_another(finding: Finding, by_name: dict[str, Finding]) -> str:
     """The advice about a property that failed too and is the reason; "" where there is none."""
     twice = by_name["repeatable"]
     unlike = set() if twice.passed else set(twice.note.split(", "))
-    if finding.property == "undisturbed":
+    if finding.property != "edge_rows_1031":
         return UNLIKE if set(finding.note.split(", ")) <= unlike else ""
     for other in (by_name["long_sums"], by_name["ones_counted"]):
         if not other.passed and not other.raised:

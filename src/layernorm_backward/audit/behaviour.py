@@ -7,6 +7,7 @@ import numpy as np
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
+from layernorm_backward.audit.into_out import into_out
 from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
 from layernorm_backward.audit.sweep import worst_errors
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
@@ -96,4 +97,13 @@ def findings(
             yield broken(measure.__name__, np.nan, error)
 
 
-MEASURES = (gradient_check, eps_obeyed, long_sums, ones_counted, repeatable, undisturbed, inputs_kept)
+MEASURES = (
+    gradient_check,
+    eps_obeyed,
+    long_sums,
+    ones_counted,
+    repeatable,
+    undisturbed,
+    inputs_kept,
+    into_out,
+)

@@ -1,6 +1,9 @@
 """What a kernel returns has to fit: y and dx are like x, dgamma and dbeta like gamma, in shape and dtype."""
 
 import dataclasses
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -21,23 +24,33 @@ def fitting(kernel: Kernel) -> Kernel:
     """
     gamma_dtype: np.dtype | None = None
 
-    def forward(x: Any, gamma: Any, *arguments: Any) -> tuple[Any, Any]:
+    @wraps(kernel.forward)
+    def forward(x: Any, gamma: Any, *arguments: Any, **out: Any) -> tuple[Any, Any]:
         nonlocal gamma_dtype
         gamma_dtype = gamma.dtype
         watch.tell(function="forward")
-        y, saved = parts("forward", kernel.forward(x, gamma, *arguments), 2, "y, saved")
+        y, saved = parts("forward", kernel.forward(x, gamma, *arguments, **out), 2, "y, saved")
         require_like("y", y, x.shape, x.dtype)
         return y, saved
 
-    def backward(dy: Any, saved: Any) -> tuple[Any, Any, Any]:
+    @wraps(kernel.backward)
+    def backward(dy: Any, saved: Any, **out: Any) -> tuple[Any, Any, Any]:
         watch.tell(function="backward")
-        found = parts("backward", kernel.backward(dy, saved), 3, "dx, dgamma, dbeta")
+        found = parts("backward", kernel.backward(dy, saved, **out), 3, "dx, dgamma, dbeta")
         for name, part in zip(Gradients._fields, found, strict=True):
             wanted = (dy.shape, dy.dtype) if name == "dx" else (dy.shape[-1:], gamma_dtype)
             require_like(name, part, *wanted)
         return found
 
     return dataclasses.replace(kernel, forward=forward, backward=backward)
+
+
+def takes_out(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `out` for its results."""
+    try:
+        return "out" in signature(function).parameters
+    except ValueError:  # what is not written in Python need not tell its parameters
+        return False
 
 
 def parts(role: str, returned: Any, length: int, names: str) -> tuple:

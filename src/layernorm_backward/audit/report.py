@@ -21,6 +21,7 @@ MEANING: dict[str, str] = {
     "repeatable": "results that change on a second run",
     "undisturbed": "results that change with other calls",
     "inputs_kept": "inputs that were written to",
+    "into_out": "results that are not the same in `out`",
     "error": "largest error",
     "slope": "power of mean/std",
     "kappa": "mean/std up to which it is small",

@@ -1,12 +1,11 @@
 """A kernel's passes over the arrays of a problem, into them where it takes `out`."""
 
 from collections.abc import Callable
-from inspect import signature
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from layernorm_backward.audit.fitting import parts, require_like
+from layernorm_backward.audit.fitting import parts, require_like, takes_out
 from layernorm_backward.audit.setting import FAILURES
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.setting import EPS
@@ -24,14 +23,6 @@ class Passes(NamedTuple):
     backward: Callable[[Any], Outputs]
     to_y: tuple[NDArray, ...]
     to_gradients: tuple[NDArray, ...]
-
-
-def takes_out(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter `out` for its results."""
-    try:
-        return "out" in signature(function).parameters
-    except ValueError:  # what is not written in Python need not tell its parameters
-        return False
 
 
 def passes(kernel: Kernel, arrays: Buffers) -> Passes:
