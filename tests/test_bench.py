@@ -1,5 +1,6 @@
 """The command `bench`: what is measured, how it keeps to its seconds, and whether wrong results are timed."""
 
+import ctypes
 import dataclasses
 import math
 import re
@@ -11,11 +12,11 @@ import pytest
 
 from bench_small import SETTING
 from layernorm_backward import machine, stopwatch
+from layernorm_backward.audit.fitting import takes_out
 from layernorm_backward.bench import Deadline, bench, contenders, quick, report, schedule, steps
 from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
-from layernorm_backward.bench.passes import takes_out
 from layernorm_backward.bench.prepare import needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench_options import BASELINES
@@ -214,6 +215,33 @@ def test_results_of_an_earlier_run_are_not_taken_for_those_of_the_last():
 
     with pytest.raises(contenders.WrongError, match="a run of own after the timed ones is wrong: dx has an"):
         bench(changed(OWN, backward=stale), SETTING, Deadline(0.5))
+
+
+@pytest.mark.parametrize("direction", ["backward", "both"])
+@pytest.mark.parametrize(
+    ("result", "where"), [("y", "past the end of"), ("dbeta", "before the beginning of")]
+)
+def test_what_is_written_beside_a_result_is_seen(result, where, direction):
+    def beside(array):
+        ends = np.lib.array_utils.byte_bounds(array)
+        address = ends[1] if where.startswith("past") else ends[0] - 1
+        (ctypes.c_char * 1).from_address(address)[0] = b"7"
+
+    def forward(x, gamma, beta, eps, out=None):
+        found = recentred.forward(x, gamma, beta, eps, out)
+        if len(x) == 40 and out is not None and result == "y":
+            beside(out)
+        return found
+
+    def backward(dy, saved, out=None):
+        found = recentred.backward(dy, saved, out)
+        if len(dy) == 40 and out is not None and result == "dbeta":
+            beside(out[2])
+        return found
+
+    setting = dataclasses.replace(SETTING, directions=(direction,))
+    with pytest.raises(contenders.WrongError, match=f"own writes {where} {result}$"):
+        bench(changed(OWN, forward=forward, backward=backward), setting, Deadline(1.0))
 
 
 def test_a_y_that_the_backward_pass_writes_to_is_named():

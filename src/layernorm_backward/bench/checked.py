@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward.bench.data import Data, errors_u
 from layernorm_backward.bench.passes import Passes, named, require_y
+from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.held import arrays as held
 
 
@@ -32,7 +33,10 @@ class Backward(NamedTuple):
 
 
 def forward(name: str, passes: Passes, data: Data) -> Forward:
-    """MisfitError where y does not fit, ValueError where dx would be written over a y that is saved."""
+    """MisfitError where y does not fit, ValueError where dx would be written over a y that is saved.
+
+    WrongError where there is written beside y.
+    """
     _spoil(passes.to_y)
     started = perf_counter()
     y, saved = passes.forward()
@@ -41,15 +45,17 @@ def forward(name: str, passes: Passes, data: Data) -> Forward:
     overwritten = data.arrays.y is data.arrays.out and passes.to_gradients
     if overwritten and any(np.may_share_memory(part, data.arrays.y) for part in held(saved)):
         raise ValueError(f"{name} saves y, where dx is written; allowed: --direction both or all")
+    _require_within(name, data, "y")
     return Forward(y, saved, its_s, errors_u(data, y=y))
 
 
 def backward(name: str, passes: Passes, saved: Any, data: Data) -> Backward:
-    """MisfitError where a gradient does not fit."""
+    """MisfitError where a gradient does not fit, WrongError where there is written beside it."""
     _spoil(passes.to_gradients)
     started = perf_counter()
     gradients = passes.backward(saved)
     its_s = perf_counter() - started
+    _require_within(name, data, *Gradients._fields)
     return Backward(its_s, errors_u(data, **named(name, gradients, data.arrays)))
 
 
@@ -58,6 +64,13 @@ def require_y_kept(name: str, passes: Passes, before: Forward, data: Data) -> No
     told = any(np.may_share_memory(before.y, array) for array in passes.to_gradients)
     if not told and not np.isclose(errors_u(data, y=before.y)["y"], before.errors_u["y"], equal_nan=True):
         raise WrongError(f"the backward pass of {name} writes to y")
+
+
+def _require_within(name: str, data: Data, *results: str) -> None:
+    """WrongError where there is written beside an array for results."""
+    for result in results:
+        if where := data.results[result].overrun():
+            raise WrongError(f"{name} writes {where} {result}")
 
 
 def _spoil(results: tuple[NDArray, ...]) -> None:

@@ -17,6 +17,7 @@ from layernorm_backward.bench.setting import EPS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
+from layernorm_backward.guarded import Guarded, guarded
 from layernorm_backward.timing.prepared import Buffers
 
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
@@ -25,12 +26,14 @@ LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eig
 class Data(NamedTuple):
     """The arrays of one problem, and the exact y, dx (rows of the block, D) and dgamma, dbeta (D,).
 
-    `given` holds what the inputs are made of: x, dy (rows of the block, D), gamma and beta (D,).
+    `given` holds what the inputs are made of: x, dy (rows of the block, D), gamma and beta (D,). `results`
+    are the arrays that results are written to, with what lies beside them.
     """
 
     arrays: Buffers
     exact: oracle.Results
     given: dict[str, NDArray]
+    results: dict[str, Guarded]
 
 
 def draw(setting: Setting, making: Making | None = None) -> Data:
@@ -46,20 +49,16 @@ def draw(setting: Setting, making: Making | None = None) -> Data:
     dy = inputs.upstream(rng, "shifted", x) * dtype.type(_scale(setting))
     gamma = inputs.gamma(rng, "random", setting.hidden, gamma_dtype)
     beta = inputs.beta(rng, setting.hidden, gamma_dtype)
-    out = repeated(dy, setting.rows, making)
-    y = repeated(x, setting.rows, making) if setting.both else out
-    arrays = Buffers(
-        repeated(x, setting.rows, making),
-        repeated(dy, setting.rows, making),
-        out,
-        gamma.copy(),
-        beta.copy(),
-        np.full_like(gamma, np.nan),
-        np.full_like(gamma, np.nan),
-        y,
-    )
+    results = {name: guarded(gamma.shape, gamma_dtype) for name in ("dgamma", "dbeta")}
+    results["dx"] = guarded(shape, dtype)
+    results["y"] = guarded(shape, dtype) if setting.both else results["dx"]
+    y, dx, dgamma, dbeta = (results[name].array for name in oracle.Results._fields)
+    for array in (dx, y) if setting.both else (dx,):
+        repeat(dy, array, making)
+    full_x, full_dy = (repeat(block, roofs.aligned_empty(shape, dtype), making) for block in (x, dy))
+    arrays = Buffers(full_x, full_dy, dx, gamma.copy(), beta.copy(), dgamma, dbeta, y)
     given = {"x": x, "dy": dy, "gamma": gamma, "beta": beta}
-    return Data(arrays, _exact(x, gamma, beta, dy, setting.rows), given)
+    return Data(arrays, _exact(x, gamma, beta, dy, setting.rows), given, results)
 
 
 def _scale(setting: Setting) -> float:
@@ -67,14 +66,13 @@ def _scale(setting: Setting) -> float:
     return 2.0 ** -max(0, (setting.rows - 1).bit_length() - (most - 1).bit_length())
 
 
-def repeated(block: NDArray, rows: int, making: Making | None = None) -> NDArray:
-    """`rows` rows at a page's boundary: those of the block (count, D), again and again."""
-    array = roofs.aligned_empty((rows, block.shape[1]), block.dtype)
-    for start in range(0, rows, len(block)):
+def repeat(block: NDArray, array: NDArray, making: Making | None = None) -> NDArray:
+    """The array (rows, D), filled with the rows of the block (count, D), again and again."""
+    for part in _blocks(array, len(block)):
         started = perf_counter()
-        array[start : start + len(block)] = block[: rows - start]
+        part[...] = block[: len(part)]
         if making:
-            making.filled(array[start : start + len(block)].nbytes, started)
+            making.filled(part.nbytes, started)
     return array
 
 
