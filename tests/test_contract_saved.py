@@ -5,9 +5,10 @@ import pytest
 
 from emulated import needs_compiler
 from host_kernels import HOST
+from kept_otherwise import KEPT as KEPT_OTHERWISE
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
+from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 
 N, D = 33, 129
 
@@ -38,6 +39,32 @@ def test_bytes_kept(kernel, problem):
 
 def test_every_kernel_here_is_in_the_table_of_bytes():
     assert {name for name in KERNELS if KERNELS[name].device == "cpu"} <= set(KEPT)
+
+
+COUNTED = {  # bytes, bytes but for gamma that has a name, arrays and scalars
+    "tuple": (4 * (N * D + N + D), 4 * (N * D + N + D), (3, 1)),
+    "list": (4 * (N * D + N + D), 4 * (N * D + N + D), (3, 1)),
+    "dict": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
+    "one array": (4 * (N + 1) * (D + 1), 4 * (N + 1) * (D + 1), (1, 0)),
+}
+
+
+@pytest.mark.parametrize("kind", list(KEPT_OTHERWISE))
+def test_bytes_are_counted_whatever_a_kernel_saves_them_in(kind, problem):
+    x, gamma, beta, _ = problem((N, D), "float32")
+    _, saved = KEPT_OTHERWISE[kind].forward(x, gamma, beta, 1e-5)
+    assert (saved_bytes(saved), saved_extra_bytes(saved), saved_items(saved)) == COUNTED[kind]
+
+
+class Opaque:
+    """An array that does not tell where it lies, as a tensor of torch on the CPU."""
+
+    ndim, nbytes = 2, 24
+
+
+def test_an_array_that_does_not_tell_where_it_lies_counts_once():
+    one = Opaque()
+    assert saved_bytes((one, one, Opaque())) == 48
 
 
 @pytest.mark.parametrize("kernel", ["reference", "compact"])

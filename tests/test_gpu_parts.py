@@ -13,6 +13,7 @@ import yaml
 
 from emulated import needs_compiler
 from host_board import HostBoard
+from kept_otherwise import KEPT
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu, traffic_gpu
@@ -324,12 +325,13 @@ def test_no_program_is_taken_before_a_core_is_free_for_it(monkeypatch):
 
 
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
-    theirs = replace(KERNELS["compact"], name="theirs", device="cuda")
+    theirs = replace(KEPT["tuple"], name="theirs", device="cuda")
     monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})
     board = HostBoard()
     given = Pool(board, 1).arrays(9, 40, "float32", "float32")
     found = contenders.prepare(board, "theirs", given, EPS)
     assert max(exact.errors(np, given, found.results(), EPS)) < 8
+    assert found.saved_bytes == found.saved_extra_bytes > given.x.nbytes
     assert warm.needed([("theirs", "float32", "float32", 40)], H200) == []
 
 

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from kept_otherwise import KEPT
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.kernels import KERNELS
@@ -96,6 +97,16 @@ def test_what_a_size_of_its_own_compiles_or_loads_is_not_in_the_time_of_a_run(di
     arrays = prepared.Pool(1 << 16, 1).buffers((2, 8), "float64")
     ready, _ = prepared.prepare({"compact": kernel}, direction, arrays, 2, 100.0)
     assert loaded and ready["compact"].run_s < 0.9
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+@pytest.mark.parametrize("kind", list(KEPT))
+def test_a_kernel_is_timed_whatever_it_saves(kind, direction):
+    arrays = prepared.Pool(1 << 16, 1).buffers((8, 32), "float32")
+    ready, refused = prepared.prepare({kind: KEPT[kind]}, direction, arrays, 8, 100.0)
+    assert refused == {} and ready[kind].error_u_max < 10
+    assert ready[kind].saved_extra_bytes >= arrays.x.nbytes
+    prepared.renewed(KEPT[kind], direction, arrays)()
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kept_otherwise import saving
 from layernorm_backward.experiments import scaling, scaling_points
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS
@@ -97,6 +98,15 @@ def test_what_the_forward_pass_saves_is_no_extra_memory():
     data = buffers((4096, 64), "float64", seed=1)
     KERNELS["numba_fused"].forward(data.x, data.gamma, data.beta, 1e-5)  # compiles, or loads
     assert memory(KERNELS["numba_fused"], "forward", data).extra_bytes < 16 * 4096 / 2
+
+
+@pytest.mark.parametrize("kept", [tuple, list, lambda saved: saved._asdict()])
+def test_x_that_is_saved_is_no_result_of_the_forward_pass_whether_it_has_a_name_or_not(kept):
+    data, kernel = buffers((4096, 64), "float64", seed=1), KERNELS["recentred"]
+    named, found = (memory(one, "forward", data) for one in (kernel, saving(kernel, kept, kept)))
+    assert found.peak_bytes == pytest.approx(named.peak_bytes, rel=0.01)
+    assert found.extra_bytes == pytest.approx(named.extra_bytes, rel=0.01)
+    assert found.extra_share == pytest.approx(named.extra_share, rel=0.01)
 
 
 ARGUMENTS = {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from layernorm_backward.directions import Direction
+from layernorm_backward.held import arrays as held
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.timing.prepared import Buffers
@@ -31,8 +32,8 @@ def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
     eps = kernel.default_eps
     if direction == "forward":
         allocated, (y, saved) = _allocated(lambda: kernel.forward(x, gamma, beta, eps))
-        given = sum(array.nbytes for array in (x, gamma, beta))
-        made = y.nbytes + saved_bytes(saved, exclude=("x", "gamma", "beta"))
+        given = saved_bytes((x, gamma, beta))
+        made = y.nbytes + saved_bytes((x, gamma, beta, *held(saved))) - given
     else:
         _, saved = kernel.forward(x, gamma, beta, eps)
         given = dy.nbytes + saved_bytes(saved)

@@ -12,7 +12,7 @@ ALIVE_ANYWAY = ("x", "gamma")  # the caller holds them, whether or not the backw
 def saved_bytes(saved: Any, exclude: Collection[str] = ()) -> int:
     """Bytes of all arrays in `saved`, but for the fields named in `exclude`; the same memory counts once.
 
-    Scalars (eps, integers) are not counted. Works for any array with an array interface, on any device.
+    Scalars (eps, integers) are not counted. Works for any array, on any device.
     """
     arrays = {name: value for name, value in _parts(saved).items() if _is_array(value)}
     counted = {_place(arrays[name]) for name in exclude if name in arrays}
@@ -51,5 +51,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _place(array: Any) -> tuple[int, int]:
-    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
-    return interface["data"][0], array.nbytes
+    """Where its memory begins, and its length; which array it is where that is not told."""
+    for name in ("__cuda_array_interface__", "__array_interface__"):
+        if interface := getattr(array, name, None):
+            return interface["data"][0], array.nbytes
+    return id(array), array.nbytes
