@@ -1,5 +1,8 @@
 """A campaign on a GPU where something fails: a cell, a kernel or the device."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,10 +10,12 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, maps_gpu, timing_gpu
-from layernorm_backward.gpu import exact, paired, reasons
-from layernorm_backward.gpu.ledger import Ledger
-from layernorm_backward.gpu.reasons import Lost, Passing
+from layernorm_backward.gpu import command, exact, paired, reasons, variants
+from layernorm_backward.gpu.ledger import Entry, Ledger
+from layernorm_backward.gpu.reasons import Fault, Lost, Passing
 from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.gpu.until import Until
+from layernorm_backward.kernels import KERNELS, cuda_fused
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
@@ -39,7 +44,9 @@ def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, mo
     failing_at_41(monkeypatch, raising(MemoryError("out of memory allocating 5 bytes")))
     out = tmp_path / "out"
     assert run(study, out, ["timing_gpu"]) == 1
-    assert "cells that failed, or hold a failed check: 2" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "cells that failed, or in which a kernel of ours is wrong: 2\n" in told
+    assert "  timing_gpu, backward bfloat16 bfloat16 3 41: MemoryError: out of memory allocating 5 b" in told
     times = table(out, "timing_gpu")
     lost = times[times["hidden"] == 41]
     assert set(lost["reason"]) == {"MemoryError: out of memory allocating 5 bytes"}
@@ -49,9 +56,13 @@ def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, mo
     assert (table(out, "timing_gpu").query("hidden == 41")["reason"] == "").all()
 
 
-def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
+def test_a_wrong_kernel_is_not_timed_and_told_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paired.exact, "errors", lambda *_: paired.exact.Errors(99.0, 99.0, 0.0, 0.0))
-    run(study, tmp_path / "out", ["timing_gpu"])
+    assert run(study, tmp_path / "out", ["timing_gpu"]) == 1
+    told = "  timing_gpu, backward float32 float32 25 40: cuda_fused: wrong: error of dx is 99 u, over 8 u\n"
+    assert told in capsys.readouterr().out
+    assert run(study, tmp_path / "out", ["timing_gpu"], resume=True) == 1
+    assert told in capsys.readouterr().out
     ours = table(tmp_path / "out", "timing_gpu").query("kernel == 'cuda_fused'")
     assert set(ours["reason"]) == {
         "wrong: error of dx is 99 u, over 8 u",
@@ -59,6 +70,52 @@ def test_a_wrong_kernel_is_not_timed(study, tmp_path, monkeypatch):
         "wrong: error of y is 99 u, over 8 u",
     }
     assert ours["median_s"].isna().all()
+
+
+@pytest.mark.parametrize("stem", ["timing_gpu", "backward_error_gpu", "maps_gpu"])
+@pytest.mark.parametrize("error", [RuntimeError("cuLaunchKernelEx: 701"), ValueError("D = 40: too long")])
+def test_a_kernel_of_ours_that_raises_is_told_by_the_exit_code(
+    study, tmp_path, monkeypatch, capsys, stem, error
+):
+    monkeypatch.setattr(cuda_fused, "_gradients", raising(error))
+    monkeypatch.setattr(command, "_programs", lambda *_: [])
+    assert run(study, tmp_path / "out", [stem]) == 1
+    assert f": {type(error).__name__}: {error}\n" in capsys.readouterr().out
+
+
+def test_what_a_kernel_does_not_take_and_a_wrong_peer_are_no_fault_of_ours(study, tmp_path, monkeypatch):
+    lacking = replace(KERNELS["cuda_fused"], unsupported={"float32": "it has no float32"})
+    monkeypatch.setattr(variants, "KERNELS", {"cuda_fused": lacking})
+    for stem in ("checks_gpu", "timing_gpu", "backward_error_gpu"):
+        assert run(study, tmp_path / "out", [stem]) == 0
+        found = table(tmp_path / "out", stem).query("dtype == 'float32' and kernel != 'torch_eager'")
+        assert {"it has no float32"} <= set(found["reason"])
+    row = {"kernel": "liger", "reason": Fault("wrong: error of dx is 99 u, over 8 u")}
+    assert Entry([row], []).faults == []
+    assert Entry([row | {"kernel": "cuda_uncentred"}], []).faults != []
+
+
+def test_a_way_that_does_not_fit_the_device_is_no_fault_but_the_tables_own_is(monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("needs clusters")
+
+    monkeypatch.setattr(maps_gpu.contenders, "of_passes", refuse)
+    cell, names = next(iter(maps_gpu.cells(**CONFIG["maps_gpu"]).items()))
+    board = HostBoard()
+    rows, _ = maps_gpu.measure(
+        board, checks_gpu.Pool(board, 1), cell, names, time_left=float, **CONFIG["maps_gpu"]
+    )
+    assert [row["reason"] for row in rows] == ["ValueError: needs clusters"] + (len(rows) - 1) * [
+        "needs clusters"
+    ]
+    assert Entry(rows, []).faults == ["table: ValueError: needs clusters"]
+
+
+def test_more_faults_than_a_few_are_counted(capsys):
+    parts = [SimpleNamespace(found=[], wanted=[], faults=[f"cell {number}" for number in range(7)])]
+    assert command._told(parts, Until(1)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(": 7") and lines[-2:] == ["  cell 4", "  and more: the tables say which"]
 
 
 @pytest.mark.parametrize(
@@ -246,9 +303,11 @@ def test_sums_in_float32_are_held_to_its_limit(monkeypatch):
     assert judged == [(True, 1.0, 1.5), (False, 2.0, 1.5)]
 
 
-def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, monkeypatch):
+def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(checks_gpu.exact, "errors", lambda *_: checks_gpu.exact.Errors(0.0, 99.0, 0.0, 0.0))
     assert run(study, tmp_path / "out", ["checks_gpu"]) == 1
+    told = "  checks_gpu, results float32 float32 9 3: cuda_fused: 99, over 8\n"
+    assert told in capsys.readouterr().out
     assert run(study, tmp_path / "out", ["checks_gpu"], resume=True) == 1
 
 

@@ -21,6 +21,7 @@ from layernorm_backward.gpu import campaign, contenders, paired, warm
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.paired import Rows, Settings, Shape
+from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.gpu.ways import Space, Way, ways
@@ -110,7 +111,12 @@ def measure(
 
     def prepare(name: str) -> Contender:
         passes = _passes(board.machine, cell.direction, tried[name])
-        return contenders.of_passes(board, passes, given, settings.eps, "", results)
+        try:
+            return contenders.of_passes(board, passes, given, settings.eps, "", results)
+        except ValueError as error:
+            if name == TABLE:
+                raise
+            raise Refusal(str(error)) from error
 
     found = paired.compared(board, given, cell, names, prepare, settings, time_left)
     tried[TABLE] = _chosen(board.machine, cell, given)

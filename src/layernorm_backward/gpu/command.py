@@ -32,6 +32,7 @@ from layernorm_backward.studies import per_dtype
 STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
 ON_DEMAND = ("maps_gpu",)  # not what a campaign measures, but what our kernels are tuned by
 CONFIG = Path("config/paper")
+NAMED = 5  # faults that are told one by one
 
 
 class Wanted(NamedTuple):
@@ -104,14 +105,17 @@ def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:
 def _told(parts: Sequence[Part], until: Until) -> int:
     """The exit code, and why it is not 0."""
     complete = all(len(part.found) == len(part.wanted) for part in parts)
-    wrong = sum(part.wrong for part in parts)
+    faults = [fault for part in parts for fault in part.faults]
     if until.stopped:
         print(f"stopped: {until.stopped}", flush=True)
-    if wrong:
-        print(f"cells that failed, or hold a failed check: {wrong}; the tables say which", flush=True)
+    if faults:
+        print(f"cells that failed, or in which a kernel of ours is wrong: {len(faults)}", flush=True)
+        print("\n".join(f"  {fault}" for fault in faults[:NAMED]), flush=True)
+    if len(faults) > NAMED:
+        print("  and more: the tables say which", flush=True)
     if not complete:
         print("not all is measured: go on with --resume", flush=True)
-    return 0 if complete and not wrong else 1
+    return 0 if complete and not faults else 1
 
 
 def _compile(board: Board, wanted: Sequence[Wanted], until: Until) -> None:

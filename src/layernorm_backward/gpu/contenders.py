@@ -13,6 +13,7 @@ from layernorm_backward.directions import DIRECTIONS, Direction
 from layernorm_backward.gpu import variants
 from layernorm_backward.gpu.board import Board, Call, unsigned
 from layernorm_backward.gpu.exact import Results
+from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.variants import Passes
@@ -56,7 +57,7 @@ def prepare(
         return _peer(name, given, eps, directions)
     kernel = variants.kernel_of(name)
     if given.x.dtype.name in kernel.unsupported:
-        raise ValueError(kernel.unsupported[given.x.dtype.name])
+        raise Refusal(kernel.unsupported[given.x.dtype.name])
     passes = variants.passes(name, board.machine)
     return of_passes(board, passes, given, eps, version(name), results_for(board, given))
 

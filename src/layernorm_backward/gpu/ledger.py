@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from layernorm_backward import jsonfile
 from layernorm_backward.files import whole
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu import variants
+from layernorm_backward.gpu.reasons import KINDS, Fault, Passing
 
 FOLDER = "ledger"  # of a campaign, beside its tables
 _MARK = ".begun"
-_PASSING = "passing"  # the key of a reason that can go away
 
 
 class Entry(NamedTuple):
@@ -58,9 +58,12 @@ class Entry(NamedTuple):
         return self if self.settled >= before.settled else before
 
     @property
-    def wrong(self) -> bool:
-        """Whether it failed, or holds a check that was not passed."""
-        return self.failed or any(row.get("passed") is False for row in self.rows)
+    def faults(self) -> list[str]:
+        """Why it failed; or what is wrong with kernels of ours in it, row by row."""
+        if self.failed:
+            return [row["reason"] for row in self.rows if row["reason"]][:1]
+        found = {" ".join(filter(None, _names(row))): _fault(row) for row in self.rows}
+        return [f"{name}: {fault}" for name, fault in found.items() if fault]
 
 
 class Ledger:
@@ -120,19 +123,34 @@ class Ledger:
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
+def _fault(row: dict[str, Any]) -> str:
+    """What is wrong with a kernel of ours, or a way of one; "" for nothing, and for a peer."""
+    reason = row.get("reason", "")
+    if row.get("passed") is False:
+        off = f"{row['value']:.3g}, over {row['limit']:g}" if "value" in row else ""
+        return "; ".join(filter(None, (off, reason)))
+    ours = "way" in row or variants.ours(row.get("kernel", ""))
+    return reason if ours and isinstance(reason, Fault) else ""
+
+
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
     """By which a cell's rows are told apart."""
     return tuple(row.get(name, "") for name in ("kernel", "operation", "way", "quantity"))
 
 
 def _written(row: dict[str, Any]) -> dict[str, Any]:
+    """Its reason by the name of its kind, where it has one."""
     reason = row.get("reason")
-    return row | {"reason": {_PASSING: reason}} if isinstance(reason, Passing) else row
+    kinds = [name for name, kind in KINDS.items() if isinstance(reason, kind)]
+    return row | {"reason": {kinds[0]: reason}} if kinds else row
 
 
 def _read(row: dict[str, Any]) -> dict[str, Any]:
     reason = row.get("reason")
-    return row | {"reason": Passing(reason[_PASSING])} if isinstance(reason, dict) else row
+    if not isinstance(reason, dict):
+        return row
+    ((name, text),) = reason.items()
+    return row | {"reason": KINDS[name](text)}
 
 
 def _plain(value: Any) -> Any:

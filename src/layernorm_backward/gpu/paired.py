@@ -11,6 +11,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.gpu import contenders, exact, reasons, roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
+from layernorm_backward.gpu.reasons import Fault
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.kernels.cuda.machine import Program
@@ -141,7 +142,7 @@ def _checked(
         return reasons.of(board, name, error)
     wrong = _wrong(off, shape, settings)
     if wrong:
-        return wrong
+        return Fault(wrong)
     errors = {"error_u_max": off.y}
     if shape.direction == "backward":
         errors = {"error_u_max": off.dx, "sums_error_u": _of_sums(off)}

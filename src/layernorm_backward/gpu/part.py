@@ -78,9 +78,10 @@ class Part:
         self.passing = {cell: entry for cell, entry in kept.items() if entry and entry.passing}
 
     @property
-    def wrong(self) -> int:
-        """Cells that failed, or hold a failed check."""
-        return sum(entry.wrong for entry in self._entries.values())
+    def faults(self) -> list[str]:
+        """What was found first in each cell that failed, or in which a kernel of ours is wrong."""
+        found = {cell: entry.faults for cell, entry in self._entries.items()}
+        return [f"{self.stem}, {_text(cell)}: {faults[0]}" for cell, faults in found.items() if faults]
 
     def cells(self, turn: Turn) -> list[tuple]:
         """Those whose turn it is: `late` ones wait for all other tables, those measured before for them."""
