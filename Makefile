@@ -1,8 +1,9 @@
 # Every target sets up what it needs in .venv. Variables: STUDY=paper|smoke|full, PDF=auto|latex|typst,
-# PYTHON=/path/to/python3, MACHINE=name (promote), ARGS="further options" for snakemake or pytest.
+# GPU=auto|live|archive, PYTHON=/path/to/python3, MACHINE=name (promote), ARGS="further options" for snakemake or pytest.
 
 STUDY = paper
 PDF = auto
+GPU = auto
 PYTHON =
 ARGS =
 MACHINE =
@@ -16,7 +17,7 @@ help: ## these lines
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
 
 paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/paper.pdf
-	@$(if $(ARGS),,SUMMARY=later) $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF)
+	@$(if $(ARGS),,SUMMARY=later) $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF) gpu=$(GPU)
 	@$(if $(ARGS),,$(BIN)/python -m layernorm_backward.studies.summary results/$(STUDY))
 
 smoke: ## the same on tiny inputs, in two minutes: results/smoke/paper.pdf

@@ -138,6 +138,23 @@ def test_all_that_a_table_launches_is_compiled_before(study, tmp_path, monkeypat
     assert launched <= set(compiled)
 
 
+def test_what_the_workflow_measures_is_compiled_before_and_has_no_end(monkeypatch):
+    board, compiled, left = HostBoard(), [], []
+    board.compile = lambda programs: compiled.extend(programs) or 0
+    monkeypatch.setattr(campaign, "Gpu", lambda: board)
+    monkeypatch.setattr(campaign, "device_missing", lambda: "")
+    honest = ceiling_gpu.measure
+
+    def measure(*given, time_left, **how):
+        left.append((len(compiled), time_left()))
+        return honest(*given, time_left=time_left, **how)
+
+    monkeypatch.setattr(ceiling_gpu, "measure", measure)
+    found, samples = ceiling_gpu.run(**CONFIG["ceiling_gpu"])
+    assert left == [(4, float("inf"))]
+    assert set(found["reason"]) == {""} and len(samples)
+
+
 def test_programs_that_do_not_compile_are_counted(study, tmp_path, capsys):
     board = HostBoard()
     board.compile = lambda programs: len(list(programs)) and 1

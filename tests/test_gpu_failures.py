@@ -10,7 +10,7 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, maps_gpu, timing_gpu
-from layernorm_backward.gpu import command, exact, paired, reasons, variants
+from layernorm_backward.gpu import ahead, command, exact, paired, reasons, variants
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Fault, Lost, Passing
 from layernorm_backward.gpu.timer import Timed
@@ -78,7 +78,7 @@ def test_a_kernel_of_ours_that_raises_is_told_by_the_exit_code(
     study, tmp_path, monkeypatch, capsys, stem, error
 ):
     monkeypatch.setattr(cuda_fused, "_gradients", raising(error))
-    monkeypatch.setattr(command, "_programs", lambda *_: [])
+    monkeypatch.setattr(ahead, "programs", lambda *_: [])
     assert run(study, tmp_path / "out", [stem]) == 1
     assert f": {type(error).__name__}: {error}\n" in capsys.readouterr().out
 

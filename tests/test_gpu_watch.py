@@ -15,17 +15,20 @@ from gpu_study import CONFIG, run, table
 from layernorm_backward.gpu import watch
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.gpu.watch import Watch
+from layernorm_backward.records.tables import read_meta
 from workspace import ROOT
 
 pytestmark = needs_compiler
 BYTES = [8192, 16384, 32768]  # the second cell hangs
 
+ADVICE = "go on with --resume"
 HANGING = """
 import ctypes, sys
 from time import monotonic
 from host_board import HostBoard
+from layernorm_backward import __main__
 from layernorm_backward.experiments import ceiling_gpu
-from layernorm_backward.gpu import command, until, watch
+from layernorm_backward.gpu import campaign, command, until, watch
 watch.GRACE_S, watch.TICK_S = 0.5, 0.1
 limit_s, passing_s, *words = sys.argv[1:]
 honest = ceiling_gpu.measure
@@ -41,8 +44,10 @@ def measure(board, pool, cell, *given, **how):
     watch.LIMIT_S = float(limit_s)
     return found
 
-ceiling_gpu.measure, command.Gpu, command.device_missing = measure, HostBoard, lambda: ""
-sys.exit(command.main(words))
+ceiling_gpu.measure = measure
+for module in (campaign, command):
+    module.Gpu, module.device_missing = HostBoard, lambda: ""
+sys.exit(__main__.main(words))
 """
 
 
@@ -67,10 +72,13 @@ def hanging(study, out):
     """Runs a campaign that hangs, to its end; the last line that it prints to stderr."""
 
     def campaign(limit_s, passing_s=0, number=None, more=()):
+        words = ["gpu", "--out", str(out), "--config", str(study)]
+        words += ["--only", "ceiling_gpu", "--only", "traffic_gpu", *more]
+        return ended(words, 1, limit_s, passing_s, number)
+
+    def ended(words, status, limit_s, passing_s=0, number=None):
         paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
-        command = [sys.executable, "-c", HANGING, str(limit_s), str(passing_s)]
-        command += ["--out", str(out), "--config", str(study)]
-        command += ["--only", "ceiling_gpu", "--only", "traffic_gpu", *more]
+        command = [sys.executable, "-c", HANGING, str(limit_s), str(passing_s), *words]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, **pipes) as process:
             try:
@@ -81,10 +89,11 @@ def hanging(study, out):
                 _, errors = process.communicate(timeout=60)
             finally:
                 process.kill()
-        assert process.returncode == 1
+        assert process.returncode == status
         assert [path for path in out.rglob("*") if path.name.startswith(".")] == []
         return errors.splitlines()[-1]
 
+    campaign.ended = ended
     return campaign
 
 
@@ -101,6 +110,19 @@ def test_a_cell_that_hangs_is_kept_and_the_campaign_goes_on_behind_it(hanging, s
     assert told(out) == [[""], [hung], *2 * [[f"not measured: {cell}"]]]
     assert run(study, out, ["ceiling_gpu", "traffic_gpu"], resume=True) == 1  # a cell has failed
     assert told(out) == [[""], [hung], [""], ["ncu is not installed"]]
+
+
+def test_a_table_of_the_workflow_whose_kernel_hangs_is_written_as_far_as_it_is(hanging, study, out):
+    path = out / "tables" / "ceiling_gpu.csv"
+    hung = "hung: the device did not answer within 2 s"
+    cell = f"ceiling_gpu, float32 16384: {hung}"
+    words = ["ceiling_gpu", str(study / "ceiling_gpu.yaml"), str(path)]
+    assert hanging.ended(words, 0, 2) == f"stopped: {cell}; its rows say so"
+    reasons = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list).to_dict()
+    assert list(reasons.values()) == [[""], [hung], [f"not measured: {cell}"]]
+    assert (out / "samples" / "ceiling_gpu.csv").exists()
+    record = read_meta(path)
+    assert record["device"]["gpu"] == "none: emulated" and record["machine"]["cores_usable"] > 0
 
 
 @pytest.mark.parametrize(
@@ -132,7 +154,7 @@ def quick(monkeypatch):
 
 
 def test_a_cell_that_asks_for_the_time_left_is_alive(quick):
-    with Watch(Until(60), list) as watch:
+    with Watch(Until(60), list, ADVICE) as watch:
         with watch.over(str, peers=0):
             for _ in range(8):
                 time.sleep(0.1)
@@ -142,7 +164,7 @@ def test_a_cell_that_asks_for_the_time_left_is_alive(quick):
 
 
 def test_peers_have_longer(quick):
-    with Watch(Until(60), list) as watch, watch.over(str, peers=1):
+    with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=1):
         time.sleep(0.8)
     assert quick == []
 
@@ -151,7 +173,7 @@ def test_the_process_ends_even_if_nothing_can_be_written(quick, capsys):
     def full():
         raise OSError("no space left on device")
 
-    with Watch(Until(60), full) as watch, watch.over(str, peers=0):
+    with Watch(Until(60), full, ADVICE) as watch, watch.over(str, peers=0):
         while not quick:
             time.sleep(0.02)
     assert set(quick) == {1}
@@ -164,5 +186,5 @@ def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, ov
     monkeypatch.setattr(watch, "TICK_S", 0.01)
     monkeypatch.setattr(until, "overdue", lambda: overdue_s)
     monkeypatch.setattr(Watch, "_end", lambda self, hung: ended.set())
-    with Watch(until, lambda: None) as guard, guard.over(str, 0):
+    with Watch(until, lambda: None, ADVICE) as guard, guard.over(str, 0):
         assert ended.wait(5 if ends else 0.3) == ends

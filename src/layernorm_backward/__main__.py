@@ -3,10 +3,13 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import pandas as pd
 
 from layernorm_backward import experiments, numba_cache, watch
 from layernorm_backward.records import schemas, tables
@@ -17,7 +20,7 @@ from layernorm_backward.records.schemas import SCHEMAS
 def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
     from layernorm_backward.records.record import begin, record
-    from layernorm_backward.studies import config
+    from layernorm_backward.studies import config, study
 
     tables.require_name(table, stem)
     _require_schema(stem)
@@ -30,18 +33,18 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
         raise ValueError("\nerror: ".join(str(error).splitlines())) from None
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
     started = begin(name, arguments.get("kernels", ()), _device(stem))
-    try:
+
+    def keep(measured: pd.DataFrame, samples: pd.DataFrame | None = None) -> None:
+        if samples is not None:
+            tables.write_samples(samples, table.parent.parent / "samples" / table.name)
+        tables.write(measured, table, record(arguments, config_path.parent.name, started))
+        print(f"{table}: {len(measured)} rows", flush=True)
+
+    if study.on_device(stem):
+        run = _on_device(name, keep)
+    with _explained(config_path):
         result = run(**arguments, **inputs)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{config_path}: {error}") from error
-    except MemoryError as error:
-        wanted = f": {error}" if str(error) else ""
-        raise ValueError(f"{config_path}: out of memory{wanted}; allowed: smaller sizes") from error
-    measured, samples = result if isinstance(result, tuple) else (result, None)
-    if samples is not None:
-        tables.write_samples(samples, table.parent.parent / "samples" / table.name)
-    tables.write(measured, table, record(arguments, config_path.parent.name, started))
-    print(f"{table}: {len(measured)} rows")
+    keep(*result if isinstance(result, tuple) else (result,))
 
 
 def _device(stem: str) -> dict[str, Any]:
@@ -52,7 +55,29 @@ def _device(stem: str) -> dict[str, Any]:
         return {}
     from layernorm_backward.gpu import campaign
 
-    return {} if campaign.device_missing() else campaign.Gpu().describe()
+    return campaign.described()
+
+
+def _on_device(name: str, keep: Callable[..., None]) -> Callable[..., object]:
+    """An experiment's `run` that gives `keep` what it has where a kernel hangs."""
+    from layernorm_backward.gpu import campaign
+
+    def run(**arguments: object) -> object:
+        return campaign.live(importlib.import_module(name), arguments, keep)
+
+    return run
+
+
+@contextmanager
+def _explained(config_path: Path) -> Iterator[None]:
+    """Inside, what a value of a config file leads to is an error that names the file."""
+    try:
+        yield
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{config_path}: {error}") from error
+    except MemoryError as error:
+        wanted = f": {error}" if str(error) else ""
+        raise ValueError(f"{config_path}: out of memory{wanted}; allowed: smaller sizes") from error
 
 
 def _require_schema(stem: str) -> None:

@@ -14,17 +14,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple, get_type_hints
 
 from layernorm_backward import yamlfile
-from layernorm_backward.gpu import campaign, warm
+from layernorm_backward.gpu import campaign
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.kernels import device_missing, remedy
-from layernorm_backward.kernels.cuda.machine import Program
-from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.records.revision import commit
 from layernorm_backward.studies import per_dtype
@@ -81,7 +78,6 @@ def run(
         record = {"study": study, **_made_by(experiment, values), "machine": machine}
         part.keep_in(out, record, resume=resume, anew=anew)
         parts.append(part)
-    _compile(board, wanted, until)
     campaign.run(board, parts, out, until)
     return _told(parts, until)
 
@@ -116,42 +112,6 @@ def _told(parts: Sequence[Part], until: Until) -> int:
     if not complete:
         print("not all is measured: go on with --resume", flush=True)
     return 0 if complete and not faults else 1
-
-
-def _compile(board: Board, wanted: Sequence[Wanted], until: Until) -> None:
-    """Compile what the experiments will run, while there is time.
-
-    What is not compiled by then, the first cell that needs it compiles; or tells why it does not compile.
-    """
-    started, taken = monotonic(), []
-    programs = _programs(board.machine.hardware, wanted)
-
-    def in_time() -> Iterator[Program]:
-        for program in programs:
-            if until.left() <= 0:
-                return
-            taken.append(program)
-            yield program
-
-    failed = board.compile(in_time())
-    told = f"{len(taken) - failed} of {len(programs)} programs compiled in {monotonic() - started:.0f} s"
-    print(told + (f", {failed} failed" if failed else ""), flush=True)
-
-
-def _programs(hardware: Hardware, wanted: Sequence[Wanted]) -> list[Program]:
-    """What the kernels of all cells run, and what experiments say that they run beside these."""
-    needed = [
-        (name, cell.dtype, getattr(cell, "gamma_dtype", cell.dtype), cell.hidden)
-        for _, experiment, values in wanted
-        for cell, names in experiment.cells(**values).items()
-        for name in names
-        if hasattr(cell, "hidden")
-    ]
-    found = warm.needed(needed, hardware)
-    for _, experiment, values in wanted:
-        if hasattr(experiment, "programs"):
-            found += experiment.programs(hardware, **values)
-    return list(dict.fromkeys(found))
 
 
 def _experiment(stem: str) -> Any:

@@ -51,7 +51,7 @@ class Part:
         self.wanted: dict[tuple, list[str]] = experiment.cells(**config)
         self.found: dict[tuple, Entry] = {}
         self.passing: dict[tuple, Entry] = {}
-        self._experiment, self._config = experiment, config
+        self.experiment, self.config = experiment, config
         self._versions: dict[str, str] = {}
         self._ledger: Ledger | None = None
         self._record: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Part:
         ValueError where cells are kept there, and neither was asked for.
         """
         machine = {name: record["machine"].get(name) for name in MACHINE}
-        basis = {"config": dict(self._config), "code_hash": record["code_hash"], "machine": machine}
+        basis = {"config": dict(self.config), "code_hash": record["code_hash"], "machine": machine}
         self._ledger, self._record = Ledger(out / FOLDER, self.stem, basis), dict(record)
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
         if anew:
@@ -85,14 +85,14 @@ class Part:
 
     def cells(self, turn: Turn) -> list[tuple]:
         """Those whose turn it is: `late` ones wait for all other tables, those measured before for them."""
-        waits = getattr(self._experiment, "late", lambda _: False)
+        waits = getattr(self.experiment, "late", lambda _: False)
         if turn == "again":
             return list(self.passing)
         return [cell for cell in self.wanted if cell not in self.passing and waits(cell) == (turn == "late")]
 
     def measure(self, board: Board, until: Until, watch: Watch, turn: Turn) -> None:
         """Measure those of the cells that are not found, until it ends."""
-        pool, cells = Pool(board, self._config["seed"]), self.cells(turn)
+        pool, cells = Pool(board, self.config["seed"]), self.cells(turn)
         for number, cell in enumerate(cells, start=1):
             if cell in self.found or until.left() <= 0:
                 continue
@@ -125,7 +125,7 @@ class Part:
         measured, samples = self.table(reason)
         path = out / "tables" / f"{self.stem}.csv"
         more = {
-            "config": dict(self._config),
+            "config": dict(self.config),
             "date": max((one.date for one in entries), default="") or _now(),
             "duration_s": round(sum(one.seconds for one in entries), 3),
         }
@@ -141,9 +141,9 @@ class Part:
     def _measured(self, board: Board, pool: Pool, cell: tuple, until: Until, watch: Watch) -> Entry:
         """One cell. Where it has cost the device, the campaign is stopped."""
         reason, names = "", self.wanted[cell]
-        measure = self._experiment.measure
+        measure = self.experiment.measure
         try:
-            entry = Entry(*measure(board, pool, cell, names, time_left=watch.time_left, **self._config))
+            entry = Entry(*measure(board, pool, cell, names, time_left=watch.time_left, **self.config))
         except Exception as error:  # out of memory, say: the next cells are measured all the same
             reason = reasons.text(error)
         lost = board.lost()
@@ -179,7 +179,7 @@ class Part:
         self._changes += 1
 
     def _unmeasured(self, cell: tuple, reason: str) -> list[dict[str, Any]]:
-        return self._experiment.unmeasured(cell, self.wanted[cell], reason)
+        return self.experiment.unmeasured(cell, self.wanted[cell], reason)
 
     def _these(self, cell: tuple) -> dict[str, str]:
         """The versions of a cell's kernels and peers."""

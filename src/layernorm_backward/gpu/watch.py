@@ -24,10 +24,14 @@ TICK_S = 1.0
 
 
 class Watch:
-    """Inside, a cell that hangs, or goes on after the end, ends the process; `write` is called before."""
+    """Inside, a cell that hangs, or goes on after the end, ends the process; `write` is called before.
 
-    def __init__(self, until: Until, write: Callable[[], None]) -> None:
+    `advice` is printed then, and the exit code is `status`; 1 where `write` fails.
+    """
+
+    def __init__(self, until: Until, write: Callable[[], None], advice: str, status: int = 1) -> None:
         self._until, self._write = until, write
+        self._advice, self._status = advice, status
         self._hung: Callable[[str], str] | None = None
         self._mark: Path | None = None
         self._limit, self._ends = inf, inf
@@ -75,14 +79,16 @@ class Watch:
 
     def _end(self, hung: Callable[[str], str] | None) -> None:
         """End the process: the main thread is not to be had back."""
+        status = 1
         try:
             why = hung(f"hung: the device did not answer within {self._limit:.0f} s") if hung else ""
             self._until.stop(why or self._until.why)
             if self._mark:
                 self._mark.unlink(missing_ok=True)
             self._write()
-            print(f"stopped: {self._until.why}; go on with --resume", file=sys.stderr, flush=True)
+            print(f"stopped: {self._until.why}; {self._advice}", file=sys.stderr, flush=True)
+            status = self._status
         except Exception as error:
             print(f"error: {reasons.text(error)}", file=sys.stderr, flush=True)
         finally:
-            os._exit(1)
+            os._exit(status)
