@@ -1,5 +1,6 @@
 # Every target sets up what it needs in .venv. Variables: STUDY=paper|smoke|full, PDF=auto|latex|typst,
-# GPU=auto|live|archive, PYTHON=/path/to/python3, MACHINE=name (promote), ARGS="further options" for snakemake or pytest.
+# GPU=auto|live|archive, PYTHON=/path/to/python3, MACHINE=name (promote), ARGS="further options" for snakemake
+# or pytest.
 
 STUDY = paper
 PDF = auto

@@ -19,6 +19,13 @@ KEYS = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "
 
 def gpu() -> Iterator[Case]:
     yield from cases_of(
+        "gpu_checks_pass",
+        0,
+        {},
+        confirmed=[_checked(("results", True), ("far", True), ("repeats", True), ("repeats", None))],
+        refuted=[_checked(("results", True), (failing, False)) for failing in ("results", "far", "repeats")],
+    )
+    yield from cases_of(
         "gpu_rows_stay",
         32,
         STAY,
@@ -117,6 +124,7 @@ def unmeasured_gpu() -> Iterator[Case]:
         _checks("results", (1024, None, np.nan), reason="no CUDA device"),
         _checks("memcheck", (64, True, 0.0)),
     ]
+    yield from cases_of("gpu_checks_pass", 0, {}, **{"not measured": nothing})
     yield from cases_of("gpu_rows_stay", 32, STAY, **{"not measured": nothing})
     yield from cases_of("gpu_sums_repeat", 0, {}, **{"not measured": nothing})
     bytes_missing = {"not measured": [_traffic(("cuda_fused", np.nan, np.nan), reason="no CUDA device")]}
@@ -134,6 +142,11 @@ def unmeasured_gpu() -> Iterator[Case]:
 def _checks(check: str, *cells: tuple[int, bool | None, float], reason: str = "") -> Tables:
     keys = KEYS | {"kernel": "cuda_fused", "check": check, "rows": 9, "reason": reason}
     return (frame("hidden passed value", *cells, **keys),)
+
+
+def _checked(*cells: tuple[str, bool | None]) -> Tables:
+    keys = KEYS | {"kernel": "cuda_fused", "rows": 9, "hidden": 64, "value": 2.5}
+    return (frame("check passed", *cells, **keys),)
 
 
 def _traffic(*cells: tuple[str, float, float], reason: str = "") -> Tables:

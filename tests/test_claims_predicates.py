@@ -1,5 +1,6 @@
 """Every predicate can come out otherwise: frames that confirm a claim, and frames that do not."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -183,6 +184,19 @@ def test_an_exponent_that_could_be_linear_or_not_is_not_judged(ends):
     judgement = PREDICATES["grows_linearly"](found, tolerance=0.1)
     assert (judgement.verdict, judgement.value) == ("not measured", "")
     assert judgement.reason.startswith("2 of 3 intervals lie within 0.1 of 1; not those of overcached")
+
+
+def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted():
+    keys = {"kernel": "cuda_fused", "dtype": "float32", "rows": 9, "reason": ""}
+    rows = [("results", 8, True, 1.0), ("results", 7, None, np.nan), ("memcheck", 9, False, 1.0)]
+    rows += [("far", size, False, 99.0) for size in range(1, 7)]
+    judgement = PREDICATES["gpu_checks_pass"](frame("check hidden passed value", *rows, **keys), tolerance=0)
+    assert judgement.value == "passed: 1 of 1 results and 0 of 6 far"
+    first = ", ".join(f"cuda_fused far float32 N=9 D={size} (99)" for size in range(1, 5))
+    assert judgement.reason == f"not passed: {first} and 2 more; not measured: 1 of 8"
+    raised = frame("check hidden passed value", ("far", 3, False, np.nan), **keys | {"reason": "Error: 701"})
+    judgement = PREDICATES["gpu_checks_pass"](raised, tolerance=0)
+    assert judgement.reason.startswith("not passed: cuda_fused far float32 N=9 D=3 (Error: 701); ")
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():

@@ -16,7 +16,7 @@ class Source(NamedTuple):
 
 
 def device(record: Record) -> Mapping[str, Any]:
-    """What a record tells of the device, which is all the machine of a campaign's, and part of the workflow's."""
+    """What a record tells of the device: a campaign's tells of no other machine, the workflow's of both."""
     return record.get("device") or record["machine"]
 
 

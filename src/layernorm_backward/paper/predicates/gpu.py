@@ -27,6 +27,25 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
+RESULTS = ("results", "far", "repeats")  # the checks of results; the others, by tools, are of accesses
+NAMED = 4  # checks that are named one by one
+
+
+def gpu_checks_pass(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """Of the checks of results, and of repeated runs, that ran no more than `tolerance` are not passed."""
+    wanted = checks_gpu[checks_gpu["check"].isin(RESULTS)]
+    ran = wanted[wanted["passed"].notna()]
+    if ran.empty:
+        return nothing(checks_gpu, "checks of results")
+    failed = ran[~ran["passed"].astype(bool)]
+    kinds = ran["passed"].astype(bool).groupby(ran["check"], sort=False)
+    return Judgement(
+        verdict(len(failed) <= tolerance),
+        f"passed: {listing(f'{_right(its)} {check}' for check, its in kinds)}",
+        over(ran, "kernel", "dtype", "hidden"),
+        f"not passed: {_first(failed)}; not measured: {len(wanted) - len(ran)} of {len(wanted)}",
+    )
+
 
 def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: float) -> Judgement:
     """Without shared memory, rows are right up to `tolerance` elements and no further; corrected where all
@@ -178,6 +197,17 @@ def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: flo
     bounds = cells["bound_u"].where(np.isfinite(cells["bound_u"]))
     cells = cells.assign(ratio=cells["error_u_max"] / bounds)
     return within_bounds(cells, "ratio", "error_u_max", condition, tolerance)
+
+
+def _first(checks: pd.DataFrame) -> str:
+    """The first of some checks by name."""
+    names = [
+        f"{row.kernel} {row.check} {row.dtype} N={row.rows} D={row.hidden} "
+        f"({number(row.value) if row.value == row.value else row.reason or 'no number'})"
+        for row in checks[:NAMED].itertuples()
+    ]
+    more = [f"{len(checks) - NAMED} more"] if len(checks) > NAMED else []
+    return listing(names + more)
 
 
 def _right(checks: pd.Series) -> str:
