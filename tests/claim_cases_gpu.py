@@ -114,7 +114,10 @@ def gpu() -> Iterator[Case]:
         1.0,
         {},
         confirmed=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, none)) for none in (np.nan, np.inf)],
-        refuted=[_errors((10, 3.0), (1e3, 9.0), bounds=(3.0, 8.9))],
+        refuted=[
+            _errors((10, 3.0), (1e3, 9.0), bounds=(3.0, 8.9)),
+            _errors((10, 3.0), (1e3, np.inf), bounds=(3.0, 8.9)),
+        ],
     )
 
 
@@ -136,7 +139,9 @@ def unmeasured_gpu() -> Iterator[Case]:
     yield from cases_of("gpu_peers_take", 1.3, PEERS, **times_missing)
     yield from cases_of("gpu_cells_reach", 0.95, REACH, **{"not measured": [_fractions((1024, np.nan))]})
     yield from cases_of("gpu_errors_stay", 4.0, {"kappa": 1e6}, **{"not measured": [_errors((1e7, 1.0))]})
-    yield from cases_of("gpu_errors_within_bounds", 1.0, {}, **{"not measured": [_errors((10, 1.0))]})
+    for bounds in (np.nan, np.inf):
+        unbounded = {"not measured": [_errors((10, 1.0), bounds=bounds)]}
+        yield from cases_of("gpu_errors_within_bounds", 1.0, {}, **unbounded)
 
 
 def _checks(check: str, *cells: tuple[int, bool | None, float], reason: str = "") -> Tables:

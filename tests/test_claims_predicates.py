@@ -199,6 +199,15 @@ def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted
     assert judgement.reason.startswith("not passed: cuda_fused far float32 N=9 D=3 (Error: 701); ")
 
 
+def test_an_infinite_bound_is_none_that_is_kept():
+    rows = [("cuda_fused", 1.0, 3.0, 4.0), ("cuda_fused", 1e7, 9.0, np.inf), ("jax", 1.0, 9.0, np.nan)]
+    table = frame("kernel kappa error_u_max bound_u", *rows, dtype="float32", hidden=64)
+    judgement = PREDICATES["gpu_errors_within_bounds"](table, tolerance=1.0)
+    assert judgement.value == "largest error over bound 0.75 in 1 cells"
+    assert judgement.reason.endswith("; 2 of 3 have none")
+    assert judgement.condition == "cuda_fused; float32; kappa 1; hidden 64"
+
+
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():
     maps = {way: MAPS[way][4] for way in MAPS}
     claim = next(claim for claim in claims.load(CLAIMS) if claim.id == "warp-primitives")

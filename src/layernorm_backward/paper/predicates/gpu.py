@@ -189,13 +189,14 @@ def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance
 
 
 def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No error exceeds its first-order bound by more than the factor `tolerance`."""
-    cells = backward_error_gpu.dropna(subset=["error_u_max", "bound_u"])
-    if cells.empty:
+    """No largest error of a cell exceeds the cell's largest first-order bound by more than the factor
+    `tolerance`."""
+    cells = backward_error_gpu.dropna(subset=["error_u_max"])
+    cells = cells.assign(ratio=cells["error_u_max"] / cells["bound_u"].where(np.isfinite(cells["bound_u"])))
+    bounded = cells.dropna(subset=["ratio"])
+    if bounded.empty:
         return nothing(backward_error_gpu, "errors that have a bound")
-    condition = over(cells, "kernel", "dtype", "kappa", "hidden")
-    bounds = cells["bound_u"].where(np.isfinite(cells["bound_u"]))
-    cells = cells.assign(ratio=cells["error_u_max"] / bounds)
+    condition = over(bounded, "kernel", "dtype", "kappa", "hidden")
     return within_bounds(cells, "ratio", "error_u_max", condition, tolerance)
 
 
