@@ -1,6 +1,7 @@
 """The table of maps: what it says of every row length and of who works on which rows, and that it fits."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from math import gcd
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from layernorm_backward.kernels.cuda.machine import SOURCES
 from layernorm_backward.kernels.cuda.maps import ALIKE, APART, MAPS, RAGGED, Map
 from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest, Rests
 from layernorm_backward.sums import tree_depth
+from workspace import ROOT
 
 H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 A100 = Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False)
@@ -52,6 +54,38 @@ def test_rows_up_to_65536_stay_on_the_chip(itemsize, lie, direction):
             assert how.map.blocks * block_bytes(how, itemsize) <= H200.shared_bytes
             assert how.map.ring == (plan.MIN_STAGES <= how.stages <= plan.STAGES[itemsize])
             assert how.blocks % how.map.cluster == 0
+
+
+READ_ONCE = (  # as the paper says it
+    "On an H200 rows of up to {0[8]} elements in float64 and of up to {0[4]} in the other dtypes are "
+    "read once; on devices without clusters rows of up to {1[8]} elements in float64, {1[2]} in 16 bits, "
+    "and in float32 {2[4]} forward and {1[4]} backward. "
+    "Longer ones are read again, but for some in 16 bits forward."
+)
+
+
+def longest(direction, device):
+    """By bytes of an element, the longest rows that are read once, however they lie; of whole chunks."""
+    found = {}
+    for itemsize in SIZES_OF_ELEMENTS:
+        lanes = plan.CHUNK // itemsize
+
+        def again(hidden, itemsize=itemsize):
+            return None in [plan.choose(direction, MANY, hidden, itemsize, lie, device) for lie in LIES]
+
+        sizes = range(lanes, 1 << 18, lanes)
+        found[itemsize] = sizes[bisect_left(sizes, True, key=again) - 1]
+    return found
+
+
+def test_the_longest_rows_that_are_read_once_and_the_rounds_of_a_block_are_those_the_paper_tells():
+    h200, a100, forward = (longest(*it) for it in (("backward", H200), ("backward", A100), ("forward", A100)))
+    assert longest("forward", H200) == h200 and h200[2] == h200[4]
+    assert a100 | {4: forward[4]} == forward
+    text = re.sub(r'<< c\("(\d+)"\) >>', r"\1", (ROOT / "paper/paper.md.j2").read_text(encoding="utf-8"))
+    assert READ_ONCE.format(h200, a100, forward) in " ".join(text.split())
+    assert plan.choose("forward", MANY, h200[2] + 8, 2, ALIKE, H200)
+    assert {size: rests.full.rounds for size, rests in plan.REST["forward"].items()} == {2: 2, 4: 1, 8: 1}
 
 
 class Portion(NamedTuple):
