@@ -121,8 +121,7 @@ def test_a_table_of_the_workflow_whose_kernel_hangs_is_written_as_far_as_it_is(h
     reasons = table(out, "ceiling_gpu").groupby("bytes")["reason"].unique().map(list).to_dict()
     assert list(reasons.values()) == [[""], [hung], [f"not measured: {cell}"]]
     assert (out / "samples" / "ceiling_gpu.csv").exists()
-    record = read_meta(path)
-    assert record["device"]["gpu"] == "none: emulated" and record["machine"]["cores_usable"] > 0
+    assert read_meta(path)["machine"]["gpu"] == "none: emulated"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,6 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "figure": drawn.__getitem__,
         "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),
         "meta": Names("table", meta),
-        "device_of": lambda stem: devices.device(Names("table", meta)[stem]),
         "sources": partial(devices.sources, Names("table", meta)),
         "came_from": lambda stem: _came_from(Names("table", meta)[stem]),
         "machine": Names("machine property", latest.get("machine", {})),
@@ -85,7 +84,7 @@ def _came_from(record: dict[str, Any]) -> str:
     """Where a table that may be archived was measured, in a phrase; and whether the code is another now."""
     if "archived" not in record:
         return "measured in this run"
-    processor = mixed.processor(devices.device(record))
+    processor = mixed.processor(record["machine"])
     where = f"archive `{record['archived']}`, measured on {record['date'][:10]} on {processor}"
     changed = "; the code has changed since" if record["code_hash"] != record["code_here"] else ""
     return f"taken from the {where}, code hash `{record['code_hash']}`{changed}"

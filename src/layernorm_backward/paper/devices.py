@@ -15,16 +15,11 @@ class Source(NamedTuple):
     tables: list[str]
 
 
-def device(record: Record) -> Mapping[str, Any]:
-    """What a record tells of the device: a campaign's tells of no other machine, the workflow's of both."""
-    return record.get("device") or record["machine"]
-
-
 def sources(records: Mapping[str, Record], stems: Iterable[str]) -> list[Source]:
     """Where some tables are from, each with those that are; that of most tables comes first."""
     found: dict[tuple[str, ...], list[str]] = {}
     for stem in stems:
-        its = device(records[stem])
+        its = records[stem]["machine"]
         where = (its.get("gpu", ""), its.get("driver", ""), records[stem].get("commit", ""))
         found.setdefault(where, []).append(stem)
     return sorted((Source(*where, tables) for where, tables in found.items()), key=lambda it: -len(it.tables))
