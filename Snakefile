@@ -37,4 +37,5 @@ onsuccess:
 
 
 onerror:
-    print(*study.errors(Path(RESULTS, "logs"), STARTED), sep="\n", file=sys.stderr)
+    said = "".join(Path(path).read_text(encoding="utf-8", errors="replace") for path in log)
+    print(*study.errors(Path(RESULTS, "logs"), STARTED, said), sep="\n", file=sys.stderr)

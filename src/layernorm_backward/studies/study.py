@@ -3,6 +3,7 @@
 Read by the workflow at each start, so nothing here imports an experiment, a figure or a kernel.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from itertools import dropwhile
@@ -22,6 +23,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "optional": ("auto", "live", "archive"),
     "gpu": ("auto", "live", "archive"),
 }
+KILLED = "error: the process was killed; short of memory?"
 DEVICE = "a CUDA device"  # among what an experiment requires
 TIMED = frozenset(
     {
@@ -150,11 +152,15 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
     return all_cores if stem in TIMED else 1
 
 
-def errors(logs: Path, since: float) -> list[str]:
+def errors(logs: Path, since: float, said: str = "") -> list[str]:
     """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
-    job, or the last line of a traceback."""
+    job, or the last line of a traceback; KILLED for a job without any that failed by what Snakemake `said`.
+    """
+    failed = re.findall(r"^Error in rule (\w+):$", said, flags=re.MULTILINE)
     recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
-    return [f"{path}: {line}" for path in recent for line in _errors(path.read_text("utf-8", "replace"))]
+    told = {path: _errors(path.read_text("utf-8", "replace")) for path in recent}
+    found = {path: lines or [KILLED] * (path.stem in failed) for path, lines in told.items()}
+    return [f"{path}: {line}" for path, lines in found.items() for line in lines]
 
 
 def _errors(log: str) -> list[str]:
