@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from layernorm_backward import figures
 from layernorm_backward.studies import study
 
 
@@ -33,6 +34,14 @@ def test_the_code_behind_a_recorded_table_hangs_on_its_kernels():
     }
     assert found["no-such",] == ""
     assert len(set(found.values())) == 3
+
+
+@pytest.mark.parametrize("module", ["eps", "style", "_files"])
+def test_a_figure_hangs_on_what_draws_it_and_on_what_writes_it(monkeypatch, module):
+    before, read = study.figure_hash("eps"), Path.read_bytes
+    path = Path(figures.__file__).with_name(f"{module}.py")
+    monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b" " * (it == path))
+    assert path.exists() and study.figure_hash("eps") != before
 
 
 def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):

@@ -143,8 +143,8 @@ def recorded_hash(stem: str, kernels: Iterable[str]) -> str:
 
 
 def figure_hash(figure: str) -> str:
-    """Hash of the code behind a figure."""
-    return code_hash(figures.module_name(figure))
+    """Hash of the code behind a figure: of the module that draws it, and of that which writes it to files."""
+    return code_hash(figures.module_name(figure)) + code_hash(figures.module_name("_files"))
 
 
 def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int]:
