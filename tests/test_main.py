@@ -170,7 +170,8 @@ def test_an_experiment_without_a_schema_is_told_before_it_is_measured(told, meas
 
 @pytest.fixture
 def configs(tmp_path, monkeypatch) -> Path:
-    """The folder of a study with two config files, both at fault."""
+    """The folder of a study of two experiments, whose config files are both at fault."""
+    monkeypatch.setattr(command.experiments, "EXPERIMENTS", ("division_order", "eps"))
     monkeypatch.chdir(tmp_path)
     folder = Path("config/smoke")
     folder.mkdir(parents=True)

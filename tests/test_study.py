@@ -1,11 +1,12 @@
 """What a study's folder holds, and what its jobs said."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from layernorm_backward import figures
+from layernorm_backward import experiments, figures
 from layernorm_backward.studies import study
 
 
@@ -16,10 +17,21 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "paper"
 
 
-def test_hidden_files_are_no_experiments(folder):
+def test_hidden_files_are_no_experiments(folder, monkeypatch):
+    monkeypatch.setattr(experiments, "EXPERIMENTS", ("eps",))
     (folder / "eps.yaml").touch()
     (folder / ".#eps.yaml").symlink_to("somebody@somewhere")
     assert study.stems("paper") == ("eps",)
+
+
+def test_experiments_without_a_config_file_are_named(folder, monkeypatch):
+    monkeypatch.setattr(experiments, "EXPERIMENTS", ("eps", "model", "variance"))
+    (folder / "eps.yaml").touch()
+    said = (
+        f"{folder}/model.yaml, {folder}/variance.yaml: there is no such file; needed: one for each experiment"
+    )
+    with pytest.raises(ValueError, match=re.escape(said)):
+        study.stems("paper")
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"kernels: [[compact], 1]", b"kernels: [a"])

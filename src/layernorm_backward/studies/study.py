@@ -67,7 +67,7 @@ def stems(study: str) -> tuple[str, ...]:
     """The tables that a study measures, one for each file in config/<study>/.
 
     Hidden files, such as an editor's locks, are left out. Raises ValueError for one that no experiment has,
-    and where there are none, as elsewhere than in the repository's folder.
+    for experiments without one, and where there are none, as elsewhere than in the repository's folder.
     """
     files = (path for path in (CONFIG / study).glob("*.yaml") if not path.name.startswith("."))
     found = tuple(sorted(path.stem for path in files))
@@ -77,6 +77,8 @@ def stems(study: str) -> tuple[str, ...]:
             raise ValueError(f"{config_path(study, stem)}: no experiment has this name; there are: {known}")
     if not found:
         raise ValueError(f"{CONFIG / study}: there are no config files; allowed: the repository's folder")
+    if lacking := [str(config_path(study, it)) for it in experiments.EXPERIMENTS if it not in found]:
+        raise ValueError(f"{', '.join(lacking)}: there is no such file; needed: one for each experiment")
     return found
 
 
