@@ -31,7 +31,7 @@ def require_alike(target: Path, study: str, campaign: bool) -> None:
     if not (target / PROVENANCE).exists():
         return
     published = jsonfile.load(target / PROVENANCE)
-    kinds = [(published["study"], "gpu" in published["described"]), (study, campaign)]
+    kinds = [(published.get("study"), "gpu" in published.get("described", {})), (study, campaign)]
     there, here = (f"a {'campaign on a GPU' if gpu else 'run'} of the study {name}" for name, gpu in kinds)
     if there != here:
         raise ValueError(f"{target}: holds {there}, not {here}; allowed: another name, or to remove it first")

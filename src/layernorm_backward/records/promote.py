@@ -17,15 +17,12 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from layernorm_backward.records import crate, tables
-from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash, verify
+from layernorm_backward.records import candidates, crate, tables
+from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, RECORD_HASH, WHOLE, record_hash
 from layernorm_backward.records.promotable import (
     IN_PARTS,
     require_alike,
@@ -40,7 +37,6 @@ from layernorm_backward.studies import study
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
 PAPER = "paper.pdf"
 STUDIES = (WHOLE, IN_PARTS)
-MOST_BYTES = 5_000_000  # of a table of the study full
 _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
 
@@ -56,19 +52,19 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     if not results.is_dir():
         raise ValueError(f"{results}: there is no such folder; allowed: results/STUDY after a run of it")
     parts = results.name == IN_PARTS
-    campaign = not parts and _is_campaign(results)
+    campaign = not parts and candidates.is_campaign(results)
     if results.name not in studies and not campaign:
         raise ValueError(
             f"{results}: only these studies are published: {', '.join(studies)}; and campaigns on a GPU, "
             "whose tables were all measured on one"
         )
     target = archive / (f"{machine}-{IN_PARTS}" if parts else machine)
-    found = _of_campaign(results) if campaign else _tables(results, parts)
-    measured = [path for path in found if not _holds_less(path, target / path.name)]
+    found = candidates.of_campaign(results) if campaign else candidates.of_run(results, parts)
+    measured = [path for path in found if not candidates.holds_less(path, target / path.name)]
     stems = (
         (path.stem for path in sorted(target.glob("[!.]*.csv"))) if campaign else study.stems(results.name)
     )
-    files = [*measured, *_kept(stems, target, {path.name for path in measured})]
+    files = [*measured, *candidates.kept(stems, target, {path.name for path in measured})]
     provenance = _provenance(machine, files)
     require_alike(target, provenance["study"], campaign)
     if not all(record["commit"] for record in provenance["tables"].values()):
@@ -98,85 +94,6 @@ def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
     for tables_dir in timed:
         _files.write(FIGURE_GPU, tables_dir, folder / FIGURE_GPU, [".png"])
     return [folder / f"{FIGURE_GPU}.png" for _ in timed]
-
-
-def _tables(results: Path, parts: bool) -> list[Path]:
-    """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
-    stems = study.stems(results.name) if parts else (*study.stems(results.name), crate.CLAIMS)
-    found = [results / "tables" / f"{stem}.csv" for stem in stems]
-    found = [path for path in found if path.exists() and _small(path)] if parts else found
-    if not found:
-        raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
-    return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
-
-
-def _kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
-    """Tables of an earlier promotion that this run did not measure; one that is of no use now is told."""
-    kept = []
-    for path in (target / f"{stem}.csv" for stem in stems):
-        if path.name in measured or not path.exists():
-            continue
-        try:
-            verify(path)
-            tables.read(path)
-        except ValueError as error:
-            print(f"left out: {error}", file=sys.stderr)
-        else:
-            print(f"kept, not measured in this run: {path}", file=sys.stderr)
-            kept.append(path)
-    return kept
-
-
-def _is_campaign(results: Path) -> bool:
-    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves."""
-    found = list((results / "tables").glob("[!.]*.csv"))
-    return bool(found) and all(
-        study.on_device(path.stem) and "archived" not in tables.read_meta(path) for path in found
-    )
-
-
-def _of_campaign(results: Path) -> list[Path]:
-    """The tables of a campaign on a GPU in which something was measured."""
-    found = [path for path in sorted((results / "tables").glob("[!.]*.csv")) if _anything(path)]
-    if not found:
-        raise ValueError(f"{results}: holds no table in which anything was measured")
-    return found
-
-
-def _anything(path: Path) -> bool:
-    """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
-    table = tables.read(path)
-    return not study.on_device(path.stem) or _rows(table) > 0
-
-
-def _holds_less(path: Path, published: Path) -> bool:
-    """Whether a table from a device holds fewer measured rows than the published one, which is told and kept:
-    time, a tool or a peer was lacking.
-    """
-    if not (study.on_device(path.stem) and published.exists()):
-        return False
-    try:
-        there = _rows(tables.read(published))
-    except ValueError:  # of no use now
-        return False
-    here = _rows(tables.read(path))
-    if here < there:
-        said = f"{path} holds {here} measured rows, {published} {there}; remove that to have it replaced"
-        print(f"left out: {said}", file=sys.stderr)
-    return here < there
-
-
-def _rows(table: pd.DataFrame) -> int:
-    """Rows of a table from a device that were measured."""
-    return int((table["reason"] == "").sum())
-
-
-def _small(path: Path) -> bool:
-    """Whether a table of the study full has at most MOST_BYTES; one that has more is told."""
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        print(f"left out: {path}, {size / 1e6:.1f} MB; allowed: {MOST_BYTES / 1e6:g} MB", file=sys.stderr)
-    return size <= MOST_BYTES
 
 
 def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""Tables for a promotion: what a run or a campaign has measured, and what stays of an earlier promotion."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from layernorm_backward.records import crate, tables
+from layernorm_backward.records.archive import verify
+from layernorm_backward.studies import study
+
+MOST_BYTES = 5_000_000  # of a table of the study full
+
+
+def is_campaign(results: Path) -> bool:
+    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves."""
+    found = list((results / "tables").glob("[!.]*.csv"))
+    return bool(found) and all(
+        study.on_device(path.stem) and "archived" not in tables.read_meta(path) for path in found
+    )
+
+
+def of_campaign(results: Path) -> list[Path]:
+    """The tables of a campaign on a GPU in which something was measured."""
+    found = [path for path in sorted((results / "tables").glob("[!.]*.csv")) if _anything(path)]
+    if not found:
+        raise ValueError(f"{results}: holds no table in which anything was measured")
+    return found
+
+
+def of_run(results: Path, parts: bool) -> list[Path]:
+    """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
+    stems = study.stems(results.name) if parts else (*study.stems(results.name), crate.CLAIMS)
+    found = [results / "tables" / f"{stem}.csv" for stem in stems]
+    found = [path for path in found if path.exists() and _small(path)] if parts else found
+    if not found:
+        raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
+    return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
+
+
+def holds_less(path: Path, published: Path) -> bool:
+    """Whether a table from a device holds fewer measured rows than the published one, which is told and kept:
+    time, a tool or a peer was lacking.
+    """
+    if not (study.on_device(path.stem) and published.exists()):
+        return False
+    try:
+        there = _rows(tables.read(published))
+    except ValueError:  # of no use now
+        return False
+    here = _rows(tables.read(path))
+    if here < there:
+        said = f"{path} holds {here} measured rows, {published} {there}; remove that to have it replaced"
+        print(f"left out: {said}", file=sys.stderr)
+    return here < there
+
+
+def kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
+    """Tables of an earlier promotion that this run did not measure; one that is of no use now is told."""
+    found = []
+    for path in (target / f"{stem}.csv" for stem in stems):
+        if path.name in measured or not path.exists():
+            continue
+        try:
+            verify(path)
+            tables.read(path)
+        except ValueError as error:
+            print(f"left out: {error}", file=sys.stderr)
+        else:
+            print(f"kept, not measured in this run: {path}", file=sys.stderr)
+            found.append(path)
+    return found
+
+
+def _anything(path: Path) -> bool:
+    """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
+    table = tables.read(path)
+    return not study.on_device(path.stem) or _rows(table) > 0
+
+
+def _rows(table: pd.DataFrame) -> int:
+    """Rows of a table from a device that were measured."""
+    return int((table["reason"] == "").sum())
+
+
+def _small(path: Path) -> bool:
+    """Whether a table of the study full has at most MOST_BYTES; one that has more is told."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        print(f"left out: {path}, {size / 1e6:.1f} MB; allowed: {MOST_BYTES / 1e6:g} MB", file=sys.stderr)
+    return size <= MOST_BYTES
