@@ -13,9 +13,10 @@ import pytest
 from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
 from layernorm_backward.audit import audit, sweep
-from layernorm_backward.audit.advice import CHUNKS, advice
+from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.target import as_kernel
+from layernorm_backward.audit.thoughts import CHUNKS
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS, Kernel

@@ -8,8 +8,9 @@ import pytest
 from audit_small import SMALL, failed
 from layernorm_backward import oracle
 from layernorm_backward.audit import audit, report
-from layernorm_backward.audit.advice import FLAT, READ_ONLY, UNLIKE, WRONG, advice
+from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.cases import CASES, case_limit
+from layernorm_backward.audit.thoughts import FLAT, LEVEL, OVERWRITTEN, READ_ONLY, UNLIKE, WRONG
 from layernorm_backward.edge_cases import posed
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS
@@ -39,6 +40,41 @@ def test_sums_are_not_blamed_where_eps_is_ignored():
     found = said(kernel, setting=replace(SMALL, eps=1e-3))
     assert found["eps_obeyed"] == "eps is not the one given, or not inside of the root"
     assert found["long_sums"] == found["edge_width_1024"] == WRONG
+
+
+def over_one_fewer(x, gamma, beta, eps):
+    """HONEST divides the sum of squares by D; smaller rows and a smaller eps make that D - 1."""
+    fewer = np.sqrt((x.shape[-1] - 1) / x.shape[-1]) if x.shape[-1] > 1 else 1.0
+    return x, (gamma * fewer).astype(x.dtype), beta, eps * fewer**2
+
+
+def test_eps_is_not_blamed_where_the_variance_is_over_one_element_fewer():
+    found = said(forwards(over_one_fewer))
+    assert found["eps_obeyed"] == WRONG
+    assert found["y_error"] == LEVEL and "the variance is over D-1" in LEVEL
+
+
+def test_neither_sums_nor_eps_are_blamed_for_what_no_two_runs_agree_on():
+    def racing(dy, saved, dx, dgamma, dbeta):
+        return dx, dgamma * (1 + 0.01 * RANDOM.random()), dbeta * (1 + 0.01 * RANDOM.random())
+
+    found = said(backwards(racing))
+    names = ("eps_obeyed", "long_sums", "ones_counted", "undisturbed", "dgamma_error", "dbeta_error")
+    assert {found[name] for name in names} == {UNLIKE}
+
+
+def test_a_y_that_the_backward_pass_writes_to_is_told():
+    def forward(*given):
+        y, saved = HONEST.forward(*given)
+        return y, (saved, y)
+
+    def backward(dy, saved):
+        dx, *sums = HONEST.backward(dy, saved[0])
+        saved[1][...] = dx
+        return saved[1], *sums
+
+    found = said(replace(HONEST, forward=forward, backward=backward))
+    assert {found[name] for name in ("undisturbed", "eps_obeyed", "y_error", "y_kappa")} == {OVERWRITTEN}
 
 
 def in_random_order(dy, saved, dx, dgamma, dbeta):
@@ -127,6 +163,15 @@ def written_to(x, gamma, beta, eps):
 def test_the_gradient_check_that_was_refused_names_its_read_only_arrays():
     found = said(forwards(written_to))
     assert found["gradient_check"] == found["edge_read_only"] == READ_ONLY
+
+
+def test_an_edge_case_that_was_refused_names_its_read_only_array():
+    def scaled(dy, saved):
+        dy *= 1
+        return HONEST.backward(dy, saved)
+
+    found = said(replace(HONEST, backward=scaled))
+    assert found["edge_dy_expanded"] == found["edge_read_only"] == READ_ONLY
 
 
 def test_a_std_of_0_is_not_called_small_beside_the_mean():

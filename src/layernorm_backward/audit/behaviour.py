@@ -1,6 +1,6 @@
 """What a sweep over kappa does not see: the formula, eps, long sums, and how calls bear on each other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import prod
 
 import numpy as np
@@ -18,7 +18,7 @@ from layernorm_backward.problem import Results, draw, run_kernel
 EPSILONS = (1e-6, 1e-3)
 SUM_HIDDEN = 16
 ROWS = Results._fields[:2]
-LOST_ROWS = "; wrong: "
+WRONG_ARE = "; wrong: "
 TWO_AXES = "right where x has two axes: dgamma, dbeta are sums over all axes but the last"
 
 
@@ -41,21 +41,25 @@ def _checked(kernel: Kernel, dtype: DtypeName, setting: Setting, shape: tuple[in
     except FAILURES as error:
         return broken("gradient_check", 1.0, error)
     used = found["error_over_tolerance"].max(skipna=False)
-    wrong = ", ".join(found.loc[~found["passed"], "quantity"].unique())
-    note = f"in {dtype}" + (f": {wrong}" if wrong else "")
-    return Finding("gradient_check", float(used), 1.0, not wrong, note=note)
+    wrong = set(found.loc[~found["passed"], "quantity"])
+    return Finding("gradient_check", float(used), 1.0, not wrong, note=_listed(f"in {dtype}", wrong))
 
 
 def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     """The worst error of all results on rows whose variance is eps, for two eps that are no default."""
     worst = []
+    wrong = set()
     for number, eps in enumerate(EPSILONS):
         rng = inputs.generator(setting.seed, number)
         x = inputs.rows(rng, setting.rows, setting.hidden, dtype_of(dtype), std=np.sqrt(eps))
         problem = draw(rng, x, "shifted", "random")
         exact = oracle.results(*problem.values(), eps)
-        worst.append(max(worst_errors(run_kernel(kernel, problem, eps), exact)))
-    note = f"at eps {EPSILONS[int(np.argmax(worst))]:g}"
+        errors = dict(
+            zip(Results._fields, worst_errors(run_kernel(kernel, problem, eps), exact), strict=True)
+        )
+        worst.append(max(errors.values()))
+        wrong |= {name for name, error in errors.items() if error > setting.limit_u}
+    note = _listed(f"at eps {EPSILONS[int(np.argmax(worst))]:g}", wrong)
     return Finding("eps_obeyed", max(worst), setting.limit_u, max(worst) <= setting.limit_u, note=note)
 
 
@@ -70,8 +74,8 @@ def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     exact = oracle.results(*problem.values(), setting.eps)
     errors = worst_errors(run_kernel(kernel, problem, setting.eps), exact)
     limit, worst = setting.sum_limit_u(setting.sum_rows, dtype), max(errors[2:])
-    lost = [name for name, error in zip(ROWS, errors[:2], strict=True) if error > limit]
-    note = f"{setting.sum_rows} rows" + (f"{LOST_ROWS}{', '.join(lost)}" if lost else "")
+    lost = {name for name, error in zip(ROWS, errors[:2], strict=True) if error > limit}
+    note = _listed(f"{setting.sum_rows} rows", lost)
     return Finding("long_sums", worst, limit, worst <= limit and not lost, note=note)
 
 
@@ -83,6 +87,12 @@ def ones_counted(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     counted = float(inputs.values(run_kernel(kernel, ones, setting.eps).dbeta)[0])
     off = abs(counted / setting.sum_rows - 1) / unit_roundoff(dtype_of(dtype))
     return Finding("ones_counted", counted, float(setting.sum_rows), off <= setting.limit_u)
+
+
+def _listed(note: str, wrong: Collection[str]) -> str:
+    """A note, and the names of the results that are wrong, in their order."""
+    names = [name for name in Results._fields if name in wrong]
+    return note + (WRONG_ARE + ", ".join(names) if names else "")
 
 
 def findings(

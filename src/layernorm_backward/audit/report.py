@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from layernorm_backward.audit.advice import WRONG, advice
+from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.behaviour import TWO_AXES
 from layernorm_backward.audit.setting import Finding, Setting
+from layernorm_backward.audit.thoughts import WRONG
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.kernels import Kernel
 
