@@ -51,6 +51,12 @@ def test_a_process_that_is_ended_tells_where_and_what_was_found(tmp_path, do, sa
     assert ("Segmentation fault" in err) == ("SIGSEGV" in said)  # with the place in the code
 
 
+def test_a_process_that_is_ended_after_its_command_tells_that(tmp_path):
+    do = "import atexit; atexit.register(ctypes.string_at, 0); return 0"
+    code, _, err = ended(tmp_path, do)
+    assert code == 2 and err.endswith("\nerror: the process was ended by SIGSEGV at its end\n")
+
+
 def test_a_call_that_hangs_is_ended_at_the_limit(tmp_path):
     assert ended(tmp_path, "time.sleep(99)", "dict(limit_s='0.3')") == (
         2,

@@ -96,8 +96,9 @@ def _told(what: str, code: int) -> int:
     """Print what was found so far, what happened, and where."""
     if _read("found"):
         print(_read("found"), flush=True)
-    where = ", ".join(filter(None, (_read("step"), _read("function"))))
-    print(f"\nerror: {what} in {where}", file=sys.stderr)
+    step, function = _read("step"), _read("function")
+    where = "at its end" if step == _ENDED else "in " + ", ".join(filter(None, (step, function)))
+    print(f"\nerror: {what} {where}", file=sys.stderr)
     return code
 
 
