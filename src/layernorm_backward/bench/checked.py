@@ -32,7 +32,7 @@ class Backward(NamedTuple):
     errors_u: dict[str, float]
 
 
-def forward(name: str, passes: Passes, data: Data) -> Forward:
+def checked_forward(name: str, passes: Passes, data: Data) -> Forward:
     """MisfitError where y does not fit, ValueError where dx would be written over a y that is saved.
 
     WrongError where there is written beside y.
@@ -49,7 +49,7 @@ def forward(name: str, passes: Passes, data: Data) -> Forward:
     return Forward(y, saved, its_s, errors_u(data, y=y))
 
 
-def backward(name: str, passes: Passes, saved: Any, data: Data) -> Backward:
+def checked_backward(name: str, passes: Passes, saved: Any, data: Data) -> Backward:
     """MisfitError where a gradient does not fit, WrongError where there is written beside it."""
     _spoil(passes.to_gradients)
     started = perf_counter()

@@ -10,7 +10,7 @@ from math import inf
 from time import perf_counter
 from typing import NamedTuple
 
-from layernorm_backward.bench import checked
+from layernorm_backward.bench.checked import checked_backward, checked_forward, require_y_kept
 from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import rounds
 from layernorm_backward.bench.passes import first_rows, named, passes, require_y
@@ -74,10 +74,10 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     require_quick(lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s)
     started = perf_counter()
     run = passes(kernel, arrays)
-    first = checked.forward(name, run, data)
+    first = checked_forward(name, run, data)
     saved = first.saved
-    last = checked.backward(name, run, saved, data)
-    checked.require_y_kept(name, run, first, data)
+    last = checked_backward(name, run, saved, data)
+    require_y_kept(name, run, first, data)
     check_s = perf_counter() - started
     calls = {
         "forward": run.forward,
@@ -87,10 +87,10 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     seconds = {"forward": first.seconds, "backward": last.seconds, "both": first.seconds + last.seconds}
 
     def gradients_u() -> dict[str, float]:
-        return checked.backward(name, run, saved, data).errors_u
+        return checked_backward(name, run, saved, data).errors_u
 
     def errors_again_u() -> dict[str, float]:
-        return checked.forward(name, run, data).errors_u | gradients_u()
+        return checked_forward(name, run, data).errors_u | gradients_u()
 
     errors_u, rounded = first.errors_u | last.errors_u, rounds(saved, arrays.x)
     return Ready(calls, seconds, errors_u, rounded, gradients_u, errors_again_u, check_s)
