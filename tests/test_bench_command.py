@@ -212,6 +212,23 @@ def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, caps
     assert sys.modules["theirs"].slow_calls == 2
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import time; time.sleep(99)", "no end after 1.5 s"),
+        ("import os; os._exit(3)", "ended with exit code 3"),
+    ],
+)
+def test_a_first_call_that_does_not_come_back_is_told(body, said, tmp_path):
+    code = f"from layernorm_backward.kernels.recentred import forward\ndef backward(dy, saved): {body}\n"
+    (tmp_path / "hangs.py").write_text(code)
+    options = ["--kernel", "hangs:forward,backward", *SIZE, "--seconds", "0.5", "--limit-s", "1"]
+    words = [sys.executable, "-m", "layernorm_backward", "bench", *options]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{said} in hangs:forward,backward float32: a first try, backward\n" in done.stderr
+
+
 def test_what_nobody_foresaw_does_not_say_that_results_are_wrong(monkeypatch, capsys):
     def draw(*arguments):
         raise RuntimeError("cannot cache function")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import DTYPE_NAMES
-from layernorm_backward.options import Parser
+from layernorm_backward.options import Parser, seconds
 
 BASELINES = ("numba_fused", "numpy_blocked", "compact")  # the quickest first
 DESCRIPTION = (
@@ -13,6 +13,7 @@ DESCRIPTION = (
     "not be run."
 )
 SECONDS = 18.5
+LIMIT_S = 180.0
 DIRECTIONS = {**{name: (name,) for name in (*TENSORS, "both")}, "all": (*TENSORS, "both")}
 
 
@@ -32,6 +33,12 @@ def parser() -> Parser:
         "--direction": {"choices": DIRECTIONS, "default": "backward", "help": "what is timed (%(default)s)"},
         "--threads": {"default": "all", "metavar": "N", "help": "threads for Numba and BLAS (%(default)s)"},
         "--seconds": {"type": float, "default": SECONDS, "help": "time that may be taken (%(default)s)"},
+        "--limit-s": {
+            "type": seconds,
+            "default": LIMIT_S,
+            "metavar": "SECONDS",
+            "help": "time that a step may take beyond --seconds, as compiling does (%(default)g)",
+        },
         "--seed": {"type": int, "default": 20260423, "help": "seed of the data (%(default)s)"},
         "--out": {"type": Path, "metavar": "CSV", "help": "write the table there too"},
     }

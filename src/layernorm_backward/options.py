@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import math
 import os
 import sys
 import tempfile
@@ -21,6 +22,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; --help lists what is allowed\n")
+
+
+def seconds(word: str) -> float:
+    """What an option says in seconds; ArgumentTypeError where that is no time."""
+    if not 0 < (found := float(word)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{word}; allowed: finite and > 0")
+    return found
 
 
 def tell(report: str) -> None:

@@ -1,6 +1,5 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
-import math
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version, whence
-from layernorm_backward.options import Parser, progress, require_csv, tell, writing
+from layernorm_backward.options import Parser, progress, require_csv, seconds, tell, writing
 from layernorm_backward.records.schemas import SCHEMAS
 
 DESCRIPTION = (
@@ -125,12 +124,6 @@ def _dtype_name(word: str) -> str:
     return word
 
 
-def _seconds(word: str) -> float:
-    if not 0 < (seconds := float(word)) < math.inf:
-        raise ArgumentTypeError(f"{word}; allowed: finite and > 0")
-    return seconds
-
-
 def _parser() -> Parser:
     parser = Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
     what = "a Kernel or a pair (forward, backward); or the name of one of ours"
@@ -139,7 +132,7 @@ def _parser() -> Parser:
     options = {"type": _dtype_name, "metavar": "DTYPE", "help": which}
     parser.add_argument("--dtype", nargs="+", default=["float32"], dest="dtypes", **options)
     parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too, a .csv file")
-    limit = {"type": _seconds, "default": watch.LIMIT_S, "metavar": "SECONDS"}
+    limit = {"type": seconds, "default": watch.LIMIT_S, "metavar": "SECONDS"}
     parser.add_argument("--limit-s", **limit, help="time that a step may take, with its calls (%(default)g)")
     for name, meaning in OPTIONS.items():
         default = getattr(STANDARD, name)

@@ -22,6 +22,7 @@ from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
 from layernorm_backward.timing.timed import most_threads
 
+_NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are
 AUDITED = "float32"  # where `audit` is given no dtype
 
 
@@ -57,10 +58,10 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
 
 def main(given: dict[str, Any], spent_s: float = 0.0) -> int:
     """Run with the options that were given; imports have taken `spent_s`."""
-    target, out, directions, threads = (given.pop(name) for name in ("kernel", "out", "direction", "threads"))
+    target, out, directions, threads, limit_s = (given.pop(name) for name in _NOT_SET)
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
     deadline = Deadline(given["seconds"], spent_s=spent_s)
-    watch.tell(step=f"importing {target}", limit_s=f"{given['seconds'] + watch.LIMIT_S:g}")
+    watch.tell(step=f"importing {target}", limit_s=f"{given['seconds'] + limit_s:g}")
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
@@ -97,6 +98,7 @@ def _require_timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> N
 
 def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
     """TooSlowError where calls on three rows take too long already; the first of two may compile."""
+    watch.tell(step=f"{kernel.name} {setting.dtype}: a first try")
     for _ in range(2):
         started = perf_counter()
         try_out(kernel, setting.dtype, EPS, setting.gamma_dtype)
