@@ -1,6 +1,7 @@
 """Bad input: every kernel refuses it with the value and what is allowed."""
 
 import re
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -175,3 +176,16 @@ def test_eps_may_be_any_real_number(kernel, eps):
     ones = np.ones(4, np.float32)
     y, _ = HOST[kernel].forward(x, ones, ones, eps)
     assert np.array_equal(y, HOST[kernel].forward(x, ones, ones, 2.0**-10)[0])
+
+
+def test_a_row_whose_squares_overflow_spoils_no_other_and_warns_of_none(kernel):
+    """Its own x_hat is 0 or NaN, but where sums are wider than x."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x[1] *= np.float32(1e20)
+    ones = np.ones(4, np.float32)
+    with warnings.catch_warnings(action="error"):
+        y, saved = HOST[kernel].forward(x, ones, np.zeros_like(ones), 1e-5)
+        dx, *_ = HOST[kernel].backward(x, saved)
+    right, _ = HOST[kernel].forward(x[::2].copy(), ones, np.zeros_like(ones), 1e-5)
+    assert np.array_equal(y[::2], right) and np.isfinite(dx[::2]).all()
+    assert kernel == "reference" or not np.nan_to_num(y[1]).any()

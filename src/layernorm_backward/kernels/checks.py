@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
 
-# A row that overflows or holds inf says so in its own results (inf, NaN); a warning would speak for all rows.
+# A warning would speak for all rows. A row that holds inf says so in its own results (NaN); one whose squares
+# add up to more than the dtype of the sums holds has an infinite std, so that x_hat is 0 or NaN.
 ieee = np.errstate(over="ignore", invalid="ignore")
 
 _KINDS = 1024  # of calls that are known to be right: rows may differ in every call of a long run
