@@ -51,7 +51,7 @@ def bench(
             left_s = max(deadline.left() - own.check_s, LEAST * setting.seconds)
             share = (1 - RESERVE) * left_s / (len(setting.directions) - number)
             rows += time_direction(kernel.name, direction, setting, data, found, Deadline(share), tick)
-        require_right_yet(kernel.name, own, setting, data)
+        require_right_yet(kernel.name, own, setting)
     return table(rows, "bench")
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward.bench.data import Data, errors_u
+from layernorm_backward.bench.data import Data, changed, errors_u
 from layernorm_backward.bench.passes import Passes, named, require_y
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.held import arrays as held
@@ -50,12 +50,14 @@ def checked_forward(name: str, passes: Passes, data: Data) -> Forward:
 
 
 def checked_backward(name: str, passes: Passes, saved: Any, data: Data) -> Backward:
-    """MisfitError where a gradient does not fit, WrongError where there is written beside it."""
+    """MisfitError where a gradient does not fit, WrongError where there is written beside it or to inputs."""
     _spoil(passes.to_gradients)
     started = perf_counter()
     gradients = passes.backward(saved)
     its_s = perf_counter() - started
     _require_within(name, data, *Gradients._fields)
+    if lost := changed(data):
+        raise WrongError(f"{name} writes to {', '.join(lost)}, of which it may only read")
     return Backward(its_s, errors_u(data, **named(name, gradients, data.arrays)))
 
 

@@ -5,6 +5,7 @@ y and dx are known for every row, dgamma and dbeta for all rows together, and tw
 to fill. Other rows of the block lie between a row and its repetition.
 """
 
+from math import gcd
 from time import perf_counter
 from typing import NamedTuple
 
@@ -91,7 +92,9 @@ def _blocks(array: NDArray, step: int) -> list[NDArray]:
 
 
 def _bits(array: NDArray) -> NDArray:
-    return array.view(f"u{array.itemsize}")
+    """The bits of each row, in words as long as fit."""
+    word = gcd(8, array.shape[-1] * array.itemsize)
+    return np.ascontiguousarray(array).view(f"u{word}")
 
 
 def errors_u(data: Data, **computed: NDArray) -> dict[str, float]:
