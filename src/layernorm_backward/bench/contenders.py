@@ -17,7 +17,9 @@ from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.stopwatch import untimed
 
 OWN_RUNS = 4, 5  # that the seconds left must hold before all rows are run: for one direction, for all
-BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS of the kernel leave
+BASELINE_SHARE = (
+    1 / 2
+)  # for a baseline's, of the seconds that KEPT_RUNS of the kernel and its last check leave
 BRIEF_S = 0.5  # for the runs after the first, whatever is left
 KEPT_RUNS = 3  # in each direction
 LARGER = 2.0  # times what the runs take, for the seconds that are advised
@@ -37,7 +39,8 @@ def line_up(
     tick(kernel.name)
     own = _own(kernel, setting, data, deadline)
     found = Contenders({kernel.name: own}, {})
-    kept_s = KEPT_RUNS * sum(own.seconds[direction] for direction in setting.directions)
+    looking_s = own.check_s - own.seconds["both"]
+    kept_s = own.check_s + KEPT_RUNS * sum(own.seconds[direction] for direction in setting.directions)
     for name in baselines(kernel.name):
         tick(name)
         try:
@@ -48,7 +51,8 @@ def line_up(
             deadline.note(f"first calls of {name}")
             if needed > room():
                 raise ValueError(f"it takes {needed / 1e9:.3g} GB more, too much here")
-            found.ready[name] = ready(baseline, data, (deadline.left() - kept_s) * BASELINE_SHARE)
+            limit_s = (deadline.left() - kept_s) * BASELINE_SHARE - looking_s
+            found.ready[name] = ready(baseline, data, limit_s)
             require_right(name, found.ready[name], setting)
             deadline.note(f"running {name}")
         except Exception as error:
