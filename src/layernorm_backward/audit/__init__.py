@@ -1,7 +1,7 @@
 """Is a layer normalization fit for use? `audit(kernel, dtype)` measures it, property by property.
 
-The gradient check, the growth of the error with mean/std, eps, long sums, repeatability, results written into `out`
-and the edge cases.
+The gradient check, the growth of the error with mean/std, eps, long sums, repeatability, results written into
+`out`, and the edge cases.
 """
 
 import warnings
