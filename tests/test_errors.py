@@ -67,3 +67,4 @@ def test_each_row_is_held_against_its_own_bound_and_rows_without_one_are_left_ou
     assert most_over_bounds(errors, bounds) == 3.0
     assert most_over_bounds(np.array([np.inf, 1.0]), np.array([1.0, 2.0])) == np.inf
     assert np.isnan(most_over_bounds(np.array(5.0), np.array(np.inf)))
+    assert np.isnan(most_over_bounds(errors, np.array(np.nan)))

@@ -24,7 +24,7 @@ def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = No
 
 def over_bounds(errors: Floats, bounds: Floats) -> Floats:
     """Each row's error over its bound, of the rows whose bound is finite, (n,); 0 where both are 0."""
-    errors, bounds = np.atleast_1d(errors), np.atleast_1d(bounds)
+    errors, bounds = np.broadcast_arrays(*np.atleast_1d(errors, bounds))
     bounded = np.isfinite(bounds)
     return _ratio(errors[bounded], bounds[bounded])
 
