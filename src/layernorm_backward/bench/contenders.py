@@ -17,9 +17,7 @@ from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.stopwatch import untimed
 
 OWN_RUNS = 4, 5  # that the seconds left must hold before all rows are run: for one direction, for all
-BASELINE_SHARE = (
-    1 / 2
-)  # for a baseline's, of the seconds that KEPT_RUNS of the kernel and its last check leave
+BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS and the last check leave
 BRIEF_S = 0.5  # for the runs after the first, whatever is left
 KEPT_RUNS = 3  # in each direction
 LARGER = 2.0  # times what the runs take, for the seconds that are advised
