@@ -6,7 +6,6 @@ for large tensors. float64, tolerances of the checker; rows from N(0,1), at an o
 eps (`datasets.adequate`). The mutant `none` is the unspoiled kernel: caught, it is a false alarm.
 """
 
-from collections.abc import Iterator
 from math import comb
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.experiments._arguments import Count, Distinct, Seed, Shape, one_of
 from layernorm_backward.gradient_check import METHODS, compare
 from layernorm_backward.gradient_check.checker import EPS, gradients
-from layernorm_backward.gradient_check.comparison import Comparison
 from layernorm_backward.gradient_check.datasets import adequate
 from layernorm_backward.gradient_check.mutants import LOCAL, MUTANTS, UNSPOILED, kernel
 from layernorm_backward.inputs import values
@@ -43,43 +41,51 @@ def run(
     gradient, those off by more than the tolerance; expected_share: of the samples of elements, those
     that hold one such element, by counting.
     """
-    forward = kernel(UNSPOILED).forward
-    point = adequate(shape, EPS, seed, "float64")
-    at = compare.Setting(compare.outputs(forward, EPS, METHODS[method]), point, EPS, METHODS[method], None)
+    at = _setting(shape, method, seed)
     said = {
-        name: gradients(forward, kernel(name).backward, point, EPS) for name in (UNSPOILED, *MUTANTS, *LOCAL)
+        name: gradients(kernel(name).forward, kernel(name).backward, at.point, EPS)
+        for name in (UNSPOILED, *MUTANTS, *LOCAL)
     }
     limits = compare.tolerances(at)
     wrong = {name: _wrong(found, said[UNSPOILED], limits) for name, found in said.items()}
     records: list[dict[str, Any]] = []
     counts = [*((ELEMENTS, count) for count in elements), (ROWS, rows)]
     for check, count in tqdm(counts, desc="spot_check", mininterval=1):
-        caught = dict.fromkeys(said, 0)
-        for sample in range(samples):
-            rng = np.random.default_rng([seed, sample])
-            drawn = _drawn(check, at, count, directions, rng)
-            for name, found in said.items():
-                caught[name] += any(part.failed.any() for part in drawn(found))
+        seen = [
+            _caught(check, at, count, directions, np.random.default_rng([seed, sample]), said)
+            for sample in range(samples)
+        ]
         for name in said:
             key = {"mutant": name, "local": name in LOCAL, "check": check, "drawn": count}
-            records.append(key | _judged(caught[name], samples, wrong[name], check, count))
+            caught = sum(name in names for names in seen)
+            records.append(key | _judged(caught, samples, wrong[name], check, count))
     return table(records, "spot_check")
 
 
-def _drawn(check: str, at: compare.Setting, count: int, directions: int, rng: np.random.Generator) -> Any:
-    """A function from gradients to the comparisons of one sample; the differences are made once."""
+def _setting(shape: Shape, method: str, seed: int) -> compare.Setting:
+    way = METHODS[method]
+    outputs = compare.outputs(kernel(UNSPOILED).forward, EPS, way)
+    return compare.Setting(outputs, adequate(shape, EPS, seed, "float64"), EPS, way, None)
+
+
+def _caught(
+    check: str,
+    at: compare.Setting,
+    count: int,
+    directions: int,
+    rng: np.random.Generator,
+    said: dict[str, Gradients],
+) -> set[str]:
+    """The mutants whose gradients one sample shows to be wrong; its differences are made once for all."""
     if check == ELEMENTS:
-        spots = compare.some_elements(at, count, rng)
-        return lambda found: compare.picked(spots, found)
-    spots, moves = [compare.some_rows(at, count, rng)], compare.moved(at, directions, rng)
-    return lambda found: _both(at, spots, moves, found)
-
-
-def _both(
-    at: compare.Setting, spots: list[compare.Spot], moves: list[compare.Moved], found: Gradients
-) -> Iterator[Comparison]:
-    yield from compare.picked(spots, found)
-    yield from compare.beside(at, moves, found)
+        spots, moves = compare.some_elements(at, count, rng), []
+    else:
+        spots, moves = [compare.some_rows(at, count, rng)], compare.moved(at, directions, rng)
+    return {
+        name
+        for name, found in said.items()
+        if any(part.failed.any() for part in compare.picked(spots, found) + compare.beside(at, moves, found))
+    }
 
 
 def _wrong(found: Gradients, right: Gradients, limits: Gradients) -> list[tuple[int, int]]:

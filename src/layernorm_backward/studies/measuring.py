@@ -1,0 +1,79 @@
+"""One table of a study: an experiment is run with its config file, and leaves table, samples and record."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from layernorm_backward import experiments
+from layernorm_backward.records import schemas, tables
+from layernorm_backward.records.provenance import constant
+from layernorm_backward.records.record import begin, record
+from layernorm_backward.studies import config, study
+
+
+def measure(stem: str, config_path: Path, table: Path) -> None:
+    """Run the experiment; ValueError or OSError for what is wrong in its config, its values or its files."""
+    tables.require_name(table, stem)
+    require_schema(stem)
+    name = experiments.module_name(stem)
+    run = importlib.import_module(name).run
+    needs = constant(name, "NEEDS")
+    try:
+        arguments = config.load(config_path, run, needs)
+    except config.ConfigError as error:
+        raise ValueError("\nerror: ".join(str(error).splitlines())) from None
+    inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
+    started = begin(name, arguments.get("kernels", ()), _device(stem))
+
+    def keep(measured: pd.DataFrame, samples: pd.DataFrame | None = None) -> None:
+        if samples is not None:
+            tables.write_samples(samples, table.parent.parent / "samples" / table.name)
+        tables.write(measured, table, record(arguments, config_path.parent.name, started))
+        print(f"{table}: {len(measured)} rows", flush=True)
+
+    if study.on_device(stem):
+        run = _on_device(name, keep)
+    with _explained(config_path):
+        result = run(**arguments, **inputs)
+    keep(*result if isinstance(result, tuple) else (result,))
+
+
+def require_schema(stem: str) -> None:
+    """ValueError for an experiment whose table could not be made, before it is measured."""
+    if stem not in schemas.SCHEMAS:
+        raise ValueError(f"{stem}: its table has no schema; give it one in {schemas.__file__}")
+
+
+def _device(stem: str) -> dict[str, Any]:
+    """The description of the GPU that a table is measured on; nothing for other tables, and without a GPU."""
+    if not study.on_device(stem):
+        return {}
+    from layernorm_backward.gpu import campaign
+
+    return campaign.described()
+
+
+def _on_device(name: str, keep: Callable[..., None]) -> Callable[..., object]:
+    """An experiment's `run` that gives `keep` what it has where a kernel hangs."""
+    from layernorm_backward.gpu import campaign
+
+    def run(**arguments: object) -> object:
+        return campaign.live(importlib.import_module(name), arguments, keep)
+
+    return run
+
+
+@contextmanager
+def _explained(config_path: Path) -> Iterator[None]:
+    """Inside, what a value of a config file leads to is an error that names the file."""
+    try:
+        yield
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{config_path}: {error}") from error
+    except MemoryError as error:
+        wanted = f": {error}" if str(error) else ""
+        raise ValueError(f"{config_path}: out of memory{wanted}; allowed: smaller sizes") from error
