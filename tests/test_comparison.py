@@ -4,11 +4,13 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from layernorm_backward import machine
 from layernorm_backward.paper import comparison, partial
 from layernorm_backward.paper.predicates.judgement import Judgement
 from layernorm_backward.records import tables
@@ -221,7 +223,8 @@ def ended(runs):
     judged = pd.DataFrame(claims | Judgement("confirmed", "", "", "")._asdict() | {"strict": True})
     tables.write(judged, runs.tables / "claims.csv", {})
     (runs.tables.parent / "paper.pdf").touch()
-    return summary(runs.tables.parent)
+    with mock.patch.object(machine, "describe", return_value=RECORD["machine"]):
+        return summary(runs.tables.parent)
 
 
 def test_the_summary_names_the_tables_that_differ(runs):

@@ -173,6 +173,26 @@ def test_a_table_that_breaks_its_schema_is_refused(path, old, new, message):
     assert message in refusal(path)
 
 
+def lack(path: Path, column: str, **record: str) -> None:
+    """Write a table anew without a column, and add to its record."""
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)
+    rewrite(path, cells.drop(columns=column).to_csv(index=False))
+    meta = tables.read_meta(path) | record
+    tables.meta_path(path).write_text(json.dumps(meta), encoding="utf-8")
+
+
+def test_a_column_that_former_code_did_not_have_is_empty_in_an_archived_table(path):
+    text = path.read_text(encoding="utf-8")
+    lack(path, "value")
+    assert "missing columns: ['value']" in refusal(path)
+    rewrite(path, text)
+    lack(path, "value", archived="there")
+    assert tables.read(path)["value"].isna().all()
+    assert tables.read(path)["passed"].notna().any()
+    lack(path, "passed")
+    assert "missing columns: ['passed']" in refusal(path)
+
+
 def test_a_repeated_key_is_refused_on_read(path):
     text = path.read_text(encoding="utf-8")
     rewrite(path, text + text.splitlines()[1] + "\n")

@@ -50,6 +50,7 @@ def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.Data
 
     Raises TableError where the file is missing, was cut or edited since it was written (its hash is in
     the meta file; `verify=False` skips that), or where a column is missing, unknown or of another type.
+    Columns that may be empty, and that an archived table of former code lacks, are empty.
     """
     schema = _schema(path, stem)
     if not path.exists():
@@ -58,6 +59,8 @@ def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.Data
     if verify:
         _verify(path)
     raw = _cells(path)
+    if _published(path):
+        raw = _with_later_columns(raw, schema)
     _check_columns(raw, schema, path)
     typed = {name: _typed(raw[name], kind, path) for name, kind in schema.columns.items()}
     return _checked(pd.DataFrame(typed), schema, path)
@@ -133,6 +136,19 @@ def _cells(path: Path) -> pd.DataFrame:
         if len(line) != len(header):
             raise TableError(f"{path}: line {number} has {len(line)} cells, its header {len(header)}")
     return pd.DataFrame(lines, columns=header, dtype=str)
+
+
+def _published(path: Path) -> bool:
+    """Whether a table lies in the archive, or was taken from it."""
+    if path.parts[-4:-2] == ("results", "archive"):
+        return True
+    return meta_path(path).exists() and "archived" in read_meta(path)
+
+
+def _with_later_columns(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The cells of a table, and empty ones for columns of text and of float that it lacks."""
+    later = [name for name, kind in schema.values.items() if kind in ("str", "float")]
+    return table.assign(**{name: "" for name in later if name not in table})
 
 
 def _check_columns(table: pd.DataFrame, schema: Schema, path: Path) -> None:
