@@ -28,6 +28,20 @@ def test_a_stream_reads_and_writes_what_its_pass_does_and_nothing_else(direction
         assert np.isnan(arrays.out if not added else arrays.y).all() == (direction != "both")
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_stream_stores_as_its_name_says(direction, monkeypatch):
+    made = []
+    monkeypatch.setattr(roofs, "missing", lambda _: "")
+    monkeypatch.setattr(roofs, "stream", lambda operation, *_: made.append(operation) or len)
+    arrays = Pool(64, seed=3).buffers((2, 4), "float64")
+    past_the_cache = [name.endswith("_nt") for name in cell_roof.streams(direction, arrays)]
+    each = len(made) // len(past_the_cache)
+    assert [operation.endswith("_nt") for operation in made] == [
+        it for it in past_the_cache for _ in range(each)
+    ]
+    assert past_the_cache == [False, True]
+
+
 @pytest.mark.parametrize(
     ("residency", "expected"), [("memory", "copy_nt"), ("cache", "copy"), ("", "copy_nt")]
 )
