@@ -355,6 +355,19 @@ def test_what_is_wrong_in_out_only_is_found(result, spoil, note):
     assert [(found.property, found.note) for found in findings if not found.passed] == [("into_out", note)]
 
 
+def test_right_results_beside_an_out_that_is_left_alone_are_found():
+    def ignores(dy, saved, out=None):
+        return HONEST.backward(dy, saved)
+
+    def forward(x, gamma, beta, eps):
+        return HONEST.forward(x, gamma, beta, eps)
+
+    for kernel in (HONEST, dataclasses.replace(HONEST, forward=forward)):
+        findings = audit(dataclasses.replace(kernel, backward=ignores), "float32", SMALL)
+        told = [(found.property, found.note) for found in findings if not found.passed]
+        assert told == [("into_out", "dx, dgamma, dbeta")]
+
+
 def test_where_nothing_takes_out_that_is_told_and_not_judged():
     findings = audit(Planted().kernel(), "float32", SMALL)
     (found,) = [finding for finding in findings if finding.property == "into_out"]
