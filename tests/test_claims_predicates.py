@@ -20,7 +20,18 @@ from claim_cases_stores import stores
 from claim_cases_sums import placement, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
-from claim_frames import accuracy, cost, derivation, divisions, exponents, frame, saved, spot, traffic
+from claim_frames import (
+    accuracy,
+    cost,
+    derivation,
+    divisions,
+    exponents,
+    frame,
+    saved,
+    spot,
+    timing,
+    traffic,
+)
 from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.kernels.cuda.plan import static_bytes
 from layernorm_backward.paper import claims
@@ -143,6 +154,15 @@ def test_what_a_reason_says_is_what_was_measured():
     assert again.reason == "published: 2; x is read, or computed with, again"
     (run,) = executed(2.0, 2)
     assert PREDICATES["packages_agree"](run, tolerance=0).value == "2 of 2 verdicts agree, of ours"
+
+
+def test_a_gain_is_told_of_the_cells_that_were_timed_beside_the_baseline_and_of_no_others():
+    timed, alone = timing(2.5, 2.5), timing(2.5, 2.5).assign(dtype="float16", compact_ratio=float("nan"))
+    judgement = PREDICATES["fusion_gains"](
+        pd.concat([timed, alone], ignore_index=True), low=2.0, high=3.0, tolerance=0.1
+    )
+    assert judgement.condition.endswith("numba_fused; float64; 1x1x8; threads 1")
+    assert judgement.value.endswith("(medians, of 2 cells; intervals 2.5)")
 
 
 def test_a_kappa_from_which_two_passes_pay_is_told():
