@@ -76,7 +76,8 @@ def test_those_that_take_long_wait_for_no_table_and_are_begun_first(smoke):
     assert set(EXPERIMENTS) - study.TIMED > study.LONG
     assert not any(study.needs(stem) for stem in study.LONG)
     first = {stem for stem in study.LONG if not study.missing(stem)}
-    assert {name for name, _ in started(smoke.output)[: len(first)]} == first
+    together = max(len(first), len(os.sched_getaffinity(0)))  # begun at once, in any order
+    assert first <= {name for name, _ in started(smoke.output)[:together]}
 
 
 def test_each_job_says_what_it_does(smoke):
