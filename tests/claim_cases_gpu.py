@@ -182,4 +182,4 @@ def _fractions(*cells: tuple[int, float]) -> Tables:
 
 def _errors(*cells: tuple[float, float], bounds: tuple[float, ...] | float = np.nan) -> Tables:
     keys = KEYS | {"kernel": "cuda_fused", "hidden": 1024}
-    return (frame("kappa error_u_max", *cells, **keys).assign(bound_u=bounds),)
+    return (frame("kappa error_u_max", *cells, **keys).assign(bound_u=bounds, bound_ratio_max=np.nan),)

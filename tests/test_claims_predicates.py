@@ -221,11 +221,19 @@ def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted
 
 def test_an_infinite_bound_is_none_that_is_kept():
     rows = [("cuda_fused", 1.0, 3.0, 4.0), ("cuda_fused", 1e7, 9.0, np.inf), ("jax", 1.0, 9.0, np.nan)]
-    table = frame("kernel kappa error_u_max bound_u", *rows, dtype="float32", hidden=64)
+    keys = {"dtype": "float32", "hidden": 64, "bound_ratio_max": np.nan}
+    table = frame("kernel kappa error_u_max bound_u", *rows, **keys)
     judgement = PREDICATES["gpu_errors_within_bounds"](table, tolerance=1.0)
     assert judgement.value == "largest error over bound 0.75 in 1 cells"
     assert judgement.reason.endswith("; 2 of 3 have none")
     assert judgement.condition == "cuda_fused; float32; kappa 1; hidden 64"
+
+
+def test_a_row_over_its_own_bound_on_a_gpu_is_seen_where_the_largest_error_is_under_the_largest_bound():
+    keys = {"kernel": "cuda_fused", "dtype": "float32", "kappa": 1.0, "hidden": 64}
+    table = frame("error_u_max bound_u bound_ratio_max", (3.0, 4.0, 28.0), (3.0, np.inf, 0.5), **keys)
+    judgement = PREDICATES["gpu_errors_within_bounds"](table, tolerance=1.0)
+    assert (judgement.verdict, judgement.value) == ("refuted", "largest error over bound 28 in 2 cells")
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():

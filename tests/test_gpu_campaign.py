@@ -22,6 +22,7 @@ from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.promote import promote
+from selection import held_row_by_row
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
@@ -107,6 +108,7 @@ def test_an_error_that_is_measured_is_that_of_the_kernel(measured):
     ours = errors[(errors["kernel"] == "cuda_fused") & (errors["quantity"] == "dx")]
     assert len(ours) == 2
     assert ours["error_u_max"].between(0.1, 4).all()
+    held_row_by_row(errors, "bound_ratio_max", "error_u_max", "bound_u")
 
 
 def test_resuming_measures_only_what_is_left(study, measured, tried):

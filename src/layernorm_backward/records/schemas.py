@@ -47,6 +47,7 @@ _PRODUCTS = 1e-2  # behind matrix products, whose order of sums is the library's
 
 
 _TIMES = "median_s:float p20_s:float p80_s:float repeats:int"
+_ERRORS = "kappa_g:float error_u_median:float error_u_max:float bound_u:float bound_ratio_max:float reason"
 _AUDIT = _schema(
     "kernel dtype property",
     "value:float value_low:float value_high:float limit:float passed:bool version note reason",
@@ -72,7 +73,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "backward_error": _schema(
         "kernel dtype kappa:float upstream hidden:int quantity",
-        "kappa_g:float error_u_median:float error_u_max:float bound_u:float bound_ratio_max:float reason",
+        _ERRORS,
     ),
     "mean_path": _schema(
         "algorithm dtype accumulator data kappa:float upstream spread:float hidden:int quantity",
@@ -261,7 +262,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "backward_error_gpu": _schema(
         "kernel dtype kappa:float upstream hidden:int quantity",
-        "kappa_g:float error_u_median:float error_u_max:float bound_u:float reason",
+        _ERRORS,
         repeats=None,
     ),
     "traffic_gpu": _schema(

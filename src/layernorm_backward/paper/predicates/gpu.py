@@ -189,10 +189,14 @@ def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance
 
 
 def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No largest error of a cell exceeds the cell's largest first-order bound by more than the factor
-    `tolerance`."""
+    """No row's error exceeds its own first-order bound by more than the factor `tolerance`.
+
+    Archived tables may lack `bound_ratio_max`; the largest error of their cells is held against the largest
+    bound of the cell.
+    """
     cells = backward_error_gpu.dropna(subset=["error_u_max"])
-    cells = cells.assign(ratio=cells["error_u_max"] / cells["bound_u"].where(np.isfinite(cells["bound_u"])))
+    of_cells = cells["error_u_max"] / cells["bound_u"].where(np.isfinite(cells["bound_u"]))
+    cells = cells.assign(ratio=cells["bound_ratio_max"].fillna(of_cells))
     bounded = cells.dropna(subset=["ratio"])
     if bounded.empty:
         return nothing(backward_error_gpu, "errors that have a bound")
