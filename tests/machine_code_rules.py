@@ -7,12 +7,13 @@ code of a batch and tells the faults.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import machine_code
 from layernorm_backward.dtypes import dtype_of, sum_dtype
-from layernorm_backward.kernels.cuda import inspection, plan
-from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
+from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
 from layernorm_backward.kernels.cuda.maps import CHUNK, Map
 from layernorm_backward.kernels.cuda.plan import Hardware
+from machine_code import ATOMICS, DOUBLES, MachineCode
 
 REGISTERS, GRANULE = 65536, 8  # of a multiprocessor; a thread is given a multiple of
 DEVICES = {
@@ -89,7 +90,7 @@ def compiled(batch: Batch) -> Codes:
     """The machine code of a batch, by map."""
     types = (CPP_TYPES[batch.x], CPP_TYPES[batch.gamma])
     programs = {one: Program(batch.kernel, batch.kernel, (*types, one.text)) for one in batch.maps}
-    codes = inspection.inspect(list(programs.values()), batch.arch)
+    codes = machine_code.inspect(list(programs.values()), batch.arch)
     return {one: codes[program] for one, program in programs.items()}
 
 

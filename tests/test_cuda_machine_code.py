@@ -6,10 +6,11 @@ from collections import Counter
 
 import pytest
 
-from layernorm_backward.kernels.cuda import inspection, plan
-from layernorm_backward.kernels.cuda.inspection import ATOMICS, DOUBLES, MachineCode
+import machine_code
+from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, SOURCES, Program
 from layernorm_backward.kernels.cuda.maps import Map
+from machine_code import ATOMICS, DOUBLES, MachineCode
 from machine_code_rules import (
     BATCHES,
     DEVICES,
@@ -34,7 +35,7 @@ from machine_code_rules import (
     the_sum_of_columns_may_begin,
 )
 
-MISSING = inspection.missing()
+MISSING = machine_code.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CI"), reason=MISSING)
 
 
@@ -114,7 +115,7 @@ def test_a_fence_that_is_left_out_of_the_sources_is_told(tmp_path, rule, file, o
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
     told = [
-        list(rule(batch, {one: inspection.inspect([program], "sm_90", sources)[program]}))
+        list(rule(batch, {one: machine_code.inspect([program], "sm_90", sources)[program]}))
         for sources in (SOURCES, tmp_path / "sources")
     ]
     assert [bool(faults) for faults in told] == [False, True]
@@ -152,7 +153,7 @@ def test_gamma_and_beta_as_they_are_stored_leave_room_for_more_threads(lie):
         for threads, blocks, chunks in ((256, 5, 2), (128, 10, 2), (256, 8, 1))
     ]
     programs = {Program("forward", "forward", ("bf16", "bf16", one.text)): one for one in maps}
-    for program, code in inspection.inspect(list(programs), "sm_90").items():
+    for program, code in machine_code.inspect(list(programs), "sm_90").items():
         assert registers_suffice(code, programs[program].blocks), program
         assert not spills(code), program
 
@@ -190,7 +191,7 @@ def other_programs() -> dict[Program, tuple[int, int]]:
 @pytest.mark.parametrize("arch", DEVICES)
 def test_the_other_kernels(arch):
     programs = other_programs()
-    for program, code in inspection.inspect(list(programs), arch).items():
+    for program, code in machine_code.inspect(list(programs), arch).items():
         threads, blocks = programs[program]
         assert (code.threads, code.cluster) == (threads, 1), program
         assert registers_suffice(code, blocks), program

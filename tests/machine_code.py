@@ -1,6 +1,6 @@
 """The machine code of the CUDA kernels, as NVIDIA's tools list it; no device is needed.
 
-For tests. `make cuda` installs the wheels of the compiler and of the tools; see `missing`.
+`make cuda` installs the wheels of the compiler and of the tools; see `missing`.
 """
 
 import re

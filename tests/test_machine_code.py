@@ -7,11 +7,11 @@ from importlib import metadata
 
 import pytest
 
-from layernorm_backward.kernels.cuda import inspection
-from layernorm_backward.kernels.cuda.inspection import InspectionError, MachineCode
+import machine_code
 from layernorm_backward.kernels.cuda.machine import SOURCES, Program
+from machine_code import InspectionError, MachineCode
 
-MISSING = inspection.missing()
+MISSING = machine_code.missing()
 with_wheels = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CI"), reason=MISSING)
 PLANTED = """
 #include "primitives.cuh"
@@ -103,7 +103,7 @@ def planted(request, tmp_path_factory) -> dict[str, MachineCode]:
     programs = {
         name: Program("planted", name, (str(SIZES.get(name, 3)),)) for name in sorted(KERNELS[request.param])
     }
-    codes = inspection.inspect(list(programs.values()), request.param, folder)
+    codes = machine_code.inspect(list(programs.values()), request.param, folder)
     return {name: codes[program] for name, program in programs.items()}
 
 
@@ -118,7 +118,7 @@ def test_a_stack_is_seen(planted):
 
 @with_wheels
 def test_atomics_are_seen(planted):
-    found = {name for name, code in planted.items() if code.count(*inspection.ATOMICS)}
+    found = {name for name, code in planted.items() if code.count(*machine_code.ATOMICS)}
     assert found == ADDING | ({"bulk_adding"} & planted.keys())
 
 
@@ -131,7 +131,7 @@ def test_widths_are_seen(planted):
 
 @with_wheels
 def test_arithmetic_in_double_is_seen(planted):
-    assert {name for name, code in planted.items() if code.count(*inspection.DOUBLES)} == DOUBLE
+    assert {name for name, code in planted.items() if code.count(*machine_code.DOUBLES)} == DOUBLE
 
 
 @with_wheels
@@ -157,7 +157,7 @@ def test_opcodes_are_counted_by_whole_names():
 @with_wheels
 def test_a_program_that_does_not_compile_is_told():
     with pytest.raises(RuntimeError, match="no_such_kernel"):
-        inspection.inspect([Program("columns", "no_such_kernel", ("float",))], "sm_90")
+        machine_code.inspect([Program("columns", "no_such_kernel", ("float",))], "sm_90")
 
 
 def test_without_wheels(monkeypatch):
@@ -167,17 +167,17 @@ def test_without_wheels(monkeypatch):
     monkeypatch.setattr(metadata, "files", nothing)
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     wheels = "cupy-cuda13x, nvidia-cuda-nvrtc, nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm"
-    assert inspection.missing() == f"not installed: {wheels} (make cuda)"
+    assert machine_code.missing() == f"not installed: {wheels} (make cuda)"
     with pytest.raises(InspectionError, match="not installed"):
-        inspection.inspect([], "sm_90")
+        machine_code.inspect([], "sm_90")
 
 
 def test_tools_may_stand_on_the_path(monkeypatch):
     def compiler_only(wheel):
-        if wheel not in inspection.COMPILER:
+        if wheel not in machine_code.COMPILER:
             raise metadata.PackageNotFoundError(wheel)
         return []
 
     monkeypatch.setattr(metadata, "files", compiler_only)
     monkeypatch.setattr(shutil, "which", lambda tool: f"/opt/{tool}")
-    assert inspection.missing() == ""
+    assert machine_code.missing() == ""
