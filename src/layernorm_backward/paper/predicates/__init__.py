@@ -8,15 +8,18 @@ One module a subject; every public function of a module that returns a Judgement
 from collections.abc import Callable
 from types import ModuleType
 
-from layernorm_backward.paper.predicates import (
+from layernorm_backward.paper.predicates import (  # noqa: F401, found by `_MODULES`
     accuracy,
     audits,
+    cells,
     checking,
     decisions,
+    forms,
     goals,
     gpu,
     gradients,
     growth,
+    judgement,
     limits,
     mean_path,
     mutants,
@@ -46,31 +49,6 @@ def _of(module: ModuleType) -> dict[str, Predicate]:
     return {name: it for name, it in public.items() if it.__annotations__.get("return") is Judgement}
 
 
-_MODULES = (
-    accuracy,
-    audits,
-    checking,
-    decisions,
-    goals,
-    gpu,
-    gradients,
-    growth,
-    limits,
-    mean_path,
-    mutants,
-    placement,
-    representation,
-    saved,
-    saving,
-    slopes,
-    speed,
-    spells,
-    steps,
-    stores,
-    summation,
-    tolerances,
-    traffic,
-    trained,
-    variance,
-)
+_SHARED = (cells, forms, judgement)
+_MODULES = [it for it in vars().values() if isinstance(it, ModuleType) and it not in _SHARED]
 PREDICATES: dict[str, Predicate] = {name: it for module in _MODULES for name, it in _of(module).items()}
