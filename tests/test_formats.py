@@ -34,7 +34,6 @@ from layernorm_backward.paper.formats import FORMATS
         ("percent1", -0.0123, "-1.2\u00a0%"),
         ("two", -0.004, "0.00"),
         ("one_up", -0.04, "0.0"),
-        ("milliseconds", 0.0123, "12.3\u00a0ms"),
         ("megabytes", 2_500_000.0, "2.50\u00a0MB"),
         ("code", "numba_fused", "`numba_fused`"),
         ("text", "copy", "copy"),

@@ -115,6 +115,17 @@ def nearest(values: Iterable[int], wanted: int) -> int:
     return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))
 
 
+def fewest_and_most(threads: Iterable[int]) -> list[int]:
+    """The least and the largest number of threads, or the one that there is."""
+    counts = sorted(set(threads))
+    return counts[:: max(1, len(counts) - 1)]
+
+
+def threads(count: int) -> str:
+    """A number of threads in words."""
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
 def by_size(sizes: Iterable[int], looks: Sequence[Look] = BY_SIZE) -> dict[int, Look]:
     """A look for each hidden size, or for as many as there are looks, from the smallest to the largest."""
     found = sorted(set(sizes))

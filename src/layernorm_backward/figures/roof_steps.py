@@ -31,7 +31,7 @@ def draw(roof_steps: pd.DataFrame) -> Figure:
     rows = _panels.centre(_panels.measured(roof_steps, "roof_fraction"), CENTRE)
     if rows.empty:
         return _panels.empty(roof_steps, "From the roof to the kernel")
-    counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
+    counts = _panels.fewest_and_most(rows["threads"])
     directions = sorted(set(rows["direction"]))
     figure, axes = _panels.grid(
         len(directions), len(counts), 0.8 + 1.7 * len(directions), sharex=True, sharey=True
@@ -39,7 +39,7 @@ def draw(roof_steps: pd.DataFrame) -> Figure:
     for line, direction in zip(axes, directions, strict=True):
         for panel, count in zip(line, counts, strict=True):
             _curves(panel, rows[(rows["direction"] == direction) & (rows["threads"] == count)])
-            _panels.subject(panel, f"{direction}, {count} thread{'s' if count > 1 else ''}")
+            _panels.subject(panel, f"{direction}, {_panels.threads(count)}")
     for panel in axes[-1]:
         panel.set_xlabel("hidden size $D$")
     for panel in axes[:, 0]:

@@ -32,14 +32,14 @@ def draw(spells: pd.DataFrame) -> Figure:
     rows = rows[rows["band"] > 0]
     if rows.empty:
         return _panels.empty(spells, "Spells of the machine")
-    counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
+    counts = _panels.fewest_and_most(rows["threads"])
     looks = _panels.by_size(rows["hidden"])
     figure, axes = _panels.grid(2, len(counts), 3.9, sharex="col", sharey="row")
     for column, count in enumerate(counts):
         part = rows[rows["threads"] == count]
         _fractions(axes[0, column], part, looks)
         _slowdowns(axes[1, column], part, looks)
-        _panels.subject(axes[0, column], f"{count} thread{'s' if count > 1 else ''}")
+        _panels.subject(axes[0, column], _panels.threads(count))
         axes[1, column].set_xlabel("loop in the first-level cache: time over its least")
     axes[0, 0].set_ylabel("fraction of the roof", labelpad=8)
     axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction_high"].max()))

@@ -37,7 +37,7 @@ def draw(stores: pd.DataFrame) -> Figure:
         return _panels.empty(stores, "Ordinary and non-temporal stores")
     rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     directions = sorted(set(rows["direction"]))
-    counts = sorted(set(rows["threads"]))[:: max(1, rows["threads"].nunique() - 1)]
+    counts = _panels.fewest_and_most(rows["threads"])
     figure, axes = _panels.grid(1, len(directions), 3.1, sharex=True, sharey=True)
     for panel, direction in zip(axes.flat, directions, strict=True):
         _panel(panel, rows[rows["direction"] == direction], counts)
@@ -45,7 +45,7 @@ def draw(stores: pd.DataFrame) -> Figure:
         panel.set_xlabel("arrays of the pass in MB")
     axes.flat[0].set_ylabel("time, ordinary over non-temporal", labelpad=6)
     handles = [
-        Line2D([], [], label=f"{said}, {count} thread{'s' if count > 1 else ''}", **_look(then, count).curve)
+        Line2D([], [], label=f"{said}, {_panels.threads(count)}", **_look(then, count).curve)
         for then, said in THEN.items()
         for count in counts
     ]

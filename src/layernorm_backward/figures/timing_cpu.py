@@ -45,7 +45,7 @@ def draw(timing_cpu: pd.DataFrame) -> Figure:
     for panel, (direction, count) in zip(axes.flat, shown, strict=False):
         panel.set_xscale("log", base=2)
         _curves(panel, rows[(rows["threads"] == count) & (rows["direction"] == direction)])
-        _panels.subject(panel, f"{direction}, {count} thread{'s' if count > 1 else ''}")
+        _panels.subject(panel, f"{direction}, {_panels.threads(count)}")
         panel.set_xlabel("hidden size $D$")
         panel.label_outer()
     limits = axes[0, 0].get_xlim()

@@ -48,7 +48,6 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "two_up": lambda value: f"{upward(value, 2):z.2f}",
     "one_up": lambda value: f"{upward(value, 1):z.1f}",
     "percent1_up": lambda value: f"{100 * upward(value, 3):z.1f}\u00a0%",
-    "milliseconds": lambda value: f"{three(1000 * value)}\u00a0ms",
     "megabytes": lambda value: f"{three(value / 1e6)}\u00a0MB",
     "text": str,
     "code": lambda value: f"`{value}`",
