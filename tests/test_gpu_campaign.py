@@ -152,7 +152,7 @@ def test_what_the_workflow_measures_is_compiled_before_and_has_no_end(monkeypatc
         return honest(*given, time_left=time_left, **how)
 
     monkeypatch.setattr(ceiling_gpu, "measure", measure)
-    found, samples = ceiling_gpu.run(**CONFIG["ceiling_gpu"])
+    found, samples = campaign.live(ceiling_gpu, CONFIG["ceiling_gpu"])
     assert left == [(4, float("inf"))]
     assert set(found["reason"]) == {""} and len(samples)
 
@@ -419,7 +419,7 @@ def test_a_campaign_is_promoted_with_the_tables_that_hold_measurements(measured,
 
 def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeypatch):
     monkeypatch.setattr(campaign, "device_missing", lambda: "no CUDA device here")
-    found, samples = timing_gpu.run(**CONFIG["timing_gpu"])
+    found, samples = campaign.live(timing_gpu, CONFIG["timing_gpu"])
     assert set(found["reason"]) == {"no CUDA device here"}
     assert found["median_s"].isna().all()
     assert samples.empty

@@ -204,7 +204,7 @@ def test_what_a_peer_keeps_is_poisoned_where_its_results_are_copies():
 
 @pytest.mark.parametrize("experiment", [timing_gpu, maps_gpu, backward_error_gpu])
 def test_a_cell_is_alive_at_each_of_its_kernels(experiment):
-    asked, values = [], CONFIG[experiment.STEM]
+    asked, values = [], CONFIG[experiment.__name__.rpartition(".")[2]]
     cell, names = next(iter(experiment.cells(**values).items()))
     board = HostBoard()
     experiment.measure(
@@ -381,7 +381,7 @@ def test_no_kernel_is_measured_on_a_device_that_another_has_cost(experiment, cel
         raise RuntimeError("whatever it says")
 
     monkeypatch.setattr(experiment.contenders, "prepare", prepare)
-    how = CONFIG[experiment.STEM] | {"time_left": lambda: 60.0}
+    how = CONFIG[experiment.__name__.rpartition(".")[2]] | {"time_left": lambda: 60.0}
     with pytest.raises(Lost, match=f"cuda_separate: {ILLEGAL}"):
         experiment.measure(board, experiment.Pool(board, 1), cell, ["cuda_separate", "cuda_fused"], **how)
     assert tried == ["cuda_separate"]

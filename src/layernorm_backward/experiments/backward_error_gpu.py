@@ -4,24 +4,21 @@ As `backward_error`, whose rows, seeds and columns it has; only that results com
 compiled for each D and dtype, in seconds to minutes, come last, at `hidden` only.
 """
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from layernorm_backward import inputs
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _error_cells
 from layernorm_backward.experiments._error_cells import Posed, Runner
-from layernorm_backward.gpu import campaign, contenders, reasons
+from layernorm_backward.gpu import contenders, reasons
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.problem import Problem, Results
 
-STEM = "backward_error_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 COMPILED = ("torch_compile", "quack")
 Rows = list[dict[str, Any]]
@@ -57,9 +54,11 @@ def run(
     rows: int,
     eps: float,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel or peer, dtype, kappa, upstream, D and quantity."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`.
+
+    One row a kernel or peer, dtype, kappa, upstream, D and quantity.
+    """
 
 
 def cells(

@@ -5,20 +5,16 @@ multiply_add is many independent chains in the registers of every thread. Sums o
 so that is their ceiling too. threads are those of the host that launches.
 """
 
-import sys
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from layernorm_backward.dtypes import DtypeName
-from layernorm_backward.gpu import campaign, roofs, timer
+from layernorm_backward.gpu import roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-STEM = "ceiling_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 HIDDEN = 1024
 Rows = list[dict[str, Any]]
@@ -40,9 +36,8 @@ def run(
     at_least: int,
     budget_s: float,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row an operation, dtype and size of array."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`, one row an operation, dtype and size of array."""
 
 
 def cells(*, dtypes: list[str], sizes: list[int], flop_dtypes: list[str], **_: Any) -> dict[Cell, list[str]]:

@@ -13,21 +13,18 @@ runs that differ, or of errors that the tool found. A kernel that raises an erro
 the reason. Beside a check that is passed or not, the reason names what the tool only warns of.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
-from layernorm_backward.gpu import campaign, contenders, exact, reasons, sanitizer, variants
+from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants
 from layernorm_backward.gpu.board import Board, unsigned
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
 
-STEM = "checks_gpu"
 FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
@@ -58,9 +55,8 @@ def run(
     runs: int,
     eps: float,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a check, kernel, dtypes and shape."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`, one row a check, kernel, dtypes and shape."""
 
 
 def cells(
@@ -162,7 +158,7 @@ def _results(
 
 
 def _move(board: Board, x: Any) -> None:
-    """Move the first elements of some rows away, rounded on the host; arithmetic there has all dtypes."""
+    """The config: `gpu.campaign.live` measures its `cells`, one row a check, kernel, dtypes and shape."""
     bits = x.view(unsigned(x.dtype))
     first = board.numpy(bits[FAR, :FIRST].copy()).view(x.dtype)
     moved = round_to(first.astype(np.float64) + AWAY, x.dtype)

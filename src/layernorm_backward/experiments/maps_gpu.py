@@ -6,18 +6,15 @@ that `cuda_fused` takes on this device. table_ratio is time(way) / time(table), 
 stream) / time(way), both as in `timing_gpu`. threads are those of a block.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import Any
 
-import pandas as pd
-
 from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.gpu import campaign, contenders, paired, warm
+from layernorm_backward.gpu import contenders, paired, warm
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.paired import Rows, Settings, Shape
@@ -30,7 +27,6 @@ from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import Machine, Program, cpp
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-STEM = "maps_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 TABLE = "table"
 
@@ -55,9 +51,8 @@ def run(
     sums_limit_u: dict[str, float],
     eps: float,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a way and cell."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`, one row a way and cell."""
 
 
 def cells(

@@ -12,15 +12,13 @@ roof_fraction is time(fastest stream) / time(kernel), ours_ratio time(kernel) / 
 medians over repetitions, with a 95 % interval. threads are those of the host that launches.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from layernorm_backward.experiments import _gpu_cells
-from layernorm_backward.gpu import campaign, contenders, paired
+from layernorm_backward.gpu import contenders, paired
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.paired import Rows, Settings, Shape
@@ -28,7 +26,6 @@ from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-STEM = "timing_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 OURS = "cuda_fused"
 
@@ -46,9 +43,8 @@ def run(
     sums_limit_u: dict[str, float],
     eps: float,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel or peer and cell, all cells of `sets` on the device here."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`, one row a kernel or peer and cell."""
 
 
 def cells(

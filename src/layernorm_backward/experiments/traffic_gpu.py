@@ -8,20 +8,16 @@ kernel of a pass; the arrays should be far larger than the L2 cache, which else 
 accesses_per_element: reads and writes of an element of a tensor of x's size, in memory.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.gpu import campaign, contenders, counters, modelled
+from layernorm_backward.gpu import contenders, counters, modelled
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
 from layernorm_backward.traffic.least import minimum_bytes
 
-STEM = "traffic_gpu"
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
 
@@ -44,9 +40,11 @@ def run(
     hidden: list[int],
     array_bytes: int,
     seed: int,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel or peer, direction, dtype and shape."""
-    return campaign.live(sys.modules[__name__], locals())
+) -> None:
+    """The config: `gpu.campaign.live` measures its `cells`.
+
+    One row a kernel or peer, direction, dtype and shape.
+    """
 
 
 def cells(

@@ -1,6 +1,6 @@
 """One table of a campaign: its cells, measured one by one, and what is kept of them.
 
-An experiment is a module with `STEM`, and
+An experiment is a module, called as its table, with
     cells(**config) -> {cell: kernels}, the most important first
     measure(board, pool, cell, kernels, *, time_left, **config) -> rows, samples
     unmeasured(cell, kernels, reason) -> rows
@@ -47,7 +47,7 @@ class Part:
     """
 
     def __init__(self, experiment: Any, config: Mapping[str, Any]) -> None:
-        self.stem = experiment.STEM
+        self.stem = experiment.__name__.rpartition(".")[2]
         self.wanted: dict[tuple, list[str]] = experiment.cells(**config)
         self.found: dict[tuple, Entry] = {}
         self.passing: dict[tuple, Entry] = {}

@@ -1,7 +1,7 @@
 """One table of a study: an experiment is run with its config file, and leaves table, samples and record."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     tables.require_name(table, stem)
     require_schema(stem)
     name = experiments.module_name(stem)
-    run = importlib.import_module(name).run
+    experiment = importlib.import_module(name)
     needs = constant(name, "NEEDS")
     try:
-        arguments = config.load(config_path, run, needs)
+        arguments = config.load(config_path, experiment.run, needs)
     except config.ConfigError as error:
         raise ValueError("\nerror: ".join(str(error).splitlines())) from None
     inputs = {need: tables.read(table.with_name(f"{need}.csv")) for need in needs}
@@ -35,10 +35,13 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
         tables.write(measured, table, record(arguments, config_path.parent.name, started))
         print(f"{table}: {len(measured)} rows", flush=True)
 
-    if study.on_device(stem):
-        run = _on_device(name, keep)
     with _explained(config_path):
-        result = run(**arguments, **inputs)
+        if study.on_device(stem):
+            from layernorm_backward.gpu import campaign
+
+            result = campaign.live(experiment, arguments, keep)
+        else:
+            result = experiment.run(**arguments, **inputs)
     keep(*result if isinstance(result, tuple) else (result,))
 
 
@@ -55,16 +58,6 @@ def _device(stem: str) -> dict[str, Any]:
     from layernorm_backward.gpu import campaign
 
     return campaign.described()
-
-
-def _on_device(name: str, keep: Callable[..., None]) -> Callable[..., object]:
-    """An experiment's `run` that gives `keep` what it has where a kernel hangs."""
-    from layernorm_backward.gpu import campaign
-
-    def run(**arguments: object) -> object:
-        return campaign.live(importlib.import_module(name), arguments, keep)
-
-    return run
 
 
 @contextmanager

@@ -5,13 +5,12 @@ Read by the workflow at each start, so nothing here imports an experiment, a fig
 
 import re
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
 from itertools import dropwhile
 from pathlib import Path
 
 import yaml
 
-from layernorm_backward import experiments, figures
+from layernorm_backward import experiments, figures, installed
 from layernorm_backward.kernels import KERNELS, device_missing
 from layernorm_backward.records import archive
 from layernorm_backward.records.provenance import code_hash, constant
@@ -39,12 +38,6 @@ TIMED = frozenset(
         "compile_time",
         "scaling_points",
         "traffic_cpu",
-        "checks_gpu",
-        "ceiling_gpu",
-        "timing_gpu",
-        "backward_error_gpu",
-        "traffic_gpu",
-        "maps_gpu",
     }
 )
 
@@ -112,7 +105,7 @@ def _required(stem: str) -> tuple[str, ...]:
 
 
 def _absent(name: str) -> bool:
-    return bool(device_missing()) if name == DEVICE else find_spec(name) is None
+    return bool(device_missing()) if name == DEVICE else not installed.is_there(name)
 
 
 def stand_in(stem: str, choice: str) -> Path | None:
@@ -149,9 +142,14 @@ def figure_hash(figure: str) -> str:
     return code_hash(figures.module_name(figure)) + code_hash(figures.module_name("_files"))
 
 
+def runs_alone(stem: str) -> bool:
+    """Whether nothing may run beside an experiment, since it measures time or works on a GPU."""
+    return stem in TIMED or on_device(stem)
+
+
 def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int]:
     """What Snakemake's `threads` takes: timed experiments run alone, so they ask for all cores."""
-    return all_cores if stem in TIMED else 1
+    return all_cores if runs_alone(stem) else 1
 
 
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
