@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from audit_small import failed
-from layernorm_backward import kernels
+from layernorm_backward import installed
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
@@ -316,10 +316,35 @@ def test_the_entry_point_that_is_audited_is_told(narrow, capsys):
 def test_what_is_not_installed_is_told_with_the_command_that_installs_it(
     name, package, command, monkeypatch, capsys
 ):
-    found = kernels.find_spec
-    monkeypatch.setattr(kernels, "find_spec", lambda asked: None if asked == package else found(asked))
+    there = installed.is_there
+    monkeypatch.setattr(installed, "is_there", lambda asked: asked != package and there(asked))
     assert main(["audit", name, *QUICK]) == 2
     assert f"not installed: {package}; `{command}` installs it\n" in capsys.readouterr().err
+
+
+def test_a_kernel_may_require_a_file_of_its_own_and_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
+    """A file has no version; the parent of a dotted name may be missing too."""
+    for name, required in (("needy", "theirs"), ("lacking", "nowhere.inside")):
+        kernel = f"KERNEL = replace(theirs.KERNEL, requires=({required!r},))"
+        (tmp_path / f"{name}.py").write_text(f"from dataclasses import replace\nimport theirs\n{kernel}\n")
+    (tmp_path / "theirs.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["audit", "needy:KERNEL", *QUICK, "--out", str(tmp_path / "found.csv")]) in (0, 1)
+    with (tmp_path / "found.csv").open() as lines:
+        assert {row["version"] for row in csv.DictReader(lines)} == {""}
+    assert main(["audit", "lacking:KERNEL", *QUICK]) == 2
+    assert "not installed: nowhere.inside\n" in capsys.readouterr().err
+    for name in ("theirs", "needy", "lacking"):
+        sys.modules.pop(name, None)
+
+
+def test_a_fault_of_the_audit_is_not_one_of_the_kernel(monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr("layernorm_backward.audit.command.report.text", broken)
+    assert main(["audit", "recentred", *QUICK]) == 2
+    assert "RuntimeError: of ours" in capsys.readouterr().err
 
 
 def test_rows_too_short_to_judge_are_refused(capsys):

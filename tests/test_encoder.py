@@ -122,7 +122,7 @@ def test_the_text_is_pairs_of_different_sentences():
 
 
 def test_without_the_model_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None if name == "tokenizers" else object())
+    monkeypatch.setattr(pretrained.installed, "is_there", lambda name: name != "tokenizers")
     with pytest.raises(ValueError, match="the trained encoder needs tokenizers: install with: make model"):
         pretrained.load()
 

@@ -14,7 +14,7 @@ import yaml
 from emulated import needs_compiler
 from host_board import HostBoard
 from kept_otherwise import KEPT
-from layernorm_backward import kernels, oracle
+from layernorm_backward import installed, kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
@@ -338,13 +338,13 @@ def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
 def test_installed_packages_are_looked_through_once(monkeypatch):
     looked = []
     monkeypatch.setattr(
-        kernels.metadata, "packages_distributions", lambda: looked.append(1) or {"numpy": ["numpy"]}
+        installed.metadata, "packages_distributions", lambda: looked.append(1) or {"numpy": ["numpy"]}
     )
-    kernels._distribution.cache_clear()
+    installed._distribution.cache_clear()
     kernel = replace(KERNELS["reference"], requires=("numpy",))
     assert [kernels.version(kernel) for _ in range(3)] == 3 * [f"numpy {np.__version__}"]
     assert looked == [1]
-    kernels._distribution.cache_clear()
+    installed._distribution.cache_clear()
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])

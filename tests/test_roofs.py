@@ -7,8 +7,9 @@ import pytest
 from numba import config, get_num_threads, njit
 
 from layernorm_backward import roofs, stopwatch
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
-from layernorm_backward.roofs import STREAMS, aligned_empty, flat_streams, peak, stream
+from layernorm_backward.roofs import STREAMS, flat_streams, peak, stream
 
 SIZES = [0, 1, 15, 16, 17, 1000, 4099]
 

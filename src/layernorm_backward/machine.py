@@ -9,10 +9,11 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 import psutil
+
+from layernorm_backward import installed
 
 PACKAGES = (
     "numpy",
@@ -49,7 +50,7 @@ def describe() -> dict[str, str | int | float]:
         "architecture": platform.machine(),
         "os": _operating_system(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in PACKAGES},
+        **{name: installed.version(name) for name in PACKAGES},
     }
 
 
@@ -154,10 +155,3 @@ def _operating_system() -> str:
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {platform.system()} {platform.release()}"
     except (OSError, AttributeError, KeyError):
         return f"{platform.system()} {platform.release()}"
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""

@@ -1,6 +1,7 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
 import sys
+import traceback
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,6 +57,9 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
             _write(out, kernel, found)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # 1 would say that results are wrong
+        traceback.print_exc()
         return 2
     for fault in filter(None, faults.values()):
         print(f"error: {fault}", file=sys.stderr)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import inputs, oracle, roofs
+from layernorm_backward import inputs, oracle
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.bench.block import Making, block_rows
 from layernorm_backward.bench.setting import EPS, Setting
 from layernorm_backward.double_double import DoubleDouble
@@ -56,7 +57,7 @@ def draw(setting: Setting, making: Making | None = None) -> Data:
     y, dx, dgamma, dbeta = (results[name].array for name in oracle.Results._fields)
     for array in (dx, y) if setting.both else (dx,):
         repeat(dy, array, making)
-    full_x, full_dy = (repeat(block, roofs.aligned_empty(shape, dtype), making) for block in (x, dy))
+    full_x, full_dy = (repeat(block, aligned_empty(shape, dtype), making) for block in (x, dy))
     arrays = Buffers(full_x, full_dy, dx, gamma.copy(), beta.copy(), dgamma, dbeta, y)
     given = {"x": x, "dy": dy, "gamma": gamma, "beta": beta}
     return Data(arrays, _exact(x, gamma, beta, dy, setting.rows), given, results)

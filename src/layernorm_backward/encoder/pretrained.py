@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from layernorm_backward import inputs
+from layernorm_backward import inputs, installed
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import round_to
 from layernorm_backward.encoder import bert
@@ -54,7 +54,7 @@ class Norm(NamedTuple):
 
 def load() -> Encoder:
     """The installed model; ValueError says what is missing and how to install it."""
-    missing = [name for name in REQUIRES if find_spec(name) is None]
+    missing = [name for name in REQUIRES if not installed.is_there(name)]
     if missing:
         raise ValueError(f"the trained encoder needs {', '.join(missing)}: install with: make model")
     from safetensors.numpy import load_file

@@ -15,6 +15,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.experiments._arguments import AtLeast, Count, Seconds, Seed, Several, Threads
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing.sizing import beyond_cache
@@ -91,7 +92,7 @@ def _peak(dtype: str, rounds: int, count: int, how: dict[str, Any]) -> tuple[dic
 def _buffers(dtype: str, size: int) -> list[np.ndarray]:
     """Three arrays of random numbers, each half of `size`: the longest that any stream needs."""
     rng = np.random.default_rng(0)
-    buffers = [roofs.aligned_empty(size // 2 // np.dtype(dtype).itemsize, dtype) for _ in range(3)]
+    buffers = [aligned_empty(size // 2 // np.dtype(dtype).itemsize, dtype) for _ in range(3)]
     for buffer in buffers:
         rng.random(out=buffer, dtype=buffer.dtype)
     return buffers

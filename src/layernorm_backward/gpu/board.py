@@ -5,12 +5,11 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
 from typing import Any, Protocol
 
 import numpy as np
 
-from layernorm_backward import peers_on_gpu
+from layernorm_backward import installed, peers_on_gpu
 from layernorm_backward.gpu import warm
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.machine import Machine, Program
@@ -97,7 +96,7 @@ class Gpu:
             "cpu": platform.processor() or platform.machine(),
             "os": platform.platform(),
             "python": platform.python_version(),
-            **installed(PACKAGES),
+            **{name: told for name in PACKAGES if (told := installed.version(name))},
         }
 
     def state(self) -> dict[str, str]:
@@ -224,14 +223,3 @@ def told_by_driver(bus: str, fields: Mapping[str, str]) -> dict[str, str]:
 def unsigned(dtype: np.dtype) -> np.dtype:
     """The unsigned integers of a dtype's size, in which its bits travel unchanged."""
     return np.dtype(f"u{dtype.itemsize}")
-
-
-def installed(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """The versions of the packages that are there."""
-    found = {}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

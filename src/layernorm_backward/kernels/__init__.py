@@ -7,11 +7,10 @@ costs nothing until then. Other packages add kernels through the entry-point gro
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from typing import Any, Literal
 
+from layernorm_backward import installed
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
@@ -123,7 +122,7 @@ def module_of(name: str) -> str:
 
 def missing(kernel: Kernel) -> str:
     """Empty where this kernel can run here, else the reason why it cannot, in a sentence."""
-    packages = [name for name in kernel.requires if find_spec(name) is None]
+    packages = [name for name in kernel.requires if not installed.is_there(name)]
     if packages:
         return f"not installed: {', '.join(packages)}"
     return device_missing() if kernel.device == "cuda" else ""
@@ -131,7 +130,9 @@ def missing(kernel: Kernel) -> str:
 
 def remedy(packages: Iterable[str]) -> str:
     """The command that installs what is lacking of these packages, as a clause; "" where none is known."""
-    commands = {_INSTALLED_BY[name] for name in packages if name in _INSTALLED_BY and find_spec(name) is None}
+    commands = {
+        _INSTALLED_BY[name] for name in packages if name in _INSTALLED_BY and not installed.is_there(name)
+    }
     return "".join(f"; `{command}` installs it" for command in sorted(commands))
 
 
@@ -144,14 +145,7 @@ def whence(name: str) -> str:
 
 def version(kernel: Kernel) -> str:
     """The installed versions of the packages that a kernel requires, "torch 2.13.0" say; "" for none."""
-    installed = (name for name in kernel.requires if find_spec(name) is not None)
-    return ", ".join(f"{name} {metadata.version(_distribution(name))}" for name in installed)
-
-
-@cache
-def _distribution(name: str) -> str:
-    """The distribution that an import name comes from: "cupy" is in "cupy-cuda13x", say."""
-    return metadata.packages_distributions().get(name, [name])[0]
+    return ", ".join(f"{name} {told}" for name in kernel.requires if (told := installed.of_import(name)))
 
 
 def device_missing() -> str:

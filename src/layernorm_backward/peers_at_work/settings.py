@@ -11,7 +11,8 @@ reuse    JAX is given the memory of its last results back (donation); what XLA a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
+
+from layernorm_backward import installed
 
 _ABOVE_ANY = str(1 << 40)  # bytes
 _KEEPING = {  # glibc: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html
@@ -42,7 +43,7 @@ class Setting:
 
     def missing(self) -> str:
         """Which package is not installed; "" where all are."""
-        names = [name for name in self.requires if find_spec(name) is None]
+        names = [name for name in self.requires if not installed.is_there(name)]
         return f"not installed: {', '.join(names)}" if names else ""
 
 

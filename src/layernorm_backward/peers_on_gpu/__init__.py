@@ -13,10 +13,9 @@ autograd) can be kept out of its time. Importing this imports none of their pack
 
 import sys
 from collections.abc import Callable
-from importlib import metadata
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from layernorm_backward import installed
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.peers_on_gpu import liger, quack, torch_compile, torch_eager, triton_tutorial
 from layernorm_backward.peers_on_gpu.contender import Contender, Directions
@@ -50,13 +49,15 @@ PEERS: tuple[str, ...] = tuple(_PEERS)
 
 def missing(name: str) -> str:
     """Which packages are not installed; "" where all are. Nothing is imported."""
-    names = [package for package in _peer(name).requires if find_spec(package) is None]
+    names = [package for package in _peer(name).requires if not installed.is_there(package)]
     return f"not installed: {', '.join(names)}" if names else ""
 
 
 def version(name: str) -> str:
     """The installed versions of a peer's packages, "triton 3.6.0, torch 2.11.0" say."""
-    return ", ".join(f"{one} {found}" for one in _peer(name).requires.values() if (found := _installed(one)))
+    return ", ".join(
+        f"{one} {found}" for one in _peer(name).requires.values() if (found := installed.version(one))
+    )
 
 
 def prepare(
@@ -83,13 +84,6 @@ def _peer(name: str) -> _Peer:
     if name not in _PEERS:
         raise ValueError(f"unknown peer {name!r}; there are: {', '.join(PEERS)}")
     return _PEERS[name]
-
-
-def _installed(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _check(x: Any, gamma: Any, beta: Any, dy: Any) -> None:

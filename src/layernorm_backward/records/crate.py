@@ -7,14 +7,13 @@ no fact is stated anew. The same folder gives the same bytes.
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
-from layernorm_backward import experiments, jsonfile, yamlfile
+from layernorm_backward import experiments, installed, jsonfile, yamlfile
 from layernorm_backward.files import whole
 from layernorm_backward.records import tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, verify
@@ -126,7 +125,7 @@ def _describe(crate: ROCrate, stem: str, record: Mapping[str, Any], table: Entit
 def _shows(stem: str) -> str:
     """The title of the module that makes a table; archives outlive experiments."""
     module = _OF_CLAIMS if stem == CLAIMS else experiments.module_name(stem)
-    if find_spec(module) is None:
+    if not installed.is_there(module):
         return f"The table {stem}, of an experiment that is no more"
     return title(module)
 

@@ -1,6 +1,5 @@
-"""Packages of others, by their import names: files of code, and the installed version; none is imported."""
+"""Packages of others, by their import names: files of code; none is imported."""
 
-from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,12 +16,3 @@ def files(package: str) -> list[Path]:
         return [Path(found.origin)]
     folders = map(Path, found.submodule_search_locations)
     return sorted(path for folder in folders for path in folder.rglob("*") if path.name.endswith(_CODE))
-
-
-def version(package: str) -> str:
-    """The version of the distribution that a package is in ("cupy" in "cupy-cuda13x"); "" for none."""
-    name = metadata.packages_distributions().get(package, [package])[0]
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""

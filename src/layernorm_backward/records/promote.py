@@ -30,8 +30,8 @@ from layernorm_backward.records.promotable import (
     require_name,
     require_one_machine,
 )
-from layernorm_backward.records.record import commit
 from layernorm_backward.records.recorded import read_record
+from layernorm_backward.records.revision import commit
 from layernorm_backward.studies import study
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from layernorm_backward import constants
+from layernorm_backward import constants, installed
 from layernorm_backward.kernels import module_of
 from layernorm_backward.records import foreign, schemas
 
@@ -31,7 +31,7 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     for home in sorted(home for home in homes if not _ours(home)):
         package = home.partition(".")[0]
-        digest.update(home.encode() + b"\0" + foreign.version(package).encode())
+        digest.update(home.encode() + b"\0" + installed.of_import(package).encode())
         for path in foreign.files(package):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from layernorm_backward import clock, machine
-from layernorm_backward.records import foreign
+from layernorm_backward import clock, installed, machine
 from layernorm_backward.records.provenance import code_hash, constant
 from layernorm_backward.records.revision import commit
 
@@ -31,7 +30,7 @@ def begin(module: str, kernels: Iterable[str] = (), device: dict[str, Any] | Non
 
     Afterwards the code may have been edited, and of a GPU that was lost nothing can be told.
     """
-    required = {name: foreign.version(name) for name in constant(module, "REQUIRES")}
+    required = {name: installed.of_import(name) for name in constant(module, "REQUIRES")}
     code = code_hash(module, kernels), commit(), {name: told for name, told in required.items() if told}
     now = datetime.now(UTC), perf_counter(), machine.load_1min(), clock.run_queue_s()
     return Started(*code, *now, device or {})

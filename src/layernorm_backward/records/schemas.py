@@ -68,7 +68,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "variance_time": _schema(
         "algorithm dtype accumulator rows:int hidden:int",
-        f"{_TIMES} two_pass_ratio:float two_pass_ratio_low:float two_pass_ratio_high:float reason",
+        f"{_TIMES} {_interval('two_pass_ratio')} reason",
         repeats=None,
     ),
     "backward_error": _schema(

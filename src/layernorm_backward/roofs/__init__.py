@@ -32,7 +32,6 @@ from layernorm_backward.roofs.relay import relay as relay_of_threads
 Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 __all__ = [
-    "aligned_empty",
     "handovers",
     "missing",
     "multiply_adds",

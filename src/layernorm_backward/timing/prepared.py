@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import clock, inputs, oracle, roofs
+from layernorm_backward import clock, inputs, oracle
+from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.directions import TENSORS, AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
@@ -80,7 +81,7 @@ class Pool:
     ) -> None:
         self._seed = seed
         own = arrays - len(inputs_in)
-        self._memory = [*inputs_in, *(roofs.aligned_empty(bytes_each, np.uint8) for _ in range(own))]
+        self._memory = [*inputs_in, *(aligned_empty(bytes_each, np.uint8) for _ in range(own))]
         self._filled = ""
         self._sums: dict[tuple[object, ...], Sums] = {}
         for memory in self._memory[2:]:

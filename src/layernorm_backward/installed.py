@@ -1,0 +1,31 @@
+"""Which packages are installed, and in which version; of a dotted name the parents are imported."""
+
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+
+
+def is_there(name: str) -> bool:
+    """Whether a module of this name, which may be dotted, can be imported."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is missing
+        return False
+
+
+def version(distribution: str) -> str:
+    """The version of a distribution, such as "cupy-cuda13x"; "" where it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def of_import(name: str) -> str:
+    """The version of what an import name ("cupy") comes from; "" for none, as for a file of one's own."""
+    return version(_distribution(name.partition(".")[0]))
+
+
+@cache
+def _distribution(package: str) -> str:
+    return metadata.packages_distributions().get(package, [package])[0]
