@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import machine, stopwatch
+from layernorm_backward import machine, pace, stopwatch
 from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import known_s, shares
 from layernorm_backward.experiments._sets import cells
@@ -149,8 +149,9 @@ def test_results_are_looked_at_in_the_first_round_and_those_that_are_wrong_timed
     changed = {"rounds": 2, "repeats": 2, "at_least": 2, "error_limit_u": limit_u}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(timing_cpu, "KERNELS", {"compact": dataclasses.replace(compact, backward=counted)})
-        patched.setattr(stopwatch, "untimed", lambda seconds: 0)
-        patched.setattr(stopwatch, "_loops", lambda call, warmup, minimum_s: (1, 1.0))
+        patched.setattr(pace, "untimed", lambda seconds: 0)
+        patched.setattr(stopwatch, "tried_out", lambda call, minimum_s: pace.Pace(1, 1.0))
+        patched.setattr(pace.Pace, "after", lambda self, seconds, minimum_s: self)
         found, samples = timing_cpu.run(
             **ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed
         )
@@ -174,9 +175,9 @@ def test_a_long_call_is_tried_in_the_first_round_only():
         runs.append(1)
         time.sleep(3e-3)
 
-    first = stopwatch.compare({"a": long}, repeats=2, seed=0, warmup=1)
+    first = stopwatch.compare({"a": long}, repeats=2, seed=0)
     tried = len(runs)
-    stopwatch.compare({"a": long}, repeats=2, seed=1, warmup=1, known_s=known_s([first]))
+    stopwatch.compare({"a": long}, repeats=2, seed=1, known_s=known_s([first]))
     assert len(runs) - tried == 2 * 2 < tried
 
 

@@ -24,16 +24,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from layernorm_backward import allocator, clock
+from layernorm_backward import allocator
 from layernorm_backward.clock import Call
 from layernorm_backward.difference import Ratio, Summary
 from layernorm_backward.median_interval import FEWEST
+from layernorm_backward.pace import Pace, tried_out
 
 WAITED = 0.05
-LONG_S = (
-    0.02  # a call that lasts longer does not notice how it begins: it is neither run untimed nor tried again
-)
-TRIES = 3
 
 
 def compare(
@@ -43,17 +40,17 @@ def compare(
     seed: int,
     at_least: int | None = None,
     budget_s: float = float("inf"),
-    warmup: int = 1,
     minimum_s: float = 2e-4,
     known_s: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
 
-    Each call runs `warmup` times untimed, then in each of `repeats` repetitions. After `at_least` of them
-    (default: all), whether or not they will count, a call that has used half of `budget_s` seconds takes no
-    further part, where there are others, and it ends when the calls that are left have used all of it. A
-    sample lasts at least `minimum_s` seconds and holds `calls` runs; `seconds` is for one run. How many runs
-    that takes is found by trying, but for calls that are known to last far longer (`known_s`, seconds a run).
+    Each call runs in each of `repeats` repetitions. After `at_least` of them (default: all), whether or not
+    they will count, a call that has used half of `budget_s` seconds takes no further part, where there are
+    others, and it ends when the calls that are left have used all of it. A sample holds `calls` runs;
+    `seconds` is for one. How many make a sample of `minimum_s` seconds is found by trying, after an untimed
+    run, but for calls that are known to last far longer (`known_s`, seconds a run), and where a sample was
+    shorter the next ones hold more.
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
@@ -61,8 +58,8 @@ def compare(
     allocator.keep_freed()
     with _collector_off():
         long = {name: its for name, its in (known_s or {}).items() if its > 10 * minimum_s}
-        found = {
-            name: (1, long[name]) if name in long else _loops(call, warmup, minimum_s)
+        paces = {
+            name: Pace(1, long[name]) if name in long else tried_out(call, minimum_s)
             for name, call in calls.items()
         }
         samples, spent_s = [], dict.fromkeys(calls, 0.0)
@@ -72,17 +69,12 @@ def compare(
                 break
             for name in shuffle.permutation(np.array(left, dtype=object)).tolist():
                 started = perf_counter()
-                loops, run_s = found[name]
-                samples.append((name, repeat, *_sample(calls[name], loops, untimed(run_s))))
+                samples.append((name, repeat, *paces[name].sample(calls[name])))
+                paces[name] = paces[name].after(samples[-1][2], minimum_s)
                 spent_s[name] += perf_counter() - started
     columns = ["name", "repeat", "seconds", "calls", "wait_s"]
     table = pd.DataFrame(samples, columns=columns)
     return table.assign(waited=table["wait_s"] > WAITED * table["seconds"] * table["calls"])
-
-
-def untimed(seconds: float) -> int:
-    """Runs of a call that lasts so many seconds before each of its samples."""
-    return int(seconds <= LONG_S)
 
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:
@@ -144,39 +136,6 @@ def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
     held = [(name == wanted) & np.isin(repeat, shared) for wanted in names]
     kept = counted(np.array([waited[its] for its in held]))
     return [seconds[its][kept] for its in held]
-
-
-def _loops(call: Call, warmup: int, minimum_s: float) -> tuple[int, float]:
-    """How many runs make a sample of `minimum_s` seconds, by doubling, and the seconds of one of them."""
-    if warmup:
-        _elapsed(call, warmup)
-    loops, taken_s = 1, _tried(call, 1)
-    while taken_s < minimum_s:
-        loops *= 2
-        taken_s = _tried(call, loops)
-    return loops, taken_s / loops
-
-
-def _tried(call: Call, loops: int) -> float:
-    """Seconds that `loops` runs take: of TRIES the fastest counts, or the first that is long."""
-    fastest_s = np.inf
-    for _ in range(TRIES):
-        fastest_s = min(fastest_s, _elapsed(call, loops))
-        if fastest_s > LONG_S:
-            break
-    return fastest_s
-
-
-def _elapsed(call: Call, loops: int) -> float:
-    """Seconds that `loops` runs take, without what it takes to ask another process for them."""
-    own = getattr(call, "sample", None)
-    return own(loops, 0)[0] * loops if own else clock.elapsed(call, loops)
-
-
-def _sample(call: Call, loops: int, lead: int) -> tuple[float, int, float]:
-    """As `clock.sample`; a call that runs in another process brings its own `sample`, by the clock there."""
-    own = getattr(call, "sample", None)
-    return own(loops, lead) if own else clock.sample(call, loops, lead)
 
 
 @contextmanager

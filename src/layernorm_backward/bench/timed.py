@@ -14,6 +14,7 @@ from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.difference import differs
 from layernorm_backward.directions import AnyDirection
+from layernorm_backward.pace import untimed
 from layernorm_backward.problem import Results
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import ACCESSES
@@ -31,7 +32,7 @@ class Group(NamedTuple):
 
     def cost_s(self) -> float:
         """Seconds of one repetition of all."""
-        return sum((1 + stopwatch.untimed(its)) * max(its, SHORTEST_S) for its in self.seconds.values())
+        return sum((1 + untimed(its)) * max(its, SHORTEST_S) for its in self.seconds.values())
 
 
 def time_direction(
@@ -103,7 +104,6 @@ def _samples(group: Group, repeats: int, setting: Setting, seconds: float) -> pd
         at_least=1,
         budget_s=seconds,
         seed=setting.seed,
-        warmup=0,
         known_s=group.seconds,
     )
 

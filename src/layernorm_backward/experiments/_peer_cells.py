@@ -19,7 +19,7 @@ from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
 from layernorm_backward.timing.timed import too_many
 
 OURS = "default"  # the setting of our kernel
-RUN_UP_S = 0.02  # of a sample in the cache: threads that rested need part of a millisecond
+RUN_UP_S = 0.02  # of a sample that is not beyond the cache: threads that rested need part of a millisecond
 
 Rows = list[dict[str, Any]]
 
@@ -74,12 +74,11 @@ def _timed(
     known_s = {name: kernel.run_s for name, kernel in kernels.items()}
     known_s |= {name: peer.seconds for name, peer in peers.items()}
     calls, lost = here | {name: peer.peer for name, peer in peers.items()}, {}
-    resident = cell["residency"] == "cache"
-    how = how | {"minimum_s": RUN_UP_S if resident else 0.0}
+    how = how | {"minimum_s": 0.0 if cell["residency"] == "memory" else RUN_UP_S}
     while True:
         try:
             with stopwatch.threads(cell["threads"]):
-                samples = stopwatch.compare(calls, warmup=0, known_s=known_s, **how)
+                samples = stopwatch.compare(calls, known_s=known_s, **how)
             usage = {name: call.usage() for name, call in calls.items()}
         except Lost as error:
             crew.end(error.name, cell["threads"])

@@ -69,12 +69,12 @@ def _compared(
     paid_at_least: int,
 ) -> pd.DataFrame:
     """All calls in turn, then the default and the variants of PAID until these have their repetitions."""
-    samples = stopwatch.compare(calls, warmup=0, known_s=known_s, seed=seed, **how)
+    samples = stopwatch.compare(calls, known_s=known_s, seed=seed, **how)
     paid = {name: call for name, call in calls.items() if name in (DEFAULT, AGAIN, *PAID)}
     left = paid_at_least - min(samples["name"].value_counts()[list(paid)])
     if left <= 0 or not set(PAID) & set(paid):
         return samples
-    more = stopwatch.compare(paid, repeats=int(left), warmup=0, known_s=known_s, seed=seed + 1)
+    more = stopwatch.compare(paid, repeats=int(left), known_s=known_s, seed=seed + 1)
     return joined([samples, more])
 
 

@@ -80,7 +80,7 @@ def run(
                 continue
             calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
             known = known_s(samples[cell])
-            samples[cell].append(stopwatch.compare(calls, warmup=1, known_s=known, **share._asdict()))
+            samples[cell].append(stopwatch.compare(calls, known_s=known, **share._asdict()))
     timed = {cell: joined(samples[cell]) for cell in sizes if cell not in refused}
     rows = []
     for cell, size in sizes.items():

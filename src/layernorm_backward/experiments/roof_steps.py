@@ -114,7 +114,7 @@ def _timed(
         for loading in _steps(cell.direction, _few(arrays), plan, residency).values():
             loading()
         calls = _steps(cell.direction, arrays, plan, residency) | {PASS: call}
-        return stopwatch.compare(calls, warmup=0, **how)
+        return stopwatch.compare(calls, **how)
 
 
 def _few(arrays: Buffers) -> Buffers:

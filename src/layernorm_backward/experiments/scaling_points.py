@@ -108,4 +108,4 @@ def _compared(ready: Mapping[str, Prepared], how: dict[str, Any]) -> pd.DataFram
     calls = {name: kernel.call for name, kernel in ready.items()}
     known_s = {name: kernel.run_s for name, kernel in ready.items()}
     with stopwatch.threads(most_threads()):
-        return stopwatch.compare(calls, warmup=0, known_s=known_s, **how)
+        return stopwatch.compare(calls, known_s=known_s, **how)

@@ -121,7 +121,7 @@ def _samples(
     """Samples of one cell in one round; `before`: those of earlier rounds."""
     with stopwatch.threads(cell.threads):
         calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | passes
-        return stopwatch.compare(calls, warmup=1, known_s=known_s(before), **share._asdict())
+        return stopwatch.compare(calls, known_s=known_s(before), **share._asdict())
 
 
 def _loops(rounds: LoopRounds) -> dict[str, stopwatch.Call]:

@@ -153,7 +153,7 @@ def _samples(
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
     known = found.run_s | known_s(found.samples[count])
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, warmup=0, known_s=known, **share._asdict())
+        return stopwatch.compare(calls, known_s=known, **share._asdict())
 
 
 def _rows(

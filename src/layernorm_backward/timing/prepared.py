@@ -22,7 +22,7 @@ from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundo
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
-from layernorm_backward.stopwatch import LONG_S
+from layernorm_backward.pace import LONG_S
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
 
 ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
