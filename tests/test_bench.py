@@ -179,9 +179,20 @@ def test_each_comparison_prints_its_own_pair_of_times(unhurried, monkeypatch):
     monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
     found = bench(OWN, SETTING, unhurried)
     found["median_s"] = [0.001 * (1 + row) for row in range(len(found))]
+    found["waited_share"] = 0.0
     header, *lines = report.text(OWN, SETTING, found).splitlines()[-2 - len(found) : -1]
     place = header.index("yours") + len("yours")
     assert [line[:place].split("  ")[-1].strip() for line in lines] == ["1 ms", "2 ms", "3 ms", "4 ms"]
+
+
+def test_what_else_ran_is_remarked_upon(unhurried, monkeypatch):
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    found = bench(OWN, SETTING, unhurried)
+    assert found["waited_share"].between(0, 1).all()
+    for share, remarked in ((0.1, False), (0.25, True)):
+        found["waited_share"] = [0.0, share, *[0.0] * (len(found) - 2)]
+        said = "something else ran: in up to 25% of the samples a thread waited for a core"
+        assert (said in report.text(OWN, SETTING, found)) is remarked
 
 
 @pytest.mark.parametrize(("threads", "said"), [(1, "the machine was busy"), (2, "--threads 1 is meant")])

@@ -9,10 +9,10 @@ from layernorm_backward.difference import Ratio, Summary, differs, judged, noise
 NAN = float("nan")
 
 
-def table(*rows, residency="memory"):
+def table(*rows, residency="memory", size=10**9):
     """Of rows (ratio, low, high, noise), each a cell of its own."""
     columns = ["ratio", "ratio_low", "ratio_high", "noise"]
-    return pd.DataFrame(rows, columns=columns).assign(threads=1, residency=residency)
+    return pd.DataFrame(rows, columns=columns).assign(threads=1, residency=residency, bytes=size)
 
 
 def test_two_times_differ_beyond_the_noise_and_with_an_interval_that_excludes_1():
@@ -55,6 +55,16 @@ def test_a_cell_whose_noise_happens_to_be_small_is_held_to_that_of_the_cells_ali
     assert fewer["differs"].all()
     elsewhere = pd.concat([table(*rows[:7]), table(*rows[7:], residency="cache")], ignore_index=True)
     assert judged(elsewhere, "ratio")["differs"].to_list() == [True] * 7 + [False] * 3
+
+
+def test_calls_of_microseconds_do_not_set_the_noise_of_passes_over_megabytes():
+    large = [(1.4, 1.3, 1.5, value) for value in (0.01, 0.02, 0.03)]
+    small = [(1.4, 1.3, 1.5, value) for value in (0.9, 1.5)]
+    sizes = pd.Series([18 << 20] * 3 + [49_152, 98_304], dtype="Int64")
+    found = judged(table(*large, *small, residency="cache", size=sizes), "ratio")
+    assert found["differs"].to_list() == [True] * 3 + [False] * 2
+    unsized = table(*large[:2], size=pd.Series([pd.NA] * 2, dtype="Int64"))
+    assert judged(unsized, "ratio")["differs"].all()
 
 
 def test_rows_of_one_cell_count_once():

@@ -11,6 +11,7 @@ from layernorm_backward.machine import PACKAGES, describe
 from layernorm_backward.paper.render import environment
 from layernorm_backward.records import mixed, tables
 from layernorm_backward.records.promote import promote
+from layernorm_backward.studies import study
 from layernorm_backward.studies.summary import summary
 from workspace import ROOT
 
@@ -26,6 +27,11 @@ MACHINE = {
 def records(*machines: dict[str, object]) -> dict[str, dict[str, object]]:
     """Tables called a, b, ... whose machines differ from MACHINE in these entries."""
     return {chr(97 + number): {"machine": MACHINE | it} for number, it in enumerate(machines)}
+
+
+def record_of(smoke, stem: str) -> dict[str, object]:
+    """The record of a table of the smoke run."""
+    return tables.read_meta(smoke.results / "tables" / f"{stem}.csv")
 
 
 def test_tables_of_one_machine_and_its_packages_do_not_differ():
@@ -119,6 +125,26 @@ def test_the_summary_ends_with_what_differs_and_a_run_of_one_kind_says_nothing(r
     *_, told, difference = summary(run).splitlines()
     assert told == f"{WARNING}, and with what is here now; remove a table to have it measured again:"
     assert re.fullmatch(r"  numpy \S+ in \d+ tables and 2\.3\.1 in eps, variance", difference)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.1, False), (0.36, True)])
+def test_the_summary_tells_what_was_timed_while_something_else_ran(share, told, smoke, tmp_path, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    results = Path(shutil.copytree(smoke.results, tmp_path / "results" / "smoke"))
+    for stem in study.TIMED:
+        meta = tables.meta_path(results / "tables" / f"{stem}.csv")
+        record = json.loads(meta.read_text(encoding="utf-8")) if meta.exists() else {}
+        record |= {"waited_share": share if stem == "stores" else 0.0}
+        meta.write_text(json.dumps(record), encoding="utf-8")
+    said = "waited for a core while these tables were timed, so something else ran; remove a table to have"
+    line = "  stores: in 36% of the samples"
+    assert (said in summary(results) and line in summary(results).splitlines()) is told
+
+
+def test_the_record_of_what_was_timed_holds_how_often_a_core_was_missing(smoke):
+    held = {stem for stem in study.TIMED if 0 <= record_of(smoke, stem).get("waited_share", -1) <= 1}
+    assert held >= {"timing_cpu", "stores", "spells", "handover", "kernel_costs", "roof_steps"}
+    assert "waited_share" not in record_of(smoke, "eps")
 
 
 def test_a_record_that_is_cut_is_named_by_the_summary(run):

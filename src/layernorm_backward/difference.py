@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from layernorm_backward.median_interval import median_interval
 
 USUAL = 0.9  # of the cells of a table have less noise than what counts for all
-ALIKE = ["threads", "residency"]  # columns: what noise depends on most
+ALIKE = ["threads", "residency"]  # columns: with the size, what noise depends on most
 
 
 class Ratio(NamedTuple):
@@ -65,11 +65,14 @@ def differs(ratio: Ratio, noise: float) -> bool:
 def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
     """A table of timed cells with its column `differs`: by each row's `noise` and that of the cells alike.
 
+    Alike are cells of the same threads and residency whose arrays have `bytes` of one power of ten: a call of
+    microseconds and a pass over megabytes, both in the cache, have little in common.
     ratio: the column whose interval is in `ratio`_low and `ratio`_high; same: its value for equal times. Rows
     of a cell have the noise of their repetitions; those without a time have none, and no `differs` either.
     """
     noise = table["noise"]
-    usual = noise.groupby([table[name] for name in ALIKE], dropna=False).transform(_usual)
+    decade = np.floor(np.log10(table["bytes"].astype(float)))
+    usual = noise.groupby([decade, *(table[name] for name in ALIKE)], dropna=False).transform(_usual)
     columns = (table[ratio + end] for end in ("", "_low", "_high"))
     found = _apart(*columns, np.maximum(noise, usual), same)
     return table.assign(differs=found.where(table[ratio].notna()).astype("boolean"))

@@ -12,10 +12,12 @@ _IN_TREE = Path(__file__).parent / "kernels" / "__pycache__"
 
 
 def ensure() -> None:
-    """Where Numba would find no folder, name a temporary one in the environment, and say so."""
+    """Where Numba would find no folder, name a temporary one to it and in the environment, and say so."""
     if any(_writable(folder) for folder in _folders()):
         return
     folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="numba-")
+    if "numba" in sys.modules:  # which has read the environment
+        sys.modules["numba"].config.CACHE_DIR = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     said = f"no folder for compiled code can be written to; it is lost after this run: {VARIABLE} names one"
     print(f"warning: {said}", file=sys.stderr)
@@ -23,7 +25,8 @@ def ensure() -> None:
 
 def _folders() -> list[Path]:
     """Where Numba looks for one, in its order."""
-    named, cache = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    named = os.environ.get(VARIABLE)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111, Path's raises
     return [*([Path(named)] if named else []), _IN_TREE, Path(cache) / "numba"]
 
 

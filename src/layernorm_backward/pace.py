@@ -19,7 +19,7 @@ class Pace(NamedTuple):
     run_s: float
 
     def sample(self, call: Call) -> tuple[float, int, float]:
-        """As `clock.sample`; a call that runs in another process brings its own `sample`, by the clock there."""
+        """As `clock.sample`; a call in another process brings its own `sample`, by the clock there."""
         own = getattr(call, "sample", None)
         how = self.loops, untimed(self.run_s)
         return own(*how) if own else clock.sample(call, *how)

@@ -9,6 +9,7 @@ from layernorm_backward import machine
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.bench.timed import RESULTS
 from layernorm_backward.kernels import Kernel, version
+from layernorm_backward.records.waited import MOST
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.cell_roof import ROOFS
 
@@ -45,6 +46,8 @@ def _of_direction(rows: pd.DataFrame, setting: Setting) -> Iterator[str]:
     yield _HEADER
     yield from (_comparison(row) for _, row in rows.iterrows())
     yield f"  faster, slower: the interval leaves 1 out, and more than the noise ({first['noise']:.2g}) apart"
+    if (share := rows["waited_share"].max()) > MOST:
+        yield f"  something else ran: in up to {share:.0%} of the samples a thread waited for a core"
     if first["ratio_low"] > NO_ROOF:
         yield f"  {_no_roof(setting)}"
 

@@ -16,6 +16,7 @@ from layernorm_backward.difference import differs
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.pace import untimed
 from layernorm_backward.problem import Results
+from layernorm_backward.records import waited
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import ACCESSES
 
@@ -121,6 +122,7 @@ def _measured(
         "against_gb_per_s": useful / other.median_s / 1e9,
         **ratio.columns("ratio"),
         "noise": noise,
+        "waited_share": waited.share(samples["waited"]),
         "differs": differs(ratio, noise),
     }
 

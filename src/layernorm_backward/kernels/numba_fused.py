@@ -16,12 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from layernorm_backward import numba_cache
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import call
 from layernorm_backward.kernels.numba_plan import Plan
 
 _UNTOLD = "a pass refuses arrays that the checks allow"
+numba_cache.ensure()
 
 
 class Saved(NamedTuple):

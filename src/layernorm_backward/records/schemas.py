@@ -274,8 +274,8 @@ SCHEMAS: dict[str, Schema] = {
     "bench": _schema(
         "kernel direction dtype gamma_dtype rows:int hidden:int threads:int against",
         f"{_TIMES} useful_gb_per_s:float against_median_s:float against_gb_per_s:float {_interval('ratio')} "
-        "noise:float differs:bool bytes:int residency y_error_u:float dx_error_u:float dgamma_error_u:float "
-        "dbeta_error_u:float reason",
+        "noise:float differs:bool waited_share:float bytes:int residency y_error_u:float dx_error_u:float "
+        "dgamma_error_u:float dbeta_error_u:float reason",
         repeats=None,
     ),
     "comparison": _schema(

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward import experiments
-from layernorm_backward.records import schemas, tables
+from layernorm_backward.records import schemas, tables, waited
 from layernorm_backward.records.provenance import constant
 from layernorm_backward.records.record import begin, record
 from layernorm_backward.studies import config, study
@@ -30,9 +30,11 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     started = begin(name, arguments.get("kernels", ()), _device(stem))
 
     def keep(measured: pd.DataFrame, samples: pd.DataFrame | None = None) -> None:
+        told = record(arguments, config_path.parent.name, started)
         if samples is not None:
             tables.write_samples(samples, table.parent.parent / "samples" / table.name)
-        tables.write(measured, table, record(arguments, config_path.parent.name, started))
+            told |= _waited(samples)
+        tables.write(measured, table, told)
         print(f"{table}: {len(measured)} rows", flush=True)
 
     with _explained(config_path):
@@ -49,6 +51,11 @@ def require_schema(stem: str) -> None:
     """ValueError for an experiment whose table could not be made, before it is measured."""
     if stem not in schemas.SCHEMAS:
         raise ValueError(f"{stem}: its table has no schema; give it one in {schemas.__file__}")
+
+
+def _waited(samples: pd.DataFrame) -> dict[str, float]:
+    """For the record: in which share of the samples a thread waited for a core, where they tell."""
+    return {waited.WAITED: waited.share(samples["waited"])} if len(samples) and "waited" in samples else {}
 
 
 def _device(stem: str) -> dict[str, Any]:

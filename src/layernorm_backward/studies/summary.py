@@ -1,6 +1,7 @@
 """How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive;
-last what the rules warned of, since a warning in the middle of a run is not seen, and which tables were
-measured on another processor or with other versions than the rest, or than there are here now.
+last what the rules warned of, since a warning in the middle of a run is not seen, beside which timed tables
+something else ran, and which tables were measured on another processor or with other versions than the rest,
+or than there are here now.
 
     python -m layernorm_backward.studies.summary results/paper
 
@@ -12,9 +13,10 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from layernorm_backward import jsonfile, machine
-from layernorm_backward.records import mixed
+from layernorm_backward.records import mixed, waited
 
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
 WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut
@@ -34,7 +36,8 @@ def summary(results: Path) -> str:
     judged += [f"{count} {verdict}" for verdict, count in sorted(counts.items()) if verdict not in VERDICTS]
     lines = [f"paper: {paper} (and .html, .md, .tex)", f"claims: {', '.join(judged)}"]
     lines.append(f"archive: {_agreement(_column(comparison, 'table'), _column(comparison, 'passed'))}")
-    return "\n".join([*lines, *_warnings(results / "logs"), *_mixed(results / "tables")])
+    records = _records(results / "tables")
+    return "\n".join([*lines, *_warnings(results / "logs"), *waited.warnings(records), *_mixed(records)])
 
 
 def _column(table: Path, name: str) -> list[str]:
@@ -54,9 +57,12 @@ def _warnings(logs: Path) -> list[str]:
     ]
 
 
-def _mixed(tables: Path) -> list[str]:
+def _records(tables: Path) -> dict[str, dict[str, Any]]:
+    return {path.name.partition(".")[0]: jsonfile.load(path) for path in tables.glob("[!.]*.meta.json")}
+
+
+def _mixed(records: dict[str, dict[str, Any]]) -> list[str]:
     """A warning that names the facts which differ between the tables of a run, or from what is here now."""
-    records = {path.name.partition(".")[0]: jsonfile.load(path) for path in tables.glob("[!.]*.meta.json")}
     differences = [f"  {it}" for it in mixed.differences(records, here=machine.describe())]
     return [f"{ALIKE}; remove a table to have it measured again:", *differences] if differences else []
 

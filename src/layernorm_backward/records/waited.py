@@ -1,0 +1,26 @@
+"""How often a thread waited for a core while a table was timed, so that something else must have run.
+
+A record holds the share of such samples, and a large one is told at the end of a run: repetitions with them
+are left out of medians only where enough others remain (`stopwatch`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+WAITED = "waited_share"
+MOST = 0.1
+_WARNING = "warning: threads waited for a core while these tables were timed, so something else ran"
+
+
+def share(waited: Iterable[bool]) -> float:
+    """Of the samples, by whether each was marked; NaN where there are none."""
+    marks = list(waited)
+    return round(sum(marks) / len(marks), 4) if marks else float("nan")
+
+
+def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A warning with a line a table, by stem, whose share is over MOST; nothing where there is none."""
+    own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
+    busy = [(stem, it[WAITED]) for stem, it in own.items() if it.get(WAITED, 0) > MOST]
+    told = [f"  {stem}: in {share:.0%} of the samples" for stem, share in busy]
+    return [f"{_WARNING}; remove a table to have it measured again:", *told] if told else []
