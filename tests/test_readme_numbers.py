@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from shutil import copy
 from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
 
 from layernorm_backward.paper import claims
+from layernorm_backward.records import archive
 from workspace import ROOT
 
 NEWEST = "xeon5-2core"
@@ -64,8 +64,8 @@ def published() -> str:
     """By today's rules, over tables of a CPU and, where that has none of its own, of a GPU."""
     with TemporaryDirectory() as folder:
         for machine in ("nvidia-h200", NEWEST):
-            for path in (ARCHIVE / machine).glob("*.[cm]*"):
-                copy(path, folder)
+            for path in (ARCHIVE / machine).glob("*.csv"):
+                archive.take(path, Path(folder) / path.name, code_here="")
         judged = claims.run(ROOT / "paper" / "claims.yaml", Path(folder))
     verdicts = judged[judged["origin"] == "published"].set_index("claim")["verdict"]
     many = verdicts.value_counts()
