@@ -42,11 +42,21 @@ def on_cpu(machine: str) -> str:
     return reach(rows[rows["threads"] == rows["threads"].max()])
 
 
-def on_gpu(sizes: list[int]) -> str:
+def on_gpu(sizes: list[int], direction: str = "backward") -> str:
+    return reach(gpu_rows(sizes, direction))
+
+
+def gpu_rows(sizes: list[int], direction: str) -> pd.DataFrame:
     rows = read("nvidia-h200", "timing_gpu")
-    rows = rows[(rows["kernel"] == "cuda_fused") & (rows["direction"] == "backward")]
+    rows = rows[(rows["kernel"] == "cuda_fused") & (rows["direction"] == direction)]
     rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(("float32", "bfloat16"))]
-    return reach(rows[(rows["gamma_dtype"] == rows["dtype"]) & rows["hidden"].isin(sizes)])
+    return rows[(rows["gamma_dtype"] == rows["dtype"]) & rows["hidden"].isin(sizes)]
+
+
+def ragged_forward() -> str:
+    *most, last = sorted(gpu_rows(RAGGED, "forward")["hidden"].unique())
+    sizes = f"{', '.join(map(str, most))} and {last}"
+    return f"forward such rows, of {sizes}, reach {on_gpu(RAGGED, 'forward')} of the copy"
 
 
 def strong_peers() -> str:
@@ -142,6 +152,7 @@ SENTENCES = {
     "GPU, other rows": lambda: (
         f"and {on_gpu(RAGGED)} on rows of {', '.join(map(str, RAGGED[:-1]))} and {RAGGED[-1]},"
     ),
+    "GPU, other rows, forward": ragged_forward,
     "GPU, peers": strong_peers,
     "published claims": published,
     "errors": errors,
