@@ -9,7 +9,7 @@ from claim_cases_goals import SHORT, peers, reached, unmeasured, with_interval
 from claim_frames import frame
 from layernorm_backward.figures import kernel_costs, timing_cpu
 from layernorm_backward.paper import claims, machines
-from layernorm_backward.paper.goals import goal_rows
+from layernorm_backward.paper.goals import floors_of, goal_rows
 from layernorm_backward.paper.predicates import PREDICATES
 from test_claims_predicates import tables_of
 
@@ -118,6 +118,34 @@ def test_how_many_cells_miss_or_reach_a_goal_with_their_whole_intervals_is_told(
     costs = decided((0.2, True), (0.055, False), (0.045, False), (0.01, False))
     found = PREDICATES["decision_costs_at_most"](costs, tolerance=0.05)
     assert found.reason == "2 of 4 cells stay within 5 %; with their whole intervals 1 miss and 1 reach it"
+
+
+def test_the_floors_of_a_pass_are_named_with_their_verdicts():
+    found = floors_of(
+        [
+            judged("floor of the triad, backward pass, one thread, D_s = 4: at least 0.75", "refuted"),
+            judged("goal of the triad, backward pass, one thread, D_s = 4: at least 0.9"),
+            judged("floor of its own triad, backward pass, 16-bit storage: at least 0.8"),
+            judged("floor of the copy, forward pass, one thread: at least 0.8"),
+            judged("an error stays small"),
+        ],
+        "triad, backward pass, ",
+    )
+    assert found == [
+        {"subject": r"one thread, D\_s = 4", "verdict": "refuted"},
+        {"subject": "16-bit storage", "verdict": "confirmed"},
+    ]
+
+
+def test_the_floors_that_the_abstract_speaks_of_are_those_of_the_backward_pass_on_this_machine():
+    found = floors_of([judged(claim.says) for claim in claims.load(CLAIMS)], "triad, backward pass, ")
+    assert [floor["subject"] for floor in found] == [
+        "all threads, D = 256 to 1024",
+        "all threads, D = 4096 to 16384",
+        "one thread, D = 256 to 1024",
+        "one thread, D = 4096 to 16384",
+        "16-bit storage, all threads",
+    ]
 
 
 def goals_of(scope):

@@ -61,6 +61,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "judged": Names("claim", {row["claim"]: claim_rows.judged(row) for row in claims}),
         "claim_rows": partial(claim_rows.claim_rows, claims),
         "goal_rows": partial(goals.goal_rows, claims),
+        "floors_of": partial(goals.floors_of, claims),
         "attempts": partial(attempts.rows, folder / "attempts.csv"),
         "machines": partial(machines.rows, tables_dir),
         "rows": partial(_rows, tables_dir),

@@ -41,6 +41,17 @@ def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str,
     return list(rows.values())
 
 
+def floors_of(claims: Iterable[Mapping[str, Any]], what: str) -> list[dict[str, str]]:
+    """The floors whose subject names `what`: the subject behind it, and the verdict."""
+    found = [(_SENTENCE.fullmatch(claim["says"]), claim["verdict"]) for claim in claims]
+    floors = [(said["subject"], verdict) for said, verdict in found if said and said["kind"] == "floor"]
+    return [
+        {"subject": plain(subject.partition(what)[2]), "verdict": verdict}
+        for subject, verdict in floors
+        if what in subject
+    ]
+
+
 def _reached(claim: Mapping[str, Any]) -> str:
     """What became of a floor or goal; of one that is reached in part, in how many cells it is."""
     missed = _MISSED.match(claim["reason"])
