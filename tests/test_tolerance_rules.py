@@ -13,8 +13,9 @@ from layernorm_backward.gradient_check import mutants
 from layernorm_backward.problem import Problem, draw, run_kernel
 from layernorm_backward.tolerances import registry
 from layernorm_backward.tolerances.registry import RULES
-from layernorm_backward.tolerances.rules import KAPPA_FACTOR, one_line, rejects, relative
+from layernorm_backward.tolerances.rules import KAPPA_FACTOR, RESULT_FACTOR, one_line, rejects, relative
 from layernorm_backward.tolerances.setting import errors, setting
+from workspace import ROOT
 
 EPS = 1e-5
 SMALL = {
@@ -107,6 +108,12 @@ def test_the_part_of_the_mean_is_at_most_the_gradient_itself():
         assert ratio.max() <= 1 + 1e-12
         assert (ratio > 1 - 1e-12).all() == (noise == 0.0)
     assert np.log2(32768) + 1 == KAPPA_FACTOR
+
+
+def test_the_page_for_those_who_check_gives_the_line():
+    page = (ROOT / "docs" / "check-your-own.md").read_text(encoding="utf-8")
+    line = f"({RESULT_FACTOR:g}*u + {KAPPA_FACTOR:g}*k*u_s) * rstd * norm(gamma*dy)"
+    assert f"`norm(error) <= {line}`" in page
 
 
 def test_a_fixed_rule_judges_elements_as_numpy_does():
