@@ -7,10 +7,10 @@ share a core, and largest where no cache lies between the cores: then each may h
 host moves the cores of a virtual machine, and neither where they are nor when they move is seen from within.
 
 All calls run interleaved, in rounds over all cells, with a rest before each: cores are placed when work
-begins. The repetitions in which no call stood in the run queue (`stopwatch`) are sorted into bands by the
-latency; band 0 holds all. The rows of a band hold medians over its repetitions. roof_fraction is that of the
-pass as its plan has it; stores_ratio the time of the pass with ordinary stores and a reading of its whole
-result, over that with non-temporal stores, as in `stores`.
+begins. The repetitions in which no call stood in the run queue, or all where these are too few (`stopwatch`),
+are sorted into bands by the latency; band 0 holds all. The rows of a band hold medians over its repetitions.
+roof_fraction is that of the pass as its plan has it; stores_ratio the time of the pass with ordinary stores
+and a reading of its whole result, over that with non-temporal stores, as in `stores`.
 """
 
 from collections import defaultdict

@@ -7,11 +7,11 @@ both. Kernels, roof and loops run interleaved, in rounds over all cells, so that
 spells; results are checked in the first. A sample of `update` is short, and the core may change between it
 and the kernel: bands are blurred.
 
-The repetitions of a cell in which no call stood in the run queue (`stopwatch`) are sorted into bands by the
-slowdown of `update`: in band 1 the core was free, band 0 holds all. A slowdown is a time over its least: in
-the cell for kernel and roof, in all cells with the same number of threads for the loops; a row holds its
-median over the repetitions of the band. The least is the 2 % quantile. A correlation is Spearman's, over
-band 0, with the time of `update`.
+The repetitions of a cell in which no call stood in the run queue, or all where these are too few
+(`stopwatch`), are sorted into bands by the slowdown of `update`: in band 1 the core was free, band 0 holds
+all. A slowdown is a time over its least: in the cell for kernel and roof, in all cells with the same number
+of threads for the loops; a row holds its median over the repetitions of the band. The least is the 2 %
+quantile. A correlation is Spearman's, over band 0, with the time of `update`.
 """
 
 from collections import defaultdict
