@@ -7,11 +7,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from layernorm_backward.figures import FIGURES
 from layernorm_backward.paper.context import Names, constant, context
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.paper.render import TemplateError, markdown, render
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
+from test_figures import module, sample
 
 CLAIM = {"claim": "slope", "origin": "ours", "says": "a|b", "value": "2"}
 
@@ -87,35 +89,67 @@ def test_a_table_from_the_archive_is_named_with_its_machine_and_date_and_whether
     )
 
 
+OF_ONE_SIZE = (
+    *("backward_error", "backward_error_gpu", "handover", "kernel_costs", "mean_path", "representation"),
+    *("saved_statistics", "stores", "variance", "variance_time"),
+)
+
+
+def test_no_caption_names_a_row_length_by_hand():
+    assert [stem for stem in FIGURES if "$D = 1" in module(stem).CAPTION] == []
+
+
+@pytest.mark.parametrize("stem", OF_ONE_SIZE)
+@pytest.mark.parametrize(("sizes", "named"), [([64], 64), ([64, 2048], 2048), ([5, 1 << 15], 1 << 15)])
+def test_a_caption_names_the_row_length_that_its_figure_draws(run, tmp_path, stem, sizes, named):
+    name = module(stem).TABLES[0]
+    table = sample(name)
+    if "hidden" in table:
+        first = table[table["hidden"] == table["hidden"].iloc[0]]
+        table = pd.concat([first.assign(hidden=size) for size in sizes])
+    tables.write(table, run["tables_dir"] / f"{name}.csv", RECORD | {"config": {"hidden": named}})
+    caption = filled(f"<< captions.{stem} >>", run, tmp_path)
+    assert f"$D = {named}$" in caption and "1024" not in caption and "{" + "hidden}" not in caption
+
+
+@pytest.mark.parametrize(
+    ("upstream", "named"), [("shifted", r"$dy\sim N(1,1)$"), ("normal", r"$dy\sim N(0,1)$")]
+)
+def test_a_caption_names_the_upstream_gradient_of_its_table(run, tmp_path, upstream, named):
+    table = run["tables_dir"] / "saved_statistics.csv"
+    tables.write(sample("saved_statistics"), table, RECORD | {"config": {"upstream": upstream}})
+    assert named in filled("<< captions.saved_statistics >>", run, tmp_path)
+
+
 GPU = {"gpu": "a GPU", "driver": "1.0"}
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({}, "a GPU 1.0 abc eps,variance;"),
-        ({"machine": GPU | {"driver": "2.0"}}, "a GPU 1.0 abc eps;a GPU 2.0 abc variance;"),
-        ({"machine": GPU | {"gpu": "another"}}, "a GPU 1.0 abc eps;another 1.0 abc variance;"),
-        ({"commit": "abd"}, "a GPU 1.0 abc eps;a GPU 1.0 abd variance;"),
+        ({}, "a GPU 1.0 abc eps,slopes;"),
+        ({"machine": GPU | {"driver": "2.0"}}, "a GPU 1.0 abc eps;a GPU 2.0 abc slopes;"),
+        ({"machine": GPU | {"gpu": "another"}}, "a GPU 1.0 abc eps;another 1.0 abc slopes;"),
+        ({"commit": "abd"}, "a GPU 1.0 abc eps;a GPU 1.0 abd slopes;"),
     ],
 )
 def test_where_tables_on_a_gpu_are_from_is_told_whoever_measured_them(run, tmp_path, changed, told):
-    for name, more in (("eps", {}), ("variance", changed)):
+    for name, more in (("eps", {}), ("slopes", changed)):
         (run["tables_dir"] / f"{name}.csv").touch()
         record = RECORD | {"machine": GPU, "rows": 1, "sha256": ""} | more
         (run["tables_dir"] / f"{name}.meta.json").write_text(json.dumps(record), encoding="utf-8")
     each = "<< it.gpu >> << it.driver >> << it.commit >> << it.tables | join(',') >>;"
-    text = f"<% for it in sources(['eps', 'variance']) %>{each}<% endfor %>"
+    text = f"<% for it in sources(['eps', 'slopes']) %>{each}<% endfor %>"
     assert filled(text, run, tmp_path) == told
 
 
 def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
     assert filled("<< mixed >>", run, tmp_path) == "[]"
-    for name, processor in (("eps", "one processor"), ("variance", "another")):
+    for name, processor in (("eps", "one processor"), ("slopes", "another")):
         (run["tables_dir"] / f"{name}.csv").touch()
         record = RECORD | {"machine": {"cpu": processor}, "rows": 1, "sha256": ""}
         (run["tables_dir"] / f"{name}.meta.json").write_text(json.dumps(record), encoding="utf-8")
-    told = "processor one processor in 2 tables and another in `variance`"
+    told = "processor one processor in 2 tables and another in `slopes`"
     assert filled("<< mixed[0] >>", run, tmp_path) == told
 
 

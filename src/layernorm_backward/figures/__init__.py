@@ -1,4 +1,7 @@
-"""The figures: one module each, with the `TABLES` it reads and `draw(*tables) -> Figure`."""
+"""The figures: one module each, with the `TABLES` it reads, its `CAPTION`, and `draw(*tables) -> Figure`.
+
+Where a figure picks one D of several, `captioned(table)` gives the rows at it, for `draw` and the caption.
+"""
 
 from pathlib import Path
 

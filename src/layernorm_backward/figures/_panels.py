@@ -21,6 +21,7 @@ from layernorm_backward.figures.style import Look
 
 _LINE, _NOTE = 100, 142  # characters of a line of text, and of a note
 _COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
+HIDDEN = 1024  # the size that a figure of one size shows, or one near to it
 BY_SIZE = [Look(colour, marker) for colour, marker in zip(_COLOURS, "os^DvP", strict=True)]
 
 
@@ -113,6 +114,11 @@ def others(rows: pd.DataFrame, wanted: dict[str, str]) -> str:
 def nearest(values: Iterable[int], wanted: int) -> int:
     """The value nearest to `wanted` on a logarithmic scale; the smaller of two."""
     return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))
+
+
+def at_one_size(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows at the hidden size nearest to 1024; of none, none."""
+    return rows[rows["hidden"] == nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
 
 
 def fewest_and_most(threads: Iterable[int]) -> list[int]:

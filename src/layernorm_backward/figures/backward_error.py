@@ -9,28 +9,22 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("backward_error",)
 CAPTION = (
-    "Largest error of $dx$ over the rows, in $u$ of the dtype of $x$, against $\\kappa$, $D = 1024$, by "
+    "Largest error of $dx$ over the rows, in $u$ of the dtype of $x$, against $\\kappa$, {hidden}, by "
     "dtype (lines) and $dy$ (columns); float16 and bfloat16 with sums in float32. Dashed, in the colour of "
     "the kernel: bounds; a line ends where the bound is infinite. `compact` and `overcached` coincide, in "
     "float64 with `reference` too, and so do `recentred` and `numpy_blocked`; in 16 bits all kernels do but "
     "for (i) and (l). Hatched: no row of the dtype has this $\\kappa$. Kernels that re-centre stay flat."
 )
-HIDDEN = 1024
-UPSTREAM = {
-    "normal": r"$dy\sim N(0,1)$",
-    "shifted": r"$dy\sim N(1,1)$",
-    "correlated": r"$dy$ correlated with $x$",
-}
 
 
 def draw(backward_error: pd.DataFrame) -> Figure:
     """Rows are dtypes, columns upstream gradients; errors in u of the dtype of x, so that rows compare."""
-    rows = at_one_size(backward_error)
+    rows = captioned(backward_error)
     if rows.empty:
         return _panels.empty(backward_error, "Error of dx against the condition number")
     dtypes, upstreams = (
         _panels.dtypes(rows["dtype"]),
-        [name for name in UPSTREAM if name in set(rows["upstream"])],
+        [name for name in style.UPSTREAM if name in set(rows["upstream"])],
     )
     figure, axes = _panels.grid(
         len(dtypes), len(upstreams), 0.9 + 0.95 * len(dtypes), sharex=True, sharey="row"
@@ -41,7 +35,7 @@ def draw(backward_error: pd.DataFrame) -> Figure:
         if column == 0:
             panel.set_ylabel(f"{dtypes[row]} ($u$)")
         if row == 0:
-            _panels.subject(panel, UPSTREAM[upstreams[column]])
+            _panels.subject(panel, style.UPSTREAM[upstreams[column]])
         if row == len(dtypes) - 1:
             panel.set_xlabel(r"condition number $\kappa$")
     for panel in axes[:, 0]:
@@ -56,11 +50,10 @@ def draw(backward_error: pd.DataFrame) -> Figure:
     return figure
 
 
-def at_one_size(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of dx at the D nearest to 1024."""
+def captioned(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of dx at one D, which the caption names."""
     rows = _panels.measured(table, "error_u_max")
-    rows = rows[rows["quantity"] == "dx"]
-    return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
+    return _panels.at_one_size(rows[rows["quantity"] == "dx"])
 
 
 def by_kappa(panel: Axes, rows: pd.DataFrame) -> None:

@@ -4,31 +4,31 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from layernorm_backward.figures import _gpu, _panels
-from layernorm_backward.figures.backward_error import UPSTREAM, at_one_size, by_kappa
+from layernorm_backward.figures import _gpu, _panels, style
+from layernorm_backward.figures.backward_error import by_kappa, captioned
 
 TABLES = ("backward_error_gpu",)
 CAPTION = (
     "Largest error of $dx$ over the rows, in $u$ of the dtype of $x$, against $\\kappa$, computed on a GPU, "
-    "$D = 1024$, $dy\\sim N(1,1)$, by kernel and peer. Dashed, in the colour of the kernel: bounds. Hatched: "
+    "{hidden}, by kernel and peer. Dashed, in the colour of the kernel: bounds. Hatched: "
     "no row of the dtype has this $\\kappa$."
 )
 
 
 def draw(backward_error_gpu: pd.DataFrame) -> Figure:
     """Rows are upstream gradients, columns dtypes."""
-    rows = at_one_size(backward_error_gpu)
+    rows = captioned(backward_error_gpu)
     if rows.empty:
         return _panels.empty(backward_error_gpu, "Error of dx against the condition number on a GPU")
     dtypes = _gpu.dtypes(rows)
     rows = rows[rows["dtype"].isin(dtypes)]
-    upstreams = [name for name in UPSTREAM if name in set(rows["upstream"])]
+    upstreams = [name for name in style.UPSTREAM if name in set(rows["upstream"])]
     height = 1.1 + 1.5 * len(upstreams)
     figure, axes = _panels.grid(len(upstreams), len(dtypes), height, sharex=True, sharey="col")
     for (row, column), panel in np.ndenumerate(axes):
         part = rows[rows["dtype"] == dtypes[column]]
         by_kappa(panel, part[part["upstream"] == upstreams[row]])
-        _panels.subject(panel, f"{dtypes[column]}, {UPSTREAM[upstreams[row]]}")
+        _panels.subject(panel, f"{dtypes[column]}, {style.UPSTREAM[upstreams[row]]}")
         panel.set_ylabel("error of $dx$ ($u$)")
         if row == len(upstreams) - 1:
             panel.set_xlabel(r"condition number $\kappa$")

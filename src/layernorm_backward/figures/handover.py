@@ -19,10 +19,9 @@ CAPTION = (
     "into which the repetitions are sorted by it; dashed: the borders of the bands. (a) Bytes a second of "
     "`numba_fused` (filled) and of its roof (open), beyond the cache; (b) the fraction of that roof, with "
     "interval; (c) time with ordinary stores over time with non-temporal ones, the result read next, by the "
-    "bytes of the arrays of the pass, $D = 1024$. Backward, float32, all threads."
+    "bytes of the arrays of the pass, {hidden}. Backward, float32, all threads."
 )
 CENTRE = {"direction": "backward", "dtype": "float32"}
-_HIDDEN = 1024
 _BY_BYTES = (
     Look("#009E73", "v", fill="none"),
     Look("#009E73", "v"),
@@ -33,12 +32,10 @@ _BY_BYTES = (
 
 def draw(handover: pd.DataFrame) -> Figure:
     """Three panels; a line each hidden size in the first two, each size of the arrays in the third."""
-    rows = _panels.centre(_panels.measured(handover, "roof_fraction"), CENTRE)
-    rows = rows[(rows["band"] > 0) & (rows["threads"] == rows["threads"].max())].sort_values("latency_ns")
+    rows, stores = _rows(handover), captioned(handover)
     if rows.empty:
         return _panels.empty(handover, "Near and far cores")
     beyond, looks = rows[rows["residency"] == "memory"], _panels.by_size(rows["hidden"])
-    stores = rows[rows["hidden"] == _panels.nearest(rows["hidden"], _HIDDEN)]
     sizes = dict(zip(sorted(set(stores["bytes"])), _BY_BYTES, strict=False))
     figure, axes = _panels.grid(1, 3, 2.9, sharex=True)
     _rates(axes[0, 0], beyond, looks)
@@ -50,6 +47,17 @@ def draw(handover: pd.DataFrame) -> Figure:
     figure.legend(handles=_handles(looks, sizes), loc="outside upper center", ncols=5)
     _panels.note(figure, _panels.others(rows, CENTRE))
     return figure
+
+
+def captioned(handover: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the third panel, at one D, which the caption names."""
+    return _panels.at_one_size(_rows(handover))
+
+
+def _rows(handover: pd.DataFrame) -> pd.DataFrame:
+    """The rows of near and of far cores, with all threads."""
+    rows = _panels.centre(_panels.measured(handover, "roof_fraction"), CENTRE)
+    return rows[(rows["band"] > 0) & (rows["threads"] == rows["threads"].max())].sort_values("latency_ns")
 
 
 def _borders(rows: pd.DataFrame) -> list[float]:

@@ -18,7 +18,7 @@ TABLES = ("kernel_costs",)
 CAPTION = (
     "What each decision of `numba_fused` adds to the time (right of 0) or saves (left), against the variant "
     "named, paired, with interval; linear to 5 %, logarithmic beyond. By $D$: backward, float32, "
-    "all threads; the others differ from that, at $D = 1024$, in what they name. Dotted: goal and floor of "
+    "all threads; the others differ from that, at {hidden}, in what they name. Dotted: goal and floor of "
     "the cost of re-centring, 1 % and 5 %. Filled: a difference by our rule."
 )
 TITLES = {"beyond_cache": "beyond the cache", "in_cache": "in the last-level cache"}
@@ -34,13 +34,12 @@ Series = tuple[str, Look, pd.DataFrame]
 
 def draw(kernel_costs: pd.DataFrame) -> Figure:
     """A panel each working set, a line each variant, a marker each size or setting."""
-    rows = _panels.measured(kernel_costs, "cost")
-    rows = rows[rows["variant"] != "default"]
+    rows = _rows(kernel_costs)
     if rows.empty:
         return _panels.empty(kernel_costs, "Cost of the decisions of numba_fused")
     sets = list(rows["working_set"].unique())[:2]
     variants = list(rows["variant"].unique())
-    series = list(_series(rows))
+    series = list(_series(rows, captioned(kernel_costs)))
     figure, axes = _panels.grid(1, len(sets), 0.9 + 0.47 * len(variants), sharey=True)
     for panel, working_set in zip(axes.flat, sets, strict=True):
         _panel(
@@ -54,8 +53,18 @@ def draw(kernel_costs: pd.DataFrame) -> Figure:
     return figure
 
 
-def _series(rows: pd.DataFrame) -> Iterator[Series]:
-    """The sizes of the centre; at the size nearest to 1024, all that differs from it in one thing."""
+def captioned(kernel_costs: pd.DataFrame) -> pd.DataFrame:
+    """The rows at one D, which the caption names."""
+    return _panels.at_one_size(_rows(kernel_costs))
+
+
+def _rows(kernel_costs: pd.DataFrame) -> pd.DataFrame:
+    rows = _panels.measured(kernel_costs, "cost")
+    return rows[rows["variant"] != "default"]
+
+
+def _series(rows: pd.DataFrame, at_one_size: pd.DataFrame) -> Iterator[Series]:
+    """The sizes of the centre; at one size, all that differs from it in one thing."""
     centre = {
         "dtype": "float32" if "float32" in set(rows["dtype"]) else rows["dtype"].iloc[0],
         "direction": "backward" if "backward" in set(rows["direction"]) else "forward",
@@ -65,11 +74,10 @@ def _series(rows: pd.DataFrame) -> Iterator[Series]:
     middle = rows[np.logical_and.reduce(list(alike.values()))]
     for size, look in _panels.by_size(middle["hidden"], _BY_SIZE).items():
         yield f"$D = {size}$", look, middle[middle["hidden"] == size]
-    rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     looks = iter(_OTHERS)
     for name, values in (("dtype", DTYPE_NAMES), ("threads", (1,)), ("direction", DIRECTIONS)):
-        others = [alike[other][rows.index] for other in centre if other != name]
-        part = rows[np.logical_and.reduce(others)]
+        others = [alike[other][at_one_size.index] for other in centre if other != name]
+        part = at_one_size[np.logical_and.reduce(others)]
         for value in values:
             if value != centre[name] and value in set(part[name]):
                 yield "one thread" if name == "threads" else value, next(looks), part[part[name] == value]

@@ -11,7 +11,7 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("mean_path", "slopes")
 CAPTION = (
-    "Largest error over the rows in $u$ of the dtype of $x$ against $\\kappa$, $D = 1024$, $dy\\sim "
+    "Largest error over the rows in $u$ of the dtype of $x$ against $\\kappa$, {hidden}, $dy\\sim "
     "N(1,1)$, sums in the dtype, in (e) in float32. Markers: measured, up to ten times $1/u$; solid: the "
     "identity for the $\\eta$ and $\\rho$ of the pass; dashed: bounds, which end where they are infinite; "
     "dotted: slopes 1 and 2, and $1/u$, an error as large as the result. Hatched: no row of the dtype has "
@@ -19,7 +19,6 @@ CAPTION = (
     "says, and the ways coincide at first. (f), (g) Fitted slopes, with intervals "
     "from five points on: the ways not drawn in (a) to (e) behave like their neighbours."
 )
-HIDDEN = 1024
 SHOWN = ("naive", "welford", "two_pass", "recentred")  # the others grow like one of these
 _PANELS = (
     ("y", "float32", "storage"),
@@ -35,7 +34,7 @@ _QUANTITIES = ("y", "dx", "dgamma")
 
 def draw(mean_path: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
     """Three quantities in float32; dx in float64 and in float16 with float32 sums; slopes in two dtypes."""
-    rows = _rows(mean_path)
+    rows = captioned(mean_path)
     fitted = _panels.measured(slopes, "value")
     fitted = fitted[(fitted["source"] == "mean_path") & (fitted["property"] == "kappa")]
     if _panels.measured(rows, "error_u_max").empty:
@@ -73,10 +72,10 @@ def _axes() -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _rows(mean_path: pd.DataFrame) -> pd.DataFrame:
+def captioned(mean_path: pd.DataFrame) -> pd.DataFrame:
+    """The rows with errors, at one D, which the caption names."""
     rows = mean_path[(mean_path["data"] == "gaussian") & (mean_path["upstream"] == "shifted")]
-    rows = rows[rows["algorithm"].isin(SHOWN)]
-    return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
+    return _panels.at_one_size(rows[rows["algorithm"].isin(SHOWN)])
 
 
 def _panel(panel: Axes, rows: pd.DataFrame, dtype: str, sums: str) -> None:

@@ -17,7 +17,7 @@ CAPTION = (
     "Ordinary against non-temporal stores of the result of `numba_fused`, by the bytes of the arrays of a "
     "pass: time with ordinary stores over time with non-temporal ones, with interval; above 1 the "
     "non-temporal ones win. The pass by itself (open), and with its result read next on the same threads "
-    "(filled). Dotted: from here on the kernel chooses non-temporal stores. Float32, $D = 1024$."
+    "(filled). Dotted: from here on the kernel chooses non-temporal stores. Float32, {hidden}."
 )
 CENTRE = {"dtype": "float32"}
 LOOKS = {
@@ -32,10 +32,9 @@ THEN = {"nothing": "the pass", "read": "and a reading of its result"}
 
 def draw(stores: pd.DataFrame) -> Figure:
     """A panel each direction, a line each number of threads and what happens then."""
-    rows = _panels.centre(_panels.measured(stores, "ratio"), CENTRE)
+    rows = captioned(stores)
     if rows.empty:
         return _panels.empty(stores, "Ordinary and non-temporal stores")
-    rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     directions = sorted(set(rows["direction"]))
     counts = _panels.fewest_and_most(rows["threads"])
     figure, axes = _panels.grid(1, len(directions), 3.1, sharex=True, sharey=True)
@@ -52,6 +51,11 @@ def draw(stores: pd.DataFrame) -> Figure:
     figure.legend(handles=handles, loc="outside upper center", ncols=2)
     _panels.note(figure, _panels.others(rows, CENTRE))
     return figure
+
+
+def captioned(stores: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one dtype at one D, which the caption names."""
+    return _panels.at_one_size(_panels.centre(_panels.measured(stores, "ratio"), CENTRE))
 
 
 def _look(then: str, count: int) -> Look:

@@ -13,6 +13,11 @@ TEXT_WIDTH = 6.3  # inches: A4 less the margins of the paper's templates
 GREY = "#6E6E6E"  # guides, bounds and roofs: what was not measured
 HATCH = {"facecolor": "white", "edgecolor": "#A8A8A8", "hatch": "////", "linewidth": 0}  # what cannot be
 SMALL = 7  # points: the smallest text of a key or a cell
+UPSTREAM = {
+    "normal": r"$dy\sim N(0,1)$",
+    "shifted": r"$dy\sim N(1,1)$",
+    "correlated": r"$dy$ correlated with $x$",
+}
 MATH = {"y": r"$y$", "dx": r"$dx$", "dgamma": r"$d\gamma$", "dbeta": r"$d\beta$"}
 
 _STYLE = Path(__file__).with_name("style.mplstyle")

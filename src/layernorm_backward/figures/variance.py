@@ -10,20 +10,19 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("variance",)
 CAPTION = (
-    "Largest relative error of the variance against $\\kappa$, $D = 1024$, judged by the exact variance of "
+    "Largest relative error of the variance against $\\kappa$, {hidden}, judged by the exact variance of "
     "the rounded row. Dashed: bounds of `naive`, `two_pass` and `welford`; dotted: $u\\kappa$ and "
     "$u\\kappa^2$, $u$ that of the sums. `naive`, `naive_s2` and `naive_nn` coincide nearly everywhere, "
     "`two_pass` and its corrected form up to about $1/\\sqrt{u}$. Errors far below $u$, zero among them, "
     "are drawn on the lower edge, overflows on the upper one."
 )
-HIDDEN = 1024
 _TOP = 1e2  # the upper edge, on which an overflow is drawn
 _BOUNDED = ("naive", "two_pass", "welford")  # the others' bounds lie on or between these
 
 
 def draw(variance: pd.DataFrame) -> Figure:
-    """A panel each dtype and accumulator; Gaussian rows with D nearest to 1024."""
-    rows = _rows(variance)
+    """A panel each dtype and accumulator; Gaussian rows of one D."""
+    rows = captioned(variance)
     if rows.empty:
         return _panels.empty(variance, "Error of the variance against the condition number")
     kinds = [
@@ -50,10 +49,10 @@ def draw(variance: pd.DataFrame) -> Figure:
     return figure
 
 
-def _rows(variance: pd.DataFrame) -> pd.DataFrame:
+def captioned(variance: pd.DataFrame) -> pd.DataFrame:
+    """Gaussian rows of one D, which the caption names."""
     rows = _panels.measured(variance, "rel_error_max", "kappa")
-    rows = rows[(rows["data"] == "gaussian") & rows["representable"].astype(bool)]
-    return rows[rows["hidden"] == _panels.nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
+    return _panels.at_one_size(rows[(rows["data"] == "gaussian") & rows["representable"].astype(bool)])
 
 
 def _panel(panel: Axes, rows: pd.DataFrame) -> None:

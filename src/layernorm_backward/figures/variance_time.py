@@ -9,16 +9,15 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("variance_time",)
 CAPTION = (
     "Time of each variance algorithm over that of `two_pass`, paired, with interval, as NumPy programs, "
-    "$D = 1024$, by dtype of the row and of the sums."
+    "{hidden}, by dtype of the row and of the sums."
 )
 
 
 def draw(variance_time: pd.DataFrame) -> Figure:
-    """A panel each dtype and accumulator, an algorithm a line, at the hidden size nearest to 1024."""
-    rows = _panels.measured(variance_time, "two_pass_ratio")
+    """A panel each dtype and accumulator, an algorithm a line."""
+    rows = captioned(variance_time)
     if rows.empty:
         return _panels.empty(variance_time, "Time of the variance algorithms")
-    rows = rows[rows["hidden"] == _panels.nearest(rows["hidden"], 1024)]
     names = style.ordered(rows["algorithm"])
     kinds = [
         (dtype, kept)
@@ -38,6 +37,11 @@ def draw(variance_time: pd.DataFrame) -> Figure:
         panel.set_xlabel("time / time of two_pass")
         panel.tick_params(labelbottom=True)
     return figure
+
+
+def captioned(variance_time: pd.DataFrame) -> pd.DataFrame:
+    """The rows at one D, which the caption names."""
+    return _panels.at_one_size(_panels.measured(variance_time, "two_pass_ratio"))
 
 
 def _panel(panel: Axes, rows: pd.DataFrame, names: list[str]) -> None:

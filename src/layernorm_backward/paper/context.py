@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import constants, figures, jsonfile
+from layernorm_backward import figures, jsonfile
+from layernorm_backward.figures._captions import caption
 from layernorm_backward.paper import attempts, claim_rows, devices, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.records import mixed, tables
@@ -68,7 +69,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "table": markdown_table,
         "grid": Names("grid", grid),
         "figure": drawn.__getitem__,
-        "captions": Names("caption", {stem: _caption(stem) for stem in figures.FIGURES}),
+        "captions": Names("caption", {stem: caption(stem, tables_dir) for stem in figures.FIGURES}),
         "meta": Names("table", meta),
         "sources": partial(devices.sources, Names("table", meta)),
         "came_from": lambda stem: _came_from(Names("table", meta)[stem]),
@@ -114,15 +115,6 @@ def _number(text: str, value: Any, table: str, cells: int = 0) -> Number:
     number = Number(text)
     number.value, number.table, number.cells = value, table, cells
     return number
-
-
-def _caption(stem: str) -> str:
-    """The constant CAPTION of a figure's module, read without importing it; it must be there."""
-    path = Path(figures.__file__).with_name(f"{stem}.py")
-    caption = constants.constant(path, "CAPTION")
-    if caption is None:
-        raise ValueError(f"{path.name}: the figure has no CAPTION")
-    return " ".join(caption.split())
 
 
 def _rows(tables_dir: Path, stem: str) -> list[dict[str, Any]]:
