@@ -267,6 +267,43 @@ def test_an_empty_table_says_so():
         assert "the table is empty" in figure.texts[0].get_text()
 
 
+@pytest.mark.parametrize(
+    ("stem", "kept", "blank"),
+    [
+        ("mean_path", "dtype == 'float32'", "ade"),
+        ("mean_path", "dtype == 'float16'", "abcd"),
+        ("mean_path", "quantity == 'dx'", "ac"),
+        ("peers_cpu", "direction == 'forward' and threads == 1 and dtype == 'float64'", "b"),
+        ("summation", "dtype == 'bfloat16'", "ab"),
+        ("eps_placement", "dtype == 'float32'", "d"),
+        ("scaling", "axis == 'rows'", "be"),
+        ("saved_statistics", "dtype == 'bfloat16' or forward == 'recentred'", "c"),
+        ("backward_error", "dtype == 'bfloat16' or upstream == 'normal'", "b"),
+        ("backward_error_gpu", "dtype == 'bfloat16'", ""),
+        ("roof_steps", "direction == 'forward' or threads == 2", "a"),
+        ("maps_gpu", "direction == 'forward' or dtype == 'float32'", "b"),
+        ("timing_gpu", "direction == 'forward' or dtype == 'float32'", "b"),
+        ("traffic_gpu", "direction == 'forward' or dtype == 'float32'", "b"),
+    ],
+)
+def test_a_panel_for_which_nothing_was_measured_says_so(stem, kept, blank):
+    first, *others = map(sample, module(stem).TABLES)
+    figure = drawn(stem, first.query(kept), *others)
+    found = {panel._left_title.get_text() for panel in figure.axes if "not measured" in written(panel)}
+    assert found - {"(f)", "(g)"} == {f"({letter})" for letter in blank}
+    assert_legible(figure, stem)
+
+
+def test_a_panel_of_slopes_that_were_not_fitted_says_so():
+    rows, slopes = sample("mean_path"), sample("slopes")
+    panels = drawn("mean_path", rows, slopes.assign(dtype="float64")).axes[-2:]
+    assert ["not measured" in written(panel) for panel in panels] == [False, True]
+
+
+def written(panel: Axes) -> list[str]:
+    return [text.get_text() for text in panel.texts]
+
+
 def test_unmeasured_rows_are_left_out():
     table = sample("backward_error")
     table.loc[table["kernel"] == "compact", "reason"] = "not built"
@@ -464,6 +501,7 @@ def test_near_and_far_cores_are_parted_by_a_line_between_ticks_and_no_marker_is_
     assert figure.axes[0].get_ylim()[1] > 1.04 * 32
 
 
-def test_near_and_far_cores_without_a_row_beyond_the_cache_are_drawn():
+def test_near_and_far_cores_without_a_row_beyond_the_cache_are_drawn_and_its_panels_say_so():
     figure = drawn("handover", sample("handover").assign(residency="cache"))
+    assert ["not measured" in written(panel) for panel in figure.axes] == [True, True, False]
     assert_legible(figure, "handover")

@@ -33,7 +33,9 @@ def panels(rows: pd.DataFrame, label: str, aside: float, each: float) -> tuple[F
     figure, axes = _panels.grid(len(found), len(wide), aside + each * len(found), sharex=True, sharey=True)
     parts = []
     for (row, column), panel in np.ndenumerate(axes):
-        parts.append((panel, rows[(rows["direction"] == found[row]) & (rows["dtype"] == wide[column])]))
+        part = rows[(rows["direction"] == found[row]) & (rows["dtype"] == wide[column])]
+        parts.append((panel, part))
+        _panels.unmeasured(panel, part)
         _panels.subject(panel, f"{found[row]}, {wide[column]}")
         if row == len(found) - 1:
             panel.set_xlabel("hidden size $D$")

@@ -84,6 +84,14 @@ def no_rows() -> Patch:
     return Patch(label="no such rows", **style.HATCH)
 
 
+def unmeasured(panel: Axes, rows: pd.DataFrame) -> None:
+    """Say in a panel that has no rows to show that nothing was measured for it."""
+    if rows.empty:
+        options = {"transform": panel.transAxes, "ha": "center", "va": "center", "color": style.GREY}
+        told = panel.text(0.5, 0.5, "not measured", **options)
+        told.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 0.6})
+
+
 def measured(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """The rows without a reason that hold a number in each of `columns`."""
     return table[table["reason"] == ""].dropna(subset=list(columns))

@@ -65,3 +65,4 @@ def by_kappa(panel: Axes, rows: pd.DataFrame) -> None:
         part = part.sort_values("kappa")
         panel.plot(part["kappa"], part["bound_u"], "--", color=style.look(str(name)).colour, linewidth=0.8)
     _panels.curves(panel, rows, "kappa", "error_u_max", "kernel")
+    _panels.unmeasured(panel, rows)

@@ -65,6 +65,7 @@ def _panel(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     shown = rows.assign(error_u_max=rows["error_u_max"].replace(np.inf, _TOP).clip(0.1, _TOP))
+    _panels.unmeasured(panel, rows)
     _panels.curves(panel, shown, "eps", "error_u_max", "kernel")
     panel.set_ylim(0.05, 4 * _TOP)
     panel.set_yticks([*_TICKS, _TOP], [*(f"$10^{{{np.log10(tick):.0f}}}$" for tick in _TICKS), "∞"])

@@ -62,6 +62,7 @@ def draw(eps_placement: pd.DataFrame) -> Figure:
 
 def _by_upstream(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set(xscale="log", yscale="log")
+    _panels.unmeasured(panel, rows)
     panel.axhline(0.01, color=style.GREY, linewidth=0.9)
     for kind, (label, look) in _UPSTREAM.items():
         _curve(panel, rows[rows["upstream"] == kind], "dx_change", label, look)
@@ -70,6 +71,7 @@ def _by_upstream(panel: Axes, rows: pd.DataFrame) -> None:
 
 def _by_placement(panel: Axes, rows: pd.DataFrame, column: str) -> None:
     panel.set(xscale="log", yscale="log")
+    _panels.unmeasured(panel, rows)
     for name in style.ordered(rows["placement"]):
         _curve(panel, rows[rows["placement"] == name], column, "_", style.look(name))
 
@@ -77,6 +79,7 @@ def _by_placement(panel: Axes, rows: pd.DataFrame, column: str) -> None:
 def _stored(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set(xscale="log", yscale="log", ylim=(1e-9, 1e4))
     rows = rows[rows["placement"] == "stored"]
+    _panels.unmeasured(panel, rows)
     for (value, part), look in zip(rows.groupby("eps"), _STORED, strict=False):
         power = int(np.round(np.log10(value)))
         _curve(panel, part, "dx_from_inside", rf"$\varepsilon = 10^{{{power}}}$", look)

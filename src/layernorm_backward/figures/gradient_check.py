@@ -58,6 +58,7 @@ def _curves(panel: Axes, rows: pd.DataFrame) -> None:
     worst = rows.groupby(["method", "step"], as_index=False)["rel_error"].max()
     panel.set_xscale("log")
     panel.set_yscale("log")
+    _panels.unmeasured(panel, rows)
     worst["rel_error"] = worst["rel_error"].clip(lower=1e-17)
     _panels.curves(panel, worst, "step", "rel_error", "method")
 

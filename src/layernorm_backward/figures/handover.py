@@ -77,6 +77,7 @@ def _across(panels: Iterable[Axes], latencies: pd.Series, borders: list[float]) 
 
 
 def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
+    _panels.unmeasured(panel, rows)
     rows = rows.assign(roof=rows["roof_gb_per_s"], kernel=rows["roof_gb_per_s"] * rows["roof_fraction"])
     for size, look in looks.items():
         part = rows[rows["hidden"] == size]
@@ -93,6 +94,7 @@ def _joined(look: Look, part: pd.DataFrame) -> dict[str, Any]:
 
 def _ratios(panel: Axes, rows: pd.DataFrame, column: str, by: str, looks: dict[int, Look]) -> None:
     """A line with intervals for each value of the column `by`, and a guide at 1."""
+    _panels.unmeasured(panel, rows)
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for size, look in looks.items():
         part = rows[rows[by] == size]

@@ -85,6 +85,7 @@ def _series(rows: pd.DataFrame, at_one_size: pd.DataFrame) -> Iterator[Series]:
 
 def _panel(panel: Axes, series: list[tuple[Look, pd.DataFrame]], variants: list[str]) -> None:
     panel.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
+    _panels.unmeasured(panel, pd.concat([part for _, part in series]))
     for number, (look, part) in enumerate(series):
         height = part["variant"].map(variants.index) + 0.76 * ((number + 0.5) / len(series) - 0.5)
         cost, low, high = (100 * part["cost" + end].to_numpy(float) for end in ("", "_low", "_high"))

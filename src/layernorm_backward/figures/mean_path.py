@@ -85,6 +85,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, dtype: str, sums: str) -> None:
     u = unit_roundoff(dtype_of(dtype))
     measured = _panels.measured(rows, "error_u_max").sort_values("kappa")
     _limits(panel, measured["kappa"], rows["kappa"], 1 / u)
+    _panels.unmeasured(panel, measured)
     _guides(panel, 1 / u, unit_roundoff(dtype_of(dtype if sums == "storage" else sums)) / u)
     for name in style.ordered(measured["algorithm"]):
         part, look = measured[measured["algorithm"] == name], style.look(name)
@@ -118,8 +119,10 @@ def _slopes(panel: Axes, slopes: pd.DataFrame, dtype: str) -> None:
     steepest = slopes.groupby("kernel")["value"].max().round()
     names = sorted(style.ordered(slopes["kernel"]), key=lambda name: -steepest[name])
     rows = slopes[(slopes["accumulator"] == "storage") & (slopes["upstream"] == "shifted")]
+    rows = rows[(rows["dtype"] == dtype) & rows["quantity"].isin(_QUANTITIES)]
+    _panels.unmeasured(panel, rows)
     for number, quantity in enumerate(_QUANTITIES):
-        part = rows[(rows["quantity"] == quantity) & (rows["dtype"] == dtype)].dropna(subset=["value"])
+        part = rows[rows["quantity"] == quantity]
         height = [names.index(name) + 0.28 * (number - 1) for name in part["kernel"]]
         small = style.look(quantity).point | {"markersize": 2.3}
         ends = part["value_low"], part["value_high"]

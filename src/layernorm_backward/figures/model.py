@@ -64,6 +64,7 @@ def _moved(panel: Axes, sites: pd.DataFrame, errors: pd.DataFrame) -> None:
     errors = errors[errors["layer"] == (counts.idxmax() if len(counts) else -1)]
     own = sites["offset_median"].median()
     errors = errors.assign(offset=errors["offset"].where(errors["offset"] > 0, own))
+    _panels.unmeasured(panel, errors)
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.axvspan(sites["offset_q05"].min(), sites["offset_max"].max(), color=_SHADE, linewidth=0)
@@ -86,6 +87,7 @@ def _moved(panel: Axes, sites: pd.DataFrame, errors: pd.DataFrame) -> None:
 
 def _each(panel: Axes, errors: pd.DataFrame) -> None:
     """Curves for sums in the dtype itself; where wider sums were measured too, their range is shaded."""
+    _panels.unmeasured(panel, errors)
     wider = errors[errors["accumulator"] != "storage"].groupby("layer")["dx_error_u_max"].agg(["min", "max"])
     _panels.curves(panel, errors[errors["accumulator"] == "storage"], "layer", "dx_error_u_max", "algorithm")
     panel.set_yscale("log")

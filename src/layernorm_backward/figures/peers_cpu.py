@@ -69,6 +69,7 @@ def by_cell(panel: Axes, rows: pd.DataFrame) -> None:
     for (kernel, setting), part in rows.groupby(["kernel", "setting"]):
         heights = named[part.index].map(names.index).astype(float)
         _points(panel, heights, part, kernel, setting, across=True)
+    _panels.unmeasured(panel, rows)
     panel.axvline(1, color=style.GREY, linewidth=0.9)
     panel.set_xscale("log")
     _panels.powers(panel.xaxis)

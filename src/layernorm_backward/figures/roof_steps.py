@@ -55,6 +55,7 @@ def draw(roof_steps: pd.DataFrame) -> Figure:
 
 def _curves(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set_xscale("log", base=2)
+    _panels.unmeasured(panel, rows)
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for name, (_, look) in LOOKS.items():
         part = rows[rows["step"] == name].sort_values("hidden")

@@ -51,6 +51,7 @@ def draw(
             panel.plot(
                 [point["intensity"]], [point["gflop_per_s"]], **style.look(point["kernel"]).point, zorder=3
             )
+        _panels.unmeasured(panel, part)
         _panels.subject(panel, f"{directions[row]}, {dtypes[column]}")
         if row == len(directions) - 1:
             panel.set_xlabel("operations / byte")

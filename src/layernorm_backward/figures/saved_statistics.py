@@ -63,6 +63,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, last: float) -> None:
     panel.set_yscale("log")
     panel.set_xlim(0.6, 1.7 * max(last, 10.0))
     panel.set_ylim(*_EDGES)
+    _panels.unmeasured(panel, rows)
     if rows.empty:
         return
     reached = rows["kappa"].max()

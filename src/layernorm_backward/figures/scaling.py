@@ -53,6 +53,7 @@ def _curves(panel: Axes, points: pd.DataFrame, fits: pd.DataFrame, axis: str, qu
             power = _power(x[last], y[last], fitted["exponent"].iloc[0])
             panel.plot(x[last], power, color=style.look(name).colour, linewidth=0.8)
     panel.set(xlabel=_AXIS[axis], ylabel=label)
+    _panels.unmeasured(panel, points)
     _panels.powers(panel.xaxis, 5)
     _panels.powers(panel.yaxis, 5)
 
@@ -77,6 +78,7 @@ def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
         if not row["exponent_low"] <= 1 <= row["exponent_high"]:
             panel.plot(row["exponent"], height, **_RING)
     panel.axvline(1, color=style.GREY, linestyle=":", linewidth=0.9)
+    _panels.unmeasured(panel, fits)
     panel.set_yticks(range(len(lines)), [f"{d}, ${'N' if a == 'rows' else 'D'}$" for d, a in lines])
     panel.set_ylim(len(lines) - 0.5, -0.5)
     panel.set_xlabel("exponent")

@@ -50,6 +50,7 @@ def draw(summation: pd.DataFrame) -> Figure:
 def _errors(panel: Axes, rows: pd.DataFrame, lowest: float) -> None:
     panel.set(xscale="log", yscale="log", ylim=(lowest, 3))
     shown = rows[rows["rel_error_median"] > 0]
+    _panels.unmeasured(panel, rows)
     for name in ("running", "pairwise"):
         part = shown[shown["scheme"] == name].sort_values("rows")
         panel.plot(part["rows"], part["bound"], "--", color=style.look(name).colour, linewidth=0.8)
@@ -67,6 +68,7 @@ def _stops(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set(xscale="log", yscale="log")
     panel.set_ylabel("computed sum")
     _panels.subject(panel, r"$d\beta$, running sum")
+    _panels.unmeasured(panel, rows)
     for (dtype, upstream), (label, look) in _STOPS.items():
         part = rows[(rows["dtype"] == dtype) & (rows["upstream"] == upstream)].sort_values("rows")
         if len(part):

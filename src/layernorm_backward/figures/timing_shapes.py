@@ -58,6 +58,7 @@ def _shape(shape: str, rows: pd.DataFrame) -> str:
 
 def _panel(panel: Axes, rows: pd.DataFrame, shapes: list[str], kernels: list[str], fraction: bool) -> None:
     panel.set_xscale("log")
+    _panels.unmeasured(panel, rows)
     for number, name in enumerate(kernels):
         part = rows[rows["kernel"] == name]
         lift = 0.6 * ((number + 0.5) / len(kernels) - 0.5)

@@ -59,8 +59,6 @@ def _panel(panel: Axes, rows: pd.DataFrame, sizes: list[int], kernels: list[str]
     panel.grid(False, axis="x")
     for border in range(1, len(sizes)):
         panel.axvline(border - 0.5, **_BORDER)
-    if rows.empty:
-        panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center", color=style.GREY)
     for number, name in enumerate(kernels):
         part = rows[rows["kernel"] == name]
         at = part["hidden"].map(sizes.index) + _at(number, len(kernels))
