@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from layernorm_backward.figures import (
     kernel_costs,
+    maps_gpu,
     peers_cpu,
     scaling,
     spells,
@@ -150,9 +151,23 @@ def test_costs_are_in_per_cent_and_filled_where_they_differ(opened, per_cent):
 def test_bandwidth_on_a_gpu_lies_between_its_quantiles():
     times = {"kernel": "cuda_fused", "median_s": [1.0, 1.0], "p20_s": 0.8, "p80_s": 1.25, "method": "graph"}
     sizes = {"bytes": 12 * 10**9, "rows": 10**9 // 1024, "hidden": [1024, 2048], "useful_gb_per_s": 12.0}
-    figure = timing_gpu.draw(table(times | sizes, roof_gb_per_s=20.0))
+    figure = timing_gpu.draw(table(times | sizes, roof_gb_per_s=20.0, roof_operation="triad"))
     ends = [bar for drawn in figure.axes[0].containers for part in drawn[2] for bar in part.get_segments()]
     assert {tuple(np.round(end[:, 1], 9)) for end in ends} == {(9.6, 15.0)}
+
+
+@pytest.mark.parametrize("drawn_by", [timing_gpu, maps_gpu])
+def test_it_is_said_which_copy_was_the_roof_of_how_many_cells(drawn_by):
+    times = {"median_s": 1.0, "p20_s": 0.8, "p80_s": 1.25, "method": "graph", "useful_gb_per_s": 12.0}
+    sizes = {"rows": 9, "hidden": [64, 256, 1024], "bytes": 12 * 10**9}
+    fraction = {"roof_fraction": 0.6, "table_ratio": 1.0, "table_ratio_high": 1.0, "way": "table"}
+    passes = [
+        table(sizes | {"roof_operation": ["triad"] * 3}),
+        table(sizes | {"roof_operation": ["copy_runtime", "copy", "copy"]}, direction="forward"),
+    ]
+    found = pd.concat([*passes, passes[1]], ignore_index=True).assign(**times | fraction, roof_gb_per_s=20.0)
+    told = drawn_by.draw(found.assign(kernel="cuda_fused")).get_supxlabel()
+    assert told == "The roof, by number of cells: backward, triad (3); forward, copy (2), copy_runtime (1)."
 
 
 def test_a_kernels_bytes_are_those_at_the_row_length_nearest_to_1024():

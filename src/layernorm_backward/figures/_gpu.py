@@ -44,6 +44,17 @@ def panels(rows: pd.DataFrame, label: str, aside: float, each: float) -> tuple[F
     return figure, parts
 
 
+def roofs(rows: pd.DataFrame) -> str:
+    """Which streams are the roof and in how many cells, the most frequent first, as a note."""
+    cells = rows.dropna(subset=["roof_gb_per_s"]).drop_duplicates(["direction", "dtype", "rows", "hidden"])
+    counts = cells.groupby("direction")["roof_operation"].value_counts()
+    told = [
+        f"{direction}, {', '.join(f'{name} ({count})' for name, count in counts[direction].items())}"
+        for direction in directions(cells)
+    ]
+    return f"The roof, by number of cells: {'; '.join(told)}." if told else ""
+
+
 def timed(timing_gpu: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Rows with a time, gamma in the dtype of x, of working sets beyond the cache; and what is to be noted.
 

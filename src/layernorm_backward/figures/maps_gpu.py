@@ -12,7 +12,7 @@ TABLES = ("maps_gpu",)
 CAPTION = (
     "Fraction of the roof that `cuda_fused` reaches by each way to lay threads over rows that was tried, by "
     "hidden size: the way of its table, and the fastest. Grey line: the roof, the fastest of several copies "
-    "(forward) or triads (backward)."
+    "(forward) or triads (backward); `copy_runtime` is the CUDA runtime's own."
 )
 TABLE = "table"
 _WORTH = 0.98  # of the time of the table's way: what is no faster than that is not named
@@ -44,7 +44,7 @@ def draw(maps_gpu: pd.DataFrame) -> Figure:
     figure.legend(
         handles=[*handles, _panels.guide("roof", "-")], loc="outside upper center", ncols=len(handles) + 1
     )
-    _panels.note(figure, _faster(rows))
+    _panels.note(figure, _faster(rows), _gpu.roofs(rows))
     return figure
 
 

@@ -11,10 +11,10 @@ TABLES = ("timing_gpu",)
 CAPTION = (
     "Useful bytes a second on a GPU (median, with quantiles) against the hidden size, by kernel and peer; "
     "$\\gamma$ in the dtype of $x$, arrays beyond the L2 cache. Grey line: the fastest of several copies "
-    "(forward) or triads (backward) of the same bytes, the roof. Small points without a line: $D$ is no "
-    "power of two; kernels stand a little beside each other there. `cuda_uncentred`: `cuda_fused` without "
-    "re-centring; `triton_tutorial`: the kernel of Triton's tutorial; kernels with one point were timed at "
-    "that $D$ only. A point that is missing has its reason in the table."
+    "(forward) or triads (backward) of the same bytes, the roof; `copy_runtime` is the CUDA runtime's own. "
+    "Small points without a line: $D$ is no power of two; kernels stand a little beside each other there. "
+    "`cuda_uncentred`: `cuda_fused` without re-centring; `triton_tutorial`: the kernel of Triton's tutorial; "
+    "kernels with one point were timed at that $D$ only. A point that is missing has its reason in the table."
 )
 _BESIDE = 0.04  # powers of two between kernels at a D that is none
 
@@ -33,7 +33,7 @@ def draw(timing_gpu: pd.DataFrame) -> Figure:
     parts[0][0].set_ylim(0, 1.05 * max(rows["roof_gb_per_s"].max(), rows["useful_gb_per_s"].max()))
     _panels.legend(figure, rows["kernel"], _panels.guide("roof", "-"))
     wanted = timing_gpu[timing_gpu["dtype"].isin(dtypes)]
-    _panels.note(figure, _panels.absent(wanted, rows), _launched(rows), cold)
+    _panels.note(figure, _panels.absent(wanted, rows), _launched(rows), _gpu.roofs(rows), cold)
     return figure
 
 
