@@ -1,5 +1,7 @@
 """Ways to lay threads over rows that are tried on a GPU, and the table of their times."""
 
+import re
+
 import numpy as np
 import pytest
 import yaml
@@ -9,7 +11,7 @@ from gpu_study import CONFIG
 from host_board import HostBoard
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import maps_gpu
-from layernorm_backward.figures.maps_gpu import draw
+from layernorm_backward.figures.maps_gpu import CAPTION, draw
 from layernorm_backward.gpu.paired import Shape
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.ways import Space, Way, ways
@@ -229,3 +231,9 @@ def test_the_figure_names_the_ways_that_are_clearly_faster_than_the_tables():
     assert [line.get_ydata().tolist() for line in fastest] == [[0.5 / 0.7]]
     rows[-1]["table_ratio_high"] = 0.99
     assert draw(table(rows, "maps_gpu")).get_supxlabel() == ""
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_the_caption_of_the_figure_explains_each_word_of_a_ways_name(ring):
+    name = Way(Map(128, 6, 1, 16, 4, 1, ring=ring), Rest(0.5, 2)).text
+    assert [word for word in re.findall("[a-z]{2,}", name) if word not in CAPTION] == []
