@@ -138,6 +138,14 @@ def test_a_team_goes_through_many_rounds_of_rows(problem, name, lie, dtype):
     assert worst_u(data, run(machine, data, OFFSETS[lie][2], MAPS[name])) <= LIMIT_U[dtype]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_block_of_three_teams_is_right_on_ragged_rows(problem, dtype):
+    """The rows of a team begin alike, though their period is no multiple of three."""
+    three = Map(threads=96, blocks=4, cluster=1, team=32, chunks=2, rows=1, ring=False)
+    data = drawn(problem, 100, 511 if dtype == "float16" else 255, dtype, dtype)
+    assert worst_u(data, run(Emulation(), data, 0, three)) <= LIMIT_U[dtype]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_rows_too_long_for_the_chip_are_right_and_read_again(problem, dtype):
     old = SMALL._replace(hopper=False)

@@ -159,6 +159,21 @@ def test_every_team_meets_rows_of_one_phase_only(itemsize, lie, direction):
 
 @each_size
 @each_direction
+@pytest.mark.parametrize("teams", [1, 2, 3, 5, 6, 12])
+@pytest.mark.usefixtures("rests")
+def test_so_it_does_of_a_map_with_any_number_of_teams(itemsize, direction, teams):
+    chosen = Map(32 * teams, blocks=1, cluster=1, team=32, chunks=1, rows=1, ring=False, lie=RAGGED)
+    lanes = plan.CHUNK // itemsize
+    for hidden in range(1, lanes + 1):
+        for rows in (1, 100, 100_000):
+            how = plan.fit(direction, chosen, rows, hidden, itemsize, H200)
+            assert how.together.bit_count() == 1
+            for portion in set(portions(how, rows)):
+                assert portion.teams * hidden % lanes == 0
+
+
+@each_size
+@each_direction
 def test_leading_clusters_are_resident_and_no_more_than_the_rows_need(itemsize, direction):
     for hidden in SIZES:
         lie = plan.lie(hidden, itemsize, 0)

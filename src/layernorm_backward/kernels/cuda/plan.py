@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 from itertools import product
-from math import lcm
+from math import gcd, lcm
 from typing import NamedTuple
 
 import numpy as np
@@ -308,4 +308,4 @@ def _lead(chosen: Map, rows: int, period: int, device: Hardware) -> int:
 
 def _step(chosen: Map, period: int) -> int:
     """Blocks, or clusters, come in multiples of this: teams in multiples of the rows' period."""
-    return max(1, period // chosen.teams)
+    return period // gcd(period, chosen.teams)
