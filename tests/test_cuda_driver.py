@@ -55,7 +55,7 @@ def driver(monkeypatch):
 @pytest.fixture
 def device():
     made = object.__new__(cuda.Device)
-    made._device = SimpleNamespace(id=0)
+    made._device = SimpleNamespace(id=0, use=lambda: None)
     return made
 
 
@@ -189,3 +189,21 @@ def test_the_drivers_library_is_looked_for_once(device, driver, launching, monke
     for _ in range(3):
         device.launch(PROGRAM, Launch(1, 32, early=True), ())
     assert looked == ["libcuda.so.1"]
+
+
+@pytest.mark.parametrize("what", ["clusters", "launch"])
+def test_the_device_is_bound_to_a_thread_before_the_driver_is_called(
+    device, driver, launching, what, monkeypatch
+):
+    """Where all memory comes from CuPy's pool, nothing else has bound it to a new thread."""
+    names = ("cuOccupancyMaxActiveClusters", "cuLaunchKernelEx")
+    called = []
+    library = SimpleNamespace(**{name: lambda *_, name=name: called.append(name) or 0 for name in names})
+    monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(driver, "funcSetAttribute", lambda *_: called.append("cuFuncSetAttribute"))
+    device._device.use = lambda: called.append("cudaSetDevice")
+    cuda._clusters.cache_clear()
+    how = Launch(16, 256, 16, 100_000, early=True)
+    _ = device.clusters(PROGRAM, how) if what == "clusters" else device.launch(PROGRAM, how, ())
+    assert called[0] == "cudaSetDevice"
+    assert set(called) & set(names) and "cuFuncSetAttribute" in called

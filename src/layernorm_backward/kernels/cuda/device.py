@@ -61,7 +61,11 @@ class Device:
             function((how.blocks,), (how.threads,), tuple(arguments), shared_mem=how.dynamic_bytes)
 
     def _function(self, program: Program, how: Launch) -> Any:
-        """The compiled kernel, allowed the shared memory and the cluster that the launch asks for."""
+        """The compiled kernel, allowed the shared memory and the cluster that the launch asks for.
+
+        It binds the device to this thread: CuPy does so only where it loads or launches, the driver never.
+        """
+        self._device.use()
         function, allowed = _loaded(self._device.id, program, how.cluster)
         if how.dynamic_bytes > allowed["dynamic_bytes"]:
             _allow_shared_memory(function.ptr, how.dynamic_bytes)
