@@ -139,21 +139,41 @@ def test_arrays_of_the_host_are_refused(monkeypatch, name):
         KERNELS[name].forward(np.ones((3, 4)), ONES, ONES, 1e-5)
 
 
+def failing_at(number):
+    """An emulation with memory for so many arrays, and the arrays that it has allocated."""
+    machine, allocated = Emulation(), []
+
+    def empty(shape, dtype):
+        if len(allocated) == number:
+            raise MemoryError("out of memory allocating 5 bytes")
+        allocated.append(np.empty(shape, dtype))
+        return allocated[-1]
+
+    machine.arrays = machine.arrays._replace(empty=empty)
+    return machine, allocated
+
+
 @needs_compiler
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
-def test_out_of_memory_leaves_the_results_as_they_were(name):
-    kernel, machine = KERNELS[name], Emulation()
-    x = np.ones((6, 4))
-    _, saved = kernel.forward(x, ONES, ONES, 1e-5, machine=machine)
-
-    def full(*_):
-        raise MemoryError("out of memory allocating 5 bytes")
-
-    machine.arrays = machine.arrays._replace(empty=full)
-    out = tuple(np.full(shape, 7.0) for shape in ((6, 4), 4, 4))
-    with pytest.raises(MemoryError, match="allocating 5 bytes"):
-        kernel.backward(x, saved, out, machine=machine)
-    assert all((array == 7).all() for array in out)
+def test_out_of_memory_leaves_the_results_as_they_were(name, step):
+    """Whichever allocation fails; results may be no plain arrays, which takes another for each."""
+    kernel, x = KERNELS[name], np.ones((6, 4))
+    _, saved = kernel.forward(x, ONES, ONES, 1e-5, machine=Emulation())
+    y, *gradients = results = [np.empty((*shape, 4 * step))[..., ::step] for shape in ((6,), (6,), (), ())]
+    passes = (
+        lambda machine: kernel.forward(x, ONES, ONES, 1e-5, y, machine=machine),
+        lambda machine: kernel.backward(x, saved, tuple(gradients), machine=machine),
+    )
+    for run in passes:
+        machine, allocated = failing_at(None)
+        run(machine)
+        for number in range(len(allocated)):
+            for result in results:
+                result[...] = 7
+            with pytest.raises(MemoryError, match="allocating 5 bytes"):
+                run(failing_at(number)[0])
+            assert [bool((result == 7).all()) for result in results] == [True] * 4, number
 
 
 @pytest.mark.parametrize("name", CUDA)

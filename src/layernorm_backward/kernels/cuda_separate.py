@@ -143,8 +143,9 @@ def backward(
     c1 = eager.mean(g)  # (7)  (..., 1)
     c2 = eager.mean(eager.times(g, x_hat))  # (8)  (..., 1)
     difference = eager.minus(eager.minus(g, c1), eager.times(x_hat, c2))  # (..., D)
+    products = arrays.empty(dy.shape, rstd.dtype)  # here, lest memory be out once dx is written
     eager.times(difference, rstd, dx)  # (9)  (..., D)
-    eager.sum_columns(eager.times(given, x_hat), partials[:, 0])  # (10) (parts, D)
+    eager.sum_columns(eager.times(given, x_hat, products), partials[:, 0])  # (10) (parts, D)
     eager.sum_columns(given, partials[:, 1])  # (11) (parts, D)
     add_partials(machine, partials, *totals)  # (D,)
     for mine, result in zip(written, results, strict=True):
