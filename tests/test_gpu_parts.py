@@ -364,6 +364,35 @@ def test_a_sanitizer_sees_each_ring_filled_again(study):
     assert len({one.lie for one in maps}) > 1
 
 
+def chosen(itemsize, sizes):
+    """The maps of both passes for rows of these lengths, and whether they take them as ragged rows."""
+    plans = {
+        direction: [
+            plan.choose(direction, 257, hidden, itemsize, plan.lie(hidden, itemsize, 0), H200)
+            for hidden in sizes
+        ]
+        for direction in plan.MAPS
+    }
+    return {
+        (direction, how.map._replace(lie=plan.ALIKE), how.map.lie == plan.RAGGED)
+        for direction, found in plans.items()
+        for how in filter(None, found)
+    }
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+@pytest.mark.parametrize("itemsize", [2, 4, 8])
+def test_results_are_checked_of_every_map_of_the_table_on_aligned_and_on_ragged_rows(study, itemsize):
+    """Where one map follows on another, as few chunks as it takes and as many: so all that can be chosen."""
+    lanes = plan.CHUNK // itemsize
+    chunks = {one.most + more for maps in plan.MAPS.values() for one in maps[itemsize] for more in (0, 1)}
+    sizes = {many * lanes + more for many in (0, 1, *chunks) for more in (0, 1)}
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    reached = chosen(itemsize, sorted(sizes - {0}))
+    assert {one for _, one, _ in reached} == {one for maps in plan.MAPS.values() for one in maps[itemsize]}
+    assert reached <= chosen(itemsize, values["hidden"])
+
+
 @pytest.mark.parametrize("study", ["paper", "full"])
 def test_each_tool_looks_at_a_ragged_ring_before_any_looks_at_more(study):
     values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
