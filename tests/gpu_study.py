@@ -17,6 +17,7 @@ CONFIG = {
         "rows": [9, 1],
         "large": [["bfloat16", 20, 24]],
         "far": [200],
+        "apart": [40, 61],
         "repeated": [40],
         "tools": ["memcheck"],
         "sanitized": [["float32", 33, 40]],

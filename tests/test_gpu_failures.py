@@ -1,5 +1,6 @@
 """A campaign on a GPU where something fails: a cell, a kernel or the device."""
 
+import ctypes
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -264,6 +265,25 @@ def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
     (row,), _ = checks_gpu.measure(board, pool, cell._replace(check="results"), ["cuda_fused"], **how)
     assert row["passed"] is False
     assert np.isnan(row["value"])
+
+
+def test_a_kernel_that_writes_beside_arrays_that_begin_apart_has_not_passed(monkeypatch):
+    honest = variants.passes
+
+    def over_the_end(name, machine):
+        forward, backward = honest(name, machine)
+
+        def run(dy, saved, out):
+            dx, *_ = backward(dy, saved, out)
+            ctypes.c_float.from_address(dx.ctypes.data + dx.nbytes).value = 0.0
+
+        return forward, run
+
+    monkeypatch.setattr(variants, "passes", over_the_end)
+    board, cell = HostBoard(), checks_gpu.Cell("apart", "float32", "float32", 9, 40)
+    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+    (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    assert (row["passed"], row["reason"]) == (False, "something was written beside the arrays")
 
 
 def test_outputs_are_poisoned_before_a_kernel_is_checked():

@@ -1,5 +1,6 @@
 """What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and what tools print."""
 
+import ctypes
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from layernorm_backward.gpu import (
     variants,
     warm,
 )
+from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Pool
 from layernorm_backward.gpu.timer import Timed
@@ -252,6 +254,57 @@ def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
     assert most - fewer == (16 - 5) * 2 * 2 * 4 * 65536
 
 
+PAIRS = [(dtype, dtype) for dtype in DTYPE_NAMES] + [("float16", "float32"), ("bfloat16", "float32")]
+
+
+@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
+def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
+    given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
+    buffers = Buffers(np)
+    x, gamma, _, dy = copies = buffers.given(given)
+    y, dx, dgamma, dbeta = buffers.results(Results(given.x, given.x, given.gamma, given.beta))
+    for one, other in zip(copies, given, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    for arrays in ((x, y), (x, dy, dx)):
+        places = [one.ctypes.data for one in arrays]
+        assert plan.lie(8, x.itemsize, *places) == plan.APART
+    assert all(one.ctypes.data % 16 for one in (gamma, dgamma, dbeta))
+    assert buffers.untouched()
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("place", [-1, 5 * 8])
+def test_what_is_written_beside_a_view_is_seen(which, place):
+    buffers = Buffers(np)
+    results = buffers.results(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))))
+    results[which][...] = 1
+    assert buffers.untouched()
+    ctypes.c_float.from_address(results[which].ctypes.data + 4 * place).value = 1.0
+    assert not buffers.untouched()
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
+def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_told_before(
+    dtype, gamma_dtype, monkeypatch
+):
+    board, launched, names = HostBoard(), set(), ["cuda_fused", "cuda_separate"]
+    launch = board.machine.launch
+    monkeypatch.setattr(
+        board.machine, "launch", lambda program, *how: launched.add(program) or launch(program, *how)
+    )
+    limits = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}
+    how = {"time_left": float, "limits_u": limits, "runs": 2, "eps": EPS}
+    for hidden in (61, 64):
+        cell = checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden)
+        rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, names, **how)
+        assert [(row["kernel"], row["passed"], row["reason"]) for row in rows] == [
+            (name, True, "") for name in names
+        ]
+    told = {"kernels": names, "dtypes": [dtype], "apart": [61, 64]}
+    assert launched <= set(checks_gpu.programs(board.machine.hardware, **told))
+
+
 def test_the_programs_of_a_campaign_are_found_without_running_it():
     cells = [("cuda_fused", "float32", "float32", hidden) for hidden in (1024, 1024, 1000)]
     texts = [program.text for program in warm.needed([*cells, ("liger", "float32", "float32", 64)], H200)]
@@ -415,6 +468,22 @@ def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(s
         maps.add(plan.choose("forward", cell.rows, cell.hidden, size, lie, H200).map)
     assert {one.cluster for one in maps if one.ring} >= {1, 2, 4, 8}
     assert {one.lie for one in maps if one.cluster > 1} >= {plan.RAGGED}
+
+
+@pytest.mark.parametrize("study", ["paper", "full"])
+@pytest.mark.parametrize("direction", plan.MAPS)
+def test_arrays_that_begin_apart_are_checked_in_registers_rings_and_clusters(study, direction):
+    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
+    cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "apart"]
+    assert {cell.dtype for cell in cells} == set(values["dtypes"])
+    for dtype in values["dtypes"]:
+        size = dtype_of(dtype).itemsize
+        its = [cell for cell in cells if cell.dtype == dtype]
+        plans = [plan.choose(direction, cell.rows, cell.hidden, size, plan.APART, H200) for cell in its]
+        maps = [how.map for how in plans if how]
+        assert {(one.ring, one.cluster > 1) for one in maps} == {(False, False), (True, False), (True, True)}
+        assert {one.team < 32 for one in maps} == {True, False}
+        assert {cell.hidden * size % 16 == 0 for cell in its} == {True, False}
 
 
 @needs_compiler

@@ -4,6 +4,7 @@ Results and repeats come before anything is timed; the tools, which take minutes
 
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
     far        as results, with the first elements of every third row far from its mean: it is gone over again
+    apart      as results, of arrays that all begin elsewhere modulo 16 bytes; nothing is written beside them
     repeats    the same bits in `runs` runs
     memcheck, racecheck, initcheck, synccheck
                both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
@@ -19,12 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
-from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants
+from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants, warm
+from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.board import Board, unsigned
+from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.reasons import Passing
-from layernorm_backward.gpu.rows import Pool
+from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.tools import Pass
+from layernorm_backward.kernels.cuda.machine import Program
+from layernorm_backward.kernels.cuda.plan import Hardware
 
+BESIDE = "something was written beside the arrays"
 FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
@@ -48,6 +54,7 @@ def run(
     rows: list[int],
     large: list[tuple[DtypeName, int, int]],
     far: list[int],
+    apart: list[int],
     repeated: list[int],
     tools: list[str],
     sanitized: list[tuple[DtypeName, int, int]],
@@ -67,6 +74,7 @@ def cells(
     rows: list[int],
     large: list[tuple[str, int, int]],
     far: list[int],
+    apart: list[int],
     repeated: list[int],
     tools: list[str],
     sanitized: list[tuple[str, int, int]],
@@ -76,14 +84,14 @@ def cells(
 
     Of the tools all look at the first of `sanitized` before any at the second.
     """
-    pairs = [(dtype, dtype) for dtype in dtypes]
-    pairs += [(dtype, "float32") for dtype in dtypes if dtype_of(dtype).itemsize == 2]
+    pairs = _pairs(dtypes)
     found = {
         Cell("results", *pair, rows[number % len(rows)], size): kernels
         for pair in pairs
         for number, size in enumerate(hidden)
     }
     found |= {Cell("far", *pair, max(rows), size): kernels for pair in pairs for size in far}
+    found |= {Cell("apart", *pair, max(rows), size): kernels for pair in pairs for size in apart}
     found |= {Cell("repeats", *pair, max(rows), size): kernels for pair in pairs for size in repeated}
     found |= {Cell("results", dtype, dtype, count, size): kernels[:1] for dtype, count, size in large}
     return found | {
@@ -93,9 +101,23 @@ def cells(
     }
 
 
+def _pairs(dtypes: list[str]) -> list[tuple[str, str]]:
+    """Of x and of gamma, that is the same or wider."""
+    same = [(dtype, dtype) for dtype in dtypes]
+    return same + [(dtype, "float32") for dtype in dtypes if dtype_of(dtype).itemsize == 2]
+
+
+def programs(
+    hardware: Hardware, *, kernels: list[str], dtypes: list[str], apart: list[int], **_: Any
+) -> list[Program]:
+    """Those for arrays that begin apart."""
+    cells = [(name, *pair, size) for name in kernels for pair in _pairs(dtypes) for size in apart]
+    return warm.needed(cells, hardware, apart=True)
+
+
 def late(cell: Cell) -> bool:
     """Whether a check is a tool's: it waits until all tables are measured."""
-    return cell.check not in ("results", "far", "repeats")
+    return cell.check not in ("results", "far", "apart", "repeats")
 
 
 def measure(
@@ -115,6 +137,8 @@ def measure(
     def check(name: str) -> dict[str, Any]:
         if cell.check in ("results", "far"):
             return _results(board, pool, cell, name, limits_u, eps)
+        if cell.check == "apart":
+            return _apart(board, pool, cell, name, limits_u, eps)
         if cell.check == "repeats":
             return _repeats(board, pool, cell, name, runs, eps)
         what = Pass(name, "backward", cell.dtype, cell.rows, cell.hidden)
@@ -151,6 +175,24 @@ def _results(
     if cell.check == "far":
         _move(board, given.x)
     found = contenders.prepare(board, name, given, eps).results()
+    return _judged(board, cell, given, found, limits_u, eps)
+
+
+def _apart(
+    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
+) -> dict[str, Any]:
+    buffers = Buffers(board.xp)
+    given = buffers.given(pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype))
+    results = buffers.results(contenders.results_for(board, given))
+    contenders.of_passes(board, variants.passes(name, board.machine), given, eps, "", results)
+    if not buffers.untouched():
+        return {"passed": False, "reason": BESIDE}
+    return _judged(board, cell, given, results, limits_u, eps)
+
+
+def _judged(
+    board: Board, cell: Cell, given: Arrays, found: Results, limits_u: dict[str, float], eps: float
+) -> dict[str, Any]:
     off = exact.errors(board.xp, given, found, eps)
     limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
     worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
@@ -158,7 +200,7 @@ def _results(
 
 
 def _move(board: Board, x: Any) -> None:
-    """The config: `gpu.campaign.live` measures its `cells`, one row a check, kernel, dtypes and shape."""
+    """Puts the first elements of every third row far from its mean."""
     bits = x.view(unsigned(x.dtype))
     first = board.numpy(bits[FAR, :FIRST].copy()).view(x.dtype)
     moved = round_to(first.astype(np.float64) + AWAY, x.dtype)

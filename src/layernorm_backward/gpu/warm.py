@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import cycle, islice
 from multiprocessing import get_context
 from typing import Any
 
@@ -26,16 +26,20 @@ EPS = 1e-5
 
 
 class Recorder:
-    """A machine that runs nothing, and remembers the programs that it was to run."""
+    """A machine that runs nothing, and remembers the programs that it was to run.
 
-    def __init__(self, hardware: Hardware) -> None:
+    Arrays begin at multiples of 16 bytes, as new ones on a device do, or `apart`.
+    """
+
+    def __init__(self, hardware: Hardware, *, apart: bool = False) -> None:
         self.hardware = hardware
+        self._places = cycle((0, 8) if apart else (0,))
         self.arrays = HOST
         self.programs: dict[Program, None] = {}
 
     def address(self, array: Any) -> int:
-        """0 modulo 16, where arrays on a device begin."""
-        return 0
+        """Modulo 16; not that of the array before, where they begin apart."""
+        return next(self._places)
 
     def clusters(self, program: Program, how: Launch) -> int:
         """As if all that were asked for ran at once."""
@@ -46,9 +50,11 @@ class Recorder:
         self.programs[program] = None
 
 
-def needed(cells: Iterable[tuple[str, str, str, int]], hardware: Hardware) -> list[Program]:
+def needed(
+    cells: Iterable[tuple[str, str, str, int]], hardware: Hardware, *, apart: bool = False
+) -> list[Program]:
     """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
-    recorder = Recorder(hardware)
+    recorder = Recorder(hardware, apart=apart)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
         if not variants.ours(name) or not variants.takes_machine(name):
             continue

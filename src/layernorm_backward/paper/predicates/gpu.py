@@ -27,7 +27,12 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-RESULTS = ("results", "far", "repeats")  # the checks of results; the others, by tools, are of accesses
+RESULTS = (
+    "results",
+    "far",
+    "apart",
+    "repeats",
+)  # the checks of results; the others, by tools, are of accesses
 NAMED = 4  # checks that are named one by one
 
 
