@@ -1,10 +1,14 @@
 """Rules of tolerance: what each allows, what it takes for wrong, and how the experiment counts."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from layernorm_backward import inputs, passes
+from layernorm_backward import inputs, kernels, passes
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
 from layernorm_backward.experiments import _trials
@@ -180,3 +184,30 @@ def test_rows_that_the_dtype_cannot_hold_are_named():
     table = experiment.run(**(SMALL | {"dtypes": ["float16"]}))
     assert set(table["reason"]) == {"float16 holds no rows of kappa 10000 and std 1"}
     assert table[["value", "passed"]].isna().all(axis=None)
+
+
+@pytest.fixture
+def newcomer(monkeypatch) -> str:
+    """The name of a registered kernel that re-centres, and of which no power of kappa is entered."""
+    kernel = replace(kernels.KERNELS["recentred"], name="newcomer")
+    points = kernels._points() | {"newcomer": SimpleNamespace(load=lambda: kernel, value="theirs:NEWCOMER")}
+    monkeypatch.setattr(kernels, "_points", lambda: points)
+    return "newcomer"
+
+
+def test_a_kernel_of_unknown_power_is_right_and_no_strict_rule_is_judged_by_it(judged, newcomer):
+    before, after = judged(), judged(kernels=["recentred", newcomer])
+    more = after["cases"] - before["cases"]
+    loose = [name for name, rule in RULES.items() if not rule.strict]
+    assert {key: count for key, count in more.items() if count} == {(n, "false_alarms"): 2 for n in loose}
+    assert after.loc[("one_line", "false_alarms"), "value"] == 0.0
+    strict = [name for name, rule in (RULES | {"ideal_strict": None}).items() if rule is None or rule.strict]
+    pd.testing.assert_frame_equal(before.loc[strict], after.loc[strict])
+
+
+@pytest.mark.parametrize(
+    ("ways", "kernel", "lacking"), [("recentred", "recentred", "plain"), ("two_pass", "compact", "recentred")]
+)
+def test_right_kernels_of_one_kind_are_too_few(ways, kernel, lacking):
+    with pytest.raises(ValueError, match=f"ways, kernels: none that is {lacking} in float32; allowed: one"):
+        experiment.run(**(SMALL | {"ways": [ways], "kernels": [kernel]}))

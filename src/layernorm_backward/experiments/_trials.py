@@ -20,6 +20,11 @@ from layernorm_backward.tolerances.rules import rejects
 from layernorm_backward.tolerances.setting import Errors, errors, norm, setting, sizes
 
 IDEAL = {"ideal": False, "ideal_strict": True}
+KINDS = {0.0: "recentred", 1.0: "plain", 2.0: "plain"}  # by the power of kappa
+RIGHT = {
+    False: ("recentred", "plain", "unknown"),
+    True: ("recentred",),
+}  # for a rule that is not strict, or is
 
 
 class Cast(NamedTuple):
@@ -33,8 +38,8 @@ class Cast(NamedTuple):
 class Outcome(NamedTuple):
     """One kernel on one data set, as the rules see it.
 
-    kind: recentred, plain, or wrong. rejected: the rules that reject it; of IDEAL, those whose right kernels
-    it exceeds by the margin.
+    kind: recentred, plain, unknown (no power of kappa is entered for it), or wrong. rejected: the rules that
+    reject it; of IDEAL, those whose right kernels it exceeds by the margin.
     """
 
     kernel: str
@@ -66,13 +71,18 @@ def outcomes(cast: Cast, problem: Problem, eps: float, margin: float, wrong: boo
 
 
 def _right(cast: Cast, problem: Problem, eps: float) -> tuple[dict[str, str], dict[str, Gradients]]:
-    """The kind and the gradients of each right kernel."""
+    """The kind and the gradients of each right kernel.
+
+    ValueError where none re-centres, or none is plain.
+    """
     dtype = problem.x.dtype
     kernels = [name for name in cast.kernels if dtype.name in KERNELS[name].dtypes]
     found = {name: _by_way(name, problem, eps) for name in cast.ways}
     found |= {f"kernel {name}": Gradients(*run_kernel(KERNELS[name], problem, eps)[1:]) for name in kernels}
     powers = {name: power(name.removeprefix("kernel "), dtype.name) for name in found}
-    kinds = {name: "plain" if powers[name] != 0 else "recentred" for name in found}
+    kinds = {name: KINDS.get(powers[name], "unknown") for name in found}
+    if absent := {"recentred", "plain"} - set(kinds.values()):
+        raise ValueError(f"ways, kernels: none that is {min(absent)} in {dtype.name}; allowed: one or more")
     return kinds, found
 
 
@@ -95,5 +105,4 @@ def _worst(found: Errors, stored: Gradients) -> NDArray[np.float64]:
 
 def _limit(worst: dict[str, NDArray], kinds: dict[str, str], strict: bool) -> NDArray[np.float64]:
     """The largest of `_worst` over the right kernels, or over those that re-centre."""
-    standard = {"recentred"} if strict else {"recentred", "plain"}
-    return np.max([part for name, part in worst.items() if kinds[name] in standard], axis=0)
+    return np.max([part for name, part in worst.items() if kinds[name] in RIGHT[strict]], axis=0)

@@ -7,10 +7,11 @@ one D; right kernels see other D too, where std is 1. dx, dgamma, dbeta are judg
     killed           share of wrong kernels that are rejected on some data set       passed: all that can be
     plain_rejected   share of right kernels that do not re-centre, likewise          passed: all that can be
 
-A strict rule takes only the kernels that re-centre for right, and only it has plain_rejected. A kernel can be
-rejected where its error is over `margin` times that of every right kernel on the same data: those are in the
-rules ideal and ideal_strict. Intervals: Clopper and Pearson's. Rows that are constant, overflow or have
-another kappa once they are rounded make no data set.
+A strict rule takes only the kernels that re-centre for right, and only it has plain_rejected; a kernel
+without an entry in `theory/powers.py` counts for the other rules alone. A kernel can be rejected where its
+error is over `margin` times that of every right kernel on the same data: those are in the rules ideal and
+ideal_strict. Intervals: Clopper and Pearson's. Rows that are constant, overflow or have another kappa once
+they are rounded make no data set.
 """
 
 from collections.abc import Iterable
@@ -38,7 +39,7 @@ from layernorm_backward.experiments._arguments import (
     each_of,
 )
 from layernorm_backward.experiments._rows import stray
-from layernorm_backward.experiments._trials import IDEAL, Cast, Outcome, outcomes
+from layernorm_backward.experiments._trials import IDEAL, RIGHT, Cast, Outcome, outcomes
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.records.tabulate import table
@@ -101,8 +102,7 @@ def _rows(cell: dict[str, Any], found: list[Outcome], confidence: float) -> Iter
             yield cell | {"rule": rule, "property": name, "reason": reason}
         return
     for rule in RULES:
-        right = {"recentred"} if strict[rule] else {"recentred", "plain"}
-        alarms = [rule in it.rejected for it in found if it.kind in right]
+        alarms = [rule in it.rejected for it in found if it.kind in RIGHT[strict[rule]]]
         yield cell | {"rule": rule, "property": "false_alarms"} | _share(alarms, not any(alarms), confidence)
     for rule in strict:
         ideal = next(name for name in IDEAL if IDEAL[name] == strict[rule])

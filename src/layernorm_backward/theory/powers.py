@@ -1,4 +1,8 @@
-"""The power of kappa with which errors grow to first order, by kernel or way to mean and variance."""
+"""The power of kappa with which errors grow to first order, by kernel or way to mean and variance.
+
+A kernel that re-centres its mean has 0. One without an entry has no theory beside its slopes, and strict
+rules of tolerance are not judged by it.
+"""
 
 import math
 
