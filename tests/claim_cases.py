@@ -54,8 +54,9 @@ def two(first: float, second: float) -> Tables:
     return (derivation(("a", "random", first, False), ("b", "random", second, False)),)
 
 
-def proved(error: float, proved: bool, other: float = 0.0) -> Tables:
-    return (derivation(("a", "random", error, proved), ("b", "random", other, False)),)
+def proved(error: float, proved: bool | None, other: float = 0.0) -> Tables:
+    rows = [("a", "random", error, proved), ("b", "random", other, False), ("a", "uniform", error, True)]
+    return (derivation(*rows),)
 
 
 def wrapped(make: Any, *calls: Any) -> list[Tables]:
@@ -113,9 +114,9 @@ def errors() -> Iterator[Case]:
     yield from cases_of(
         "derivations_agree",
         1e-12,
-        {},
-        confirmed=[proved(1e-15, True)],
-        refuted=[proved(1e-15, False), proved(1, True), proved(1e-15, True, 1.0)],
+        {"expected": 2},
+        confirmed=[proved(1e-15, True), proved(1e-15, False)],
+        refuted=[proved(1e-15, None), proved(1, True), proved(1e-15, True, 1.0)],
     )
     yield from cases_of(
         "naive_gives",

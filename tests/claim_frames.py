@@ -22,7 +22,9 @@ def by_method(*errors: float) -> pd.DataFrame:
 
 
 def derivation(*rows: tuple) -> pd.DataFrame:
-    return frame("derivation gamma_kind rel_error proved", *rows, shape="1x1x3", quantity="dx")
+    """A proof that failed is None."""
+    rows = [(*row[:3], bool(row[3]), "" if row[3] is not None else "not proved") for row in rows]
+    return frame("derivation gamma_kind rel_error proved reason", *rows, shape="1x1x3", quantity="dx")
 
 
 def naive(first: list[float], second: float, two_pass: float) -> pd.DataFrame:

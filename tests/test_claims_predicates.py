@@ -251,6 +251,16 @@ def test_two_derivations_are_compared_and_no_other_number():
         PREDICATES["two_derivations_agree"](derivation(("a", "random", 0.1, False)), tolerance=1)
 
 
+def test_derivations_are_not_judged_where_one_is_missing_or_no_proof_was_tried():
+    pair = derivation(("a", "random", 1e-15, True), ("b", "random", 1e-15, False))
+    with pytest.raises(NothingMeasured, match="3 derivations are wanted, 2 measured: a and b"):
+        PREDICATES["derivations_agree"](pair, expected=3, tolerance=1)
+    with pytest.raises(NothingMeasured, match="no proof was tried"):
+        PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1)
+    wrong = PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1e-16)
+    assert wrong.verdict == "refuted"
+
+
 def test_a_column_without_measurements_is_no_verdict():
     empty = frame("kernel error_u_max", ("compact", float("nan")))
     with pytest.raises(NothingMeasured, match="no measured error_u_max where"):

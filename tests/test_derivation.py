@@ -88,6 +88,22 @@ def test_the_proof_fails_for_a_wrong_formula(quantity, monkeypatch):
     assert symbolic.prove(2) == {name: name != quantity for name in Gradients._fields}
 
 
+def test_a_proof_that_fails_is_told_and_one_that_was_not_tried_is_not(monkeypatch):
+    monkeypatch.setattr(derivation, "prove", lambda hidden: {"dx": False, "dgamma": True, "dbeta": True})
+    table = derivation.run(
+        derivations=["symbolic", "exact"],
+        shapes=[(1, 1, 2), (1, 1, 3)],
+        gamma_kinds=["random"],
+        prove_hidden=[2],
+        eps=EPS,
+        precision_bits=256,
+        seed=3,
+    ).set_index(["derivation", "shape", "quantity"])
+    told = table.loc[table["reason"] != "", "reason"]
+    assert told.to_dict() == {("symbolic", "1x1x2", "dx"): derivation.UNPROVED}
+    assert set(table.index[table["proved"]]) == {("symbolic", "1x1x2", name) for name in ("dgamma", "dbeta")}
+
+
 def test_the_table_has_a_row_for_every_cell_and_a_reason_where_nothing_was_measured():
     table = derivation.run(
         derivations=list(DERIVATIONS),

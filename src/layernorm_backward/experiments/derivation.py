@@ -7,13 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward import inputs
 from layernorm_backward.derivations.exact import Balls, balls, radius, rel_error
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.derivations.registry import DERIVATIONS
-from layernorm_backward.derivations.symbolic import prove
+from layernorm_backward.derivations.symbolic import LARGEST, prove
 from layernorm_backward.experiments._arguments import (
     Count,
     Distinct,
@@ -27,6 +28,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.records.tabulate import table
 
 QUANTITIES = Gradients._fields
+UNPROVED = "SymPy does not show that the derivative is its formula"
 
 
 def run(
@@ -34,7 +36,7 @@ def run(
     derivations: Annotated[Names, each_of(DERIVATIONS)],
     shapes: Several[Shape],
     gamma_kinds: Several[inputs.GammaKind],
-    prove_hidden: Distinct[Count],
+    prove_hidden: Distinct[Annotated[Count, Field(le=LARGEST)]],
     eps: Eps,
     precision_bits: Count,
     seed: Seed,
@@ -42,8 +44,8 @@ def run(
     """One row a derivation, shape, kind of gamma and gradient.
 
     rel_error is the 2-norm of the error over that of the exact gradient, certified; for `exact` itself it
-    is the certified radius. `proved` is true in rows of `symbolic` whose D is in `prove_hidden`. dy is
-    N(1,1): with a zero mean a wrong mean(g) would hardly show.
+    is the certified radius. `proved` is true in rows of `symbolic` whose D is in `prove_hidden`; where a
+    proof fails, a row's reason says so. dy is N(1,1): with a zero mean a wrong mean(g) would hardly show.
     """
     proofs = {hidden: prove(hidden) for hidden in tqdm(prove_hidden, desc="derivation proofs", mininterval=1)}
     cells = [(shape, kind) for shape in shapes for kind in gamma_kinds]
@@ -54,8 +56,9 @@ def run(
         cell = {"shape": "x".join(map(str, shape)), "gamma_kind": kind}
         for name in derivations:
             for row in _judge(name, point, eps, truth):
-                proved = name == "symbolic" and proofs.get(shape[-1], {}).get(row["quantity"], False)
-                rows.append({"derivation": name} | cell | row | {"proved": proved})
+                proved = proofs.get(shape[-1], {}).get(row["quantity"]) if name == "symbolic" else None
+                told = {"reason": UNPROVED} if proved is False else {}
+                rows.append({"derivation": name} | cell | row | told | {"proved": bool(proved)})
     return table(rows, "derivation")
 
 

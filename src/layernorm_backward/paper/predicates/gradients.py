@@ -5,6 +5,7 @@ import pandas as pd
 from layernorm_backward.paper.predicates.judgement import (
     ClaimMisfit,
     Judgement,
+    NothingMeasured,
     listing,
     number,
     over,
@@ -45,14 +46,22 @@ def formula_is_right(derivation: pd.DataFrame, *, tolerance: float) -> Judgement
     )
 
 
-def derivations_agree(derivation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every derivation is within the tolerance of the exact gradients, and some are proved symbolically."""
+def derivations_agree(derivation: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
+    """The expected number of derivations are within the tolerance of the exact gradients, one of them proved
+    symbolically wherever a proof was tried."""
     errors = _worst(derivation)
-    proved = int(derivation["proved"].fillna(False).sum())
+    if len(errors) != expected:
+        raise NothingMeasured(
+            f"{expected} derivations are wanted, {len(errors)} measured: {listing(errors.index)}"
+        )
+    agree, proved = bool((errors <= tolerance).all()), derivation["proved"].fillna(False).astype(bool)
+    failed = derivation["rel_error"].notna() & (derivation["reason"] != "")
+    if agree and not (proved | failed).any():
+        raise NothingMeasured("no proof was tried")
     return Judgement(
-        verdict(bool((errors <= tolerance).all()) and proved > 0),
+        verdict(agree and not failed.any()),
         f"{len(errors)} derivations, relative error up to {number(errors.max())} ({errors.idxmax()}); "
-        f"{proved} cells proved symbolically",
+        f"{int(proved.sum())} cells proved symbolically",
         _condition(derivation),
         f"allowed: {number(tolerance)}",
     )
