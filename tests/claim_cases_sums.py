@@ -24,6 +24,7 @@ def exact(*cells: tuple[float, float]) -> Tables:
 
 
 def stopped(at: float, *, last: int = 1000) -> Tables:
+    """The sum of so many ones at last, in bfloat16."""
     rows = [(100, 1.0), (last, at / last)]
     keys = _SUM | {"scheme": "running", "dtype": "bfloat16"}
     del keys["rows"]
@@ -95,7 +96,7 @@ def summation() -> Iterator[Case]:
         0,
         {"at": {"bfloat16": 256}},
         confirmed=[stopped(256.0)],
-        refuted=[stopped(1000.0), stopped(512.0), stopped(200.0, last=200)],
+        refuted=[stopped(1000.0), stopped(512.0)],
     )
     yield from cases_of(
         "sums_are_exact",

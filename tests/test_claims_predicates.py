@@ -17,7 +17,7 @@ from claim_cases_slopes import slopes
 from claim_cases_spells import slowed, spells
 from claim_cases_steps import steps
 from claim_cases_stores import stores
-from claim_cases_sums import placement, summation
+from claim_cases_sums import placement, stopped, summation
 from claim_cases_tolerances import tolerances
 from claim_cases_trained import trained
 from claim_frames import (
@@ -259,6 +259,16 @@ def test_derivations_are_not_judged_where_one_is_missing_or_no_proof_was_tried()
         PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1)
     wrong = PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1e-16)
     assert wrong.verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("last", "at", "short"),
+    [(200, {"bfloat16": 256}, "256 rows in bfloat16"), (900, {"float16": 2048}, "2048 rows in float16")],
+)
+def test_whether_a_sum_stops_is_not_judged_by_sums_that_are_too_short_for_it(last, at, short):
+    (table,) = stopped(min(last, 256.0), last=last)
+    with pytest.raises(NothingMeasured, match=f"no sum of more than {short}"):
+        PREDICATES["running_sum_stops"](table, at={"bfloat16": 256} | at, tolerance=0)
 
 
 def test_a_column_without_measurements_is_no_verdict():

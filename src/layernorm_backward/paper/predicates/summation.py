@@ -50,13 +50,17 @@ def sums_are_lost(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 def running_sum_stops(summation: pd.DataFrame, *, at: dict[str, float], tolerance: float) -> Judgement:
     """A running sum of ones in each dtype is right up to the number `at`, and stands still there."""
-    pick(summation, "computed_share_median")
-    reached = summation["computed_share_median"] * summation["rows"]
-    stops = summation["dtype"].map(at)
-    good = (reached - summation["rows"].clip(upper=stops)).abs() <= tolerance * stops
-    ends = {name: reached[summation["dtype"] == name].max() for name in summation["dtype"].unique()}
+    sums = summation.loc[pick(summation, "computed_share_median").index]
+    reached = sums["computed_share_median"] * sums["rows"]
+    stops = sums["dtype"].map(at)
+    good = bool(((reached - sums["rows"].clip(upper=stops)).abs() <= tolerance * stops).all())
+    beyond = set(sums.loc[sums["rows"] > stops, "dtype"])
+    short = [f"{number(at[name])} rows in {name}" for name in at if name not in beyond]
+    if good and short:
+        raise NothingMeasured(f"no sum of more than {listing(short)}")
+    ends = {name: reached[sums["dtype"] == name].max() for name in sums["dtype"].unique()}
     return Judgement(
-        verdict(bool(good.all()) and bool((summation["rows"] > stops).any())),
+        verdict(good),
         f"ends at {listing(f'{number(end)} ({name})' for name, end in ends.items())}",
         _condition(summation),
         f"expected {listing(f'{number(end)} ({name})' for name, end in at.items())}",
