@@ -35,7 +35,7 @@ def mean_paths() -> Iterator[Case]:
     lost = cell(error=float("inf"), residual=float("inf"))
     small, large = [cell(error=3.0)], [cell(error=30.0)]
     yield from cases_of("pass_errors_stay_below", 4, {}, confirmed=small, refuted=large)
-    yield from cases_of("pass_errors_reach", 10, {}, confirmed=large, refuted=small)
+    yield from cases_of("pass_errors_reach", 10, {"kappa": {"gaussian": 1e3}}, confirmed=large, refuted=small)
     passes = {"confirmed": [cell(), more(cell(), cell())], "refuted": [cell(violations=1)]}
     passes["refuted"].append(more(cell(), cell(violations=1), cell()))
     yield from cases_of("passes_within_bounds", 0, {}, **passes)

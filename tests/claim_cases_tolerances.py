@@ -31,7 +31,7 @@ def tolerances() -> Iterator[Case]:
     yield from cases_of(
         "rules_fail",
         0,
-        {},
+        {"at": {"kappa": 1, "std": 1}},
         confirmed=some + bad + wrapped(two_rules, (False, False)),
         corrected=wrapped(two_rules, (True, False)),
         refuted=[*good, (one_dtype_passes(),)],

@@ -10,7 +10,7 @@ from claim_cases_cost import costs, reductions, times
 from claim_cases_decisions import decisions
 from claim_cases_goals import goals, peers
 from claim_cases_gpu import gpu, unmeasured_gpu
-from claim_cases_mean_path import mean_paths
+from claim_cases_mean_path import cell, mean_paths
 from claim_cases_mutants import executed, mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
@@ -18,7 +18,7 @@ from claim_cases_spells import slowed, spells
 from claim_cases_steps import steps
 from claim_cases_stores import stores
 from claim_cases_sums import placement, stopped, summation
-from claim_cases_tolerances import tolerances
+from claim_cases_tolerances import one_dtype_passes, tolerances
 from claim_cases_trained import trained
 from claim_frames import (
     accuracy,
@@ -269,6 +269,22 @@ def test_whether_a_sum_stops_is_not_judged_by_sums_that_are_too_short_for_it(las
     (table,) = stopped(min(last, 256.0), last=last)
     with pytest.raises(NothingMeasured, match=f"no sum of more than {short}"):
         PREDICATES["running_sum_stops"](table, at={"bfloat16": 256} | at, tolerance=0)
+
+
+def test_that_no_pass_errs_is_told_by_rows_of_large_kappa_alone():
+    (small,), kappa = cell(error=3.0), {"gaussian": 1e4}
+    with pytest.raises(
+        NothingMeasured, match=r"from kappa 10000 \(gaussian\) on of two_pass float64 gaussian"
+    ):
+        PREDICATES["pass_errors_reach"](small, kappa=kappa, tolerance=10)
+    with pytest.raises(NothingMeasured, match="no measured rows of outlier"):
+        PREDICATES["pass_errors_reach"](small, kappa=kappa | {"outlier": 1.0}, tolerance=10)
+    assert PREDICATES["pass_errors_reach"](small, kappa=kappa, tolerance=2).verdict == "confirmed"
+
+
+def test_that_a_rule_of_tolerance_does_not_fail_is_told_by_the_cell_that_is_named_alone():
+    with pytest.raises(NothingMeasured, match="at kappa 1, std 1000 of allclose float64"):
+        PREDICATES["rules_fail"](one_dtype_passes(), at={"kappa": 1, "std": 1000}, tolerance=0)
 
 
 def test_a_column_without_measurements_is_no_verdict():

@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward.paper.predicates.forms import stays_below
-from layernorm_backward.paper.predicates.judgement import Judgement, listing, number, over, pick, verdict
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    NothingMeasured,
+    among,
+    listing,
+    number,
+    over,
+    pick,
+    verdict,
+)
 
 
 def pass_errors_stay_below(mean_path: pd.DataFrame, *, tolerance: float) -> Judgement:
@@ -12,14 +21,23 @@ def pass_errors_stay_below(mean_path: pd.DataFrame, *, tolerance: float) -> Judg
     return stays_below(pick(mean_path, "error_u_max"), _condition(mean_path), tolerance)
 
 
-def pass_errors_reach(mean_path: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every way, in every dtype and on every kind of data, errs by the tolerance (in u) somewhere."""
-    pick(mean_path, "error_u_max")
-    largest = mean_path.groupby(["algorithm", "dtype", "data"])["error_u_max"].max().dropna()
-    found = {" ".join(key): value for key, value in largest.items()}
+def pass_errors_reach(mean_path: pd.DataFrame, *, kappa: dict[str, float], tolerance: float) -> Judgement:
+    """Every way, in every dtype and on every kind of data, errs by the tolerance (in u) somewhere.
+
+    Where it does not, rows of that kind from `kappa` on are needed, to tell that there are none.
+    """
+    among(mean_path["data"], *kappa)
+    names = mean_path[["algorithm", "dtype", "data"]].agg(" ".join, axis=1)
+    errors = pick(mean_path, "error_u_max")
+    largest = errors.groupby(names).max()
+    far = (mean_path["kappa"] >= mean_path["data"].map(kappa))[errors.index]
+    told = {*largest.index[largest >= tolerance], *names[far.index[far]]}
+    if untold := [name for name in names.unique() if name not in told]:
+        least = listing(f"{number(it)} ({data})" for data, it in kappa.items())
+        raise NothingMeasured(f"no measured rows from kappa {least} on of {listing(untold)}")
     return Judgement(
         verdict(bool((largest >= tolerance).all())),
-        f"largest errors {listing(f'{number(it)} u ({name})' for name, it in found.items())}",
+        f"largest errors {listing(f'{number(it)} u ({name})' for name, it in largest.items())}",
         _condition(mean_path),
         f"expected: {number(tolerance)} u or more in each",
     )

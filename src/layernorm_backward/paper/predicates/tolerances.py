@@ -4,6 +4,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
+    NothingMeasured,
     listing,
     number,
     over,
@@ -25,11 +26,21 @@ def rules_pass(tolerance_table: pd.DataFrame, *, tolerance: float) -> Judgement:
     )
 
 
-def rules_fail(tolerance_table: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Each rule fails in more than `tolerance` cells of each dtype; corrected where some rule does."""
+def rules_fail(tolerance_table: pd.DataFrame, *, at: dict[str, float], tolerance: float) -> Judgement:
+    """Each rule fails in more than `tolerance` cells of each dtype; corrected where some rule does.
+
+    Where one does not, its cell `at` a kappa and std is needed, to tell that there are none.
+    """
     passed = pick(tolerance_table, "passed").astype(bool)
-    keys = [tolerance_table.loc[passed.index, name] for name in ("rule", "dtype")]
-    failures = (~passed).groupby(keys).sum().unstack("dtype")
+    rows = tolerance_table.loc[passed.index]
+    failures = (~passed).groupby([rows["rule"], rows["dtype"]]).sum().unstack("dtype", fill_value=0)
+    there = (rows[list(at)] == pd.Series(at)).all(axis=1)
+    told = set(zip(rows.loc[there, "rule"], rows.loc[there, "dtype"], strict=True))
+    few = failures.stack()
+    untold = [" ".join(pair) for pair in few.index[few <= tolerance] if pair not in told]
+    if untold:
+        where = ", ".join(f"{name} {number(value)}" for name, value in at.items())
+        raise NothingMeasured(f"no measured rows at {where} of {listing(untold)}")
     bad = (failures > tolerance).all(axis=1)
     fewest = listing(f"{int(count)} ({rule})" for rule, count in failures.min(axis=1).items())
     return Judgement(
