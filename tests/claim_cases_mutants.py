@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from claim_cases import Case, cases_of
+from claim_cases import Case, Tables, cases_of
 from claim_frames import frame
 
 
@@ -25,10 +25,11 @@ def executed(own: float, ours: int) -> tuple[pd.DataFrame]:
     return (table.assign(executed=True, package_caught_draws=own, caught_draws=ours),)
 
 
-def covers(members: int, survivors: str = "", smallest: bool = True) -> tuple[pd.DataFrame]:
+def covers(members: int, survivors: str = "", smallest: bool = True) -> Tables:
+    """A cover of so many data sets, and the data sets that were tried."""
     rows = [(number, f"set {number}") for number in range(1, members + 1)]
     keys = {"check": "ours", "setting": "default", "survivors": survivors, "smallest": smallest}
-    return (frame("member data", *rows, **keys),)
+    return frame("member data", *rows, **keys), frame("data", ("set 1",), ("set 2",))
 
 
 def mutants() -> Iterator[Case]:
@@ -56,7 +57,7 @@ def mutants() -> Iterator[Case]:
     yield from cases_of(
         "sets_suffice",
         1,
-        {},
+        {"data": "set 1"},
         confirmed=[covers(1)],
         corrected=[covers(2), covers(1, smallest=False)],
         refuted=[covers(1, "eps left out")],

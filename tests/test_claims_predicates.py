@@ -11,7 +11,7 @@ from claim_cases_decisions import decisions
 from claim_cases_goals import goals, peers
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import cell, mean_paths
-from claim_cases_mutants import executed, mutants
+from claim_cases_mutants import covers, executed, mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import slopes
 from claim_cases_spells import slowed, spells
@@ -285,6 +285,13 @@ def test_that_no_pass_errs_is_told_by_rows_of_large_kappa_alone():
 def test_that_a_rule_of_tolerance_does_not_fail_is_told_by_the_cell_that_is_named_alone():
     with pytest.raises(NothingMeasured, match="at kappa 1, std 1000 of allclose float64"):
         PREDICATES["rules_fail"](one_dtype_passes(), at={"kappa": 1, "std": 1000}, tolerance=0)
+
+
+def test_that_one_data_set_is_not_enough_is_told_where_the_one_that_is_named_was_tried():
+    cover, tried = covers(2)
+    with pytest.raises(NothingMeasured, match="no measured rows of set 3"):
+        PREDICATES["sets_suffice"](cover, tried, data="set 3", tolerance=1)
+    assert PREDICATES["sets_suffice"](cover, tried, data="set 3", tolerance=2).verdict == "confirmed"
 
 
 def test_a_column_without_measurements_is_no_verdict():

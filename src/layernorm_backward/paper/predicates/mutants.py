@@ -5,6 +5,7 @@ import pandas as pd
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
     NothingMeasured,
+    among,
     count,
     listing,
     number,
@@ -53,15 +54,23 @@ def right_kernel_fails(mutation: pd.DataFrame, *, tolerance: float) -> Judgement
     )
 
 
-def sets_suffice(mutation_cover: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """At most `tolerance` data sets catch every fault, for each check; proven smallest, without survivors."""
+def sets_suffice(
+    mutation_cover: pd.DataFrame, mutation: pd.DataFrame, *, data: str, tolerance: float
+) -> Judgement:
+    """At most `tolerance` data sets catch every fault, for each check; proven smallest, without survivors.
+
+    Where they do not, the data set `data` is needed, to tell that there is none such.
+    """
     if mutation_cover.empty:
         raise NothingMeasured("no cover selected")
     sizes = mutation_cover.groupby(["check", "setting"])["member"].max()
     whole = bool((mutation_cover["survivors"] == "").all() and (sizes > 0).all())
     proven = bool(mutation_cover["smallest"].astype(bool).all())
+    enough = whole and proven and bool(sizes.max() <= tolerance)
+    if not enough:
+        among(mutation["data"], data)
     return Judgement(
-        verdict(whole and proven and sizes.max() <= tolerance, whole),
+        verdict(enough, whole),
         f"{count(int(sizes.max()), 'data set')}: {listing(mutation_cover['data'])}",
         over(mutation_cover, "check", "setting"),
         f"proven smallest: {proven}; survivors: {listing(filter(None, mutation_cover['survivors']))}",
