@@ -9,7 +9,7 @@ import pytest
 
 from layernorm_backward.machine import PACKAGES, describe
 from layernorm_backward.paper.render import environment
-from layernorm_backward.records import mixed, tables
+from layernorm_backward.records import mixed, tables, waited
 from layernorm_backward.records.promote import promote
 from layernorm_backward.studies import study
 from layernorm_backward.studies.summary import summary
@@ -139,6 +139,12 @@ def test_the_summary_tells_what_was_timed_while_something_else_ran(share, told, 
     said = "waited for a core while these tables were timed, so something else ran; remove a table to have"
     line = "  stores: in 36% of the samples"
     assert (said in summary(results) and line in summary(results).splitlines()) is told
+
+
+def test_the_largest_share_of_this_run_is_told_with_its_table():
+    told = {"a": {"waited_share": 0.021}, "b": {"waited_share": 0.9, "archived": "epyc"}, "c": {}}
+    assert waited.largest(told) == "2.1\u00a0% (table `a`)"
+    assert waited.largest({"c": {}}) == ""
 
 
 def test_the_record_of_what_was_timed_holds_how_often_a_core_was_missing(smoke):

@@ -10,7 +10,7 @@ from layernorm_backward import figures, jsonfile
 from layernorm_backward.figures._captions import caption
 from layernorm_backward.paper import attempts, claim_rows, devices, goals, grids, machines
 from layernorm_backward.paper.markdown_table import markdown_table
-from layernorm_backward.records import mixed, tables
+from layernorm_backward.records import mixed, tables, waited
 from layernorm_backward.records.recorded import read_record
 
 
@@ -77,6 +77,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "date": latest.get("date", "")[:10],
         "commit": latest.get("commit", ""),
         "mixed": mixed.differences(meta, mark="`"),
+        "waited": waited.largest(meta),
         "study": tables_dir.parent.name,
         "c": constant,
     }

@@ -20,7 +20,18 @@ def share(waited: Iterable[bool]) -> float:
 
 def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A warning with a line a table, by stem, whose share is over MOST; nothing where there is none."""
-    own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
-    busy = [(stem, it[WAITED]) for stem, it in own.items() if it.get(WAITED, 0) > MOST]
-    told = [f"  {stem}: in {share:.0%} of the samples" for stem, share in busy]
+    busy = {stem: share for stem, share in _shares(records).items() if share > MOST}
+    told = [f"  {stem}: in {share:.0%} of the samples" for stem, share in busy.items()]
     return [f"{_WARNING}; remove a table to have it measured again:", *told] if told else []
+
+
+def largest(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """The largest share of the tables that were measured in this run, with its table; "" where none has one."""
+    shares = _shares(records)
+    stem = max(shares, key=shares.__getitem__, default="")
+    return f"{100 * shares[stem]:.1f}\u00a0% (table `{stem}`)" if stem else ""
+
+
+def _shares(records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
+    return {stem: it[WAITED] for stem, it in own.items() if WAITED in it}
