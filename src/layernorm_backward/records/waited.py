@@ -26,7 +26,7 @@ def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def largest(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """The largest share of the tables that were measured in this run, with its table; "" where none has one."""
+    """The largest share among tables that were measured in this run, with its table; "" for none."""
     shares = _shares(records)
     stem = max(shares, key=shares.__getitem__, default="")
     return f"{100 * shares[stem]:.1f}\u00a0% (table `{stem}`)" if stem else ""
