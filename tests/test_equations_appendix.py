@@ -5,6 +5,7 @@ test chooses. With all deltas alike the worst case is attained, so a count of ro
 seen, from above and from below.
 """
 
+import re
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from layernorm_backward import inputs, oracle, passes, problem
 from layernorm_backward.sums import tree_depth, tree_sum
 from layernorm_backward.theory import bounds, mean_bounds, reach
 from layernorm_backward.variance import welford
+from workspace import ROOT
 
 U = Fraction(1, 10**9)
 SLACK = Fraction(1, 10**6)  # what a count of roundings may be off by, since U^2 terms are there too
@@ -382,3 +384,10 @@ def test_equation_kappagbound_gathers_the_local_roundings(s, k):
     x = [Fraction(n % 2 * 2 - 1) for n in range(8)]
     extreme = Row(x, [3 * one for one in x], Fraction(1))
     assert first_order_bound(extreme, eta, rho, s, k) / 3 == pytest.approx(said, rel=1e-12)
+
+
+def test_the_table_of_ways_names_them_as_figures_and_tables_do():
+    text = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    rows = text[text.index("| Way |") : text.index("{#tbl:ways")].splitlines()[2:]
+    first = [row.split("|")[1] for row in rows if row.startswith("|")]
+    assert sorted(re.findall("`(\\w+)`", " ".join(first))) == sorted(passes.WAYS)

@@ -10,11 +10,13 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("variance",)
 CAPTION = (
-    "Largest relative error of the variance against $\\kappa$, {hidden}, judged by the exact variance of "
-    "the rounded row. Dashed: bounds of `naive`, `two_pass` and `welford`; dotted: $u\\kappa$ and "
-    "$u\\kappa^2$, $u$ that of the sums. `naive`, `naive_s2` and `naive_nn` coincide nearly everywhere, "
-    "`two_pass` and its corrected form up to about $1/\\sqrt{u}$. Errors far below $u$, zero among them, "
-    "are drawn on the lower edge, overflows on the upper one."
+    "Largest relative error of the variance against $\\kappa$, {hidden}, judged by the exact variance of the "
+    "rounded row. With $S = \\sum x$ and $Q = \\sum x^2$: `naive`, $Q/D - (S/D)^2$; `naive_s2`, "
+    "$(Q - S^2/D)/D$; `naive_nn`, $Q/D - S^2/D^2$; `naive_compensated`, `naive` with compensated sums. "
+    "Dashed: bounds of `naive`, `two_pass` and `welford`; dotted: $u\\kappa$ and $u\\kappa^2$, $u$ that of "
+    "the sums. The first three coincide nearly everywhere, `two_pass` and its corrected form up to about "
+    "$1/\\sqrt{u}$. Errors far below $u$, zero among them, are drawn on the lower edge, overflows on the "
+    "upper one."
 )
 _TOP = 1e2  # the upper edge, on which an overflow is drawn
 _BOUNDED = ("naive", "two_pass", "welford")  # the others' bounds lie on or between these
