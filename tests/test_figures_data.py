@@ -135,7 +135,7 @@ def test_the_cell_with_most_row_lengths_is_drawn_by_row_length():
 
 
 def costs() -> list:
-    variants = {"variant": ["one", "two"], "working_set": "in_cache", "hidden": 1024}
+    variants = {"variant": ["one", "two"], "working_set": "in_cache", "hidden": 1024, "stream": False}
     values = {"cost": [0.1, 0.2], "cost_low": [0.05, 0.1], "cost_high": 0.3, "differs": [True, False]}
     return [
         line for line in lines(kernel_costs.draw(table(variants | values))) if line.get_marker() != "None"
@@ -154,6 +154,22 @@ def test_bandwidth_on_a_gpu_lies_between_its_quantiles():
     figure = timing_gpu.draw(table(times | sizes, roof_gb_per_s=20.0, roof_operation="triad"))
     ends = [bar for drawn in figure.axes[0].containers for part in drawn[2] for bar in part.get_segments()]
     assert {tuple(np.round(end[:, 1], 9)) for end in ends} == {(9.6, 15.0)}
+
+
+@pytest.mark.parametrize(
+    ("streamed", "told"),
+    [
+        ([False, False], ""),
+        ([False, True], "In 1 of 2 cells in the last-level cache the default too stores its result past the"),
+    ],
+)
+def test_it_is_said_where_the_default_in_the_cache_has_the_plan_for_beyond_it(streamed, told):
+    cells = {"variant": ["default", "one"] * 2, "hidden": [256, 256, 1024, 1024], "working_set": "in_cache"}
+    values = {"cost": 0.1, "cost_low": 0.05, "cost_high": 0.3, "differs": True}
+    found = table(cells | values, stream=np.repeat(streamed, 2))
+    beyond = found.assign(working_set="beyond_cache", residency="memory", stream=True)
+    figure = kernel_costs.draw(pd.concat([beyond, found.assign(residency="cache")], ignore_index=True))
+    assert figure.get_supxlabel().startswith(told) and bool(figure.get_supxlabel()) == bool(told)
 
 
 @pytest.mark.parametrize("drawn_by", [timing_gpu, maps_gpu])

@@ -50,6 +50,7 @@ def draw(kernel_costs: pd.DataFrame) -> Figure:
     axes.flat[0].set_ylim(len(variants) - 0.5, -0.5)
     handles = [Line2D([], [], label=name, **look.point) for name, look, _ in series]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(5, len(handles)))
+    _panels.note(figure, _streamed(kernel_costs))
     return figure
 
 
@@ -61,6 +62,18 @@ def captioned(kernel_costs: pd.DataFrame) -> pd.DataFrame:
 def _rows(kernel_costs: pd.DataFrame) -> pd.DataFrame:
     rows = _panels.measured(kernel_costs, "cost")
     return rows[rows["variant"] != "default"]
+
+
+def _streamed(kernel_costs: pd.DataFrame) -> str:
+    """In how many cells in the cache the default has the plan for arrays beyond it, as a note, if in any."""
+    cells = _panels.measured(kernel_costs, "cost")
+    cells = cells[(cells["variant"] == "default") & (cells["residency"] == "cache")]
+    streamed = int(cells["stream"].sum())
+    told = (
+        f"In {streamed} of {len(cells)} cells in the last-level cache the default too stores its result past "
+        "the caches: there its plan is the one for arrays beyond them."
+    )
+    return told if streamed else ""
 
 
 def _series(rows: pd.DataFrame, at_one_size: pd.DataFrame) -> Iterator[Series]:
