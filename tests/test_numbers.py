@@ -141,6 +141,7 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
     assert text(kernel="compact", residency="partly") == "0.50"
     assert text(kernel="compact", residency="memory") == "n/a"
     assert text(kernel="absent", residency="memory") == "n/a"
+    assert text(kernel="absent", residency="memory", reason="") == "n/a"
     with pytest.raises(numbers.NumberError, match="of 0 selected"):
         text(kernel="compcat", residency="memory")
 

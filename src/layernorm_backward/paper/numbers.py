@@ -112,7 +112,7 @@ def _beyond_machine(frame: pd.DataFrame, entry: Number) -> bool:
     """Whether a table of times has the rows wanted, but with arrays of other residency or without times."""
     if SCHEMAS[entry.table].repeats is not None:
         return False
-    anywhere = {name: wanted for name, wanted in entry.where.items() if name != "residency"}
+    anywhere = {name: it for name, it in entry.where.items() if name not in ("residency", "reason")}
     measured = column_of(select(frame, entry.where), entry.column).notna()
     return not measured.any() and len(select(frame, anywhere)) > 0
 
