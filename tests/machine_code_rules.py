@@ -1,10 +1,11 @@
 """Rules that the machine code of the kernels over rows keeps, and the batches in which it is compiled.
 
-A batch is one kernel with every map, for one pair of dtypes and one way for rows to lie. A rule looks at the
-code of a batch and tells the faults.
+A batch is one kernel with every map, for one pair of dtypes and one way for rows to lie; or with those maps
+that campaigns on a GPU run. A rule looks at the code of a batch and tells the faults.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import product
 from typing import NamedTuple
 
 import machine_code
@@ -27,6 +28,9 @@ COMPILED = {
     "sm_90": (PAIRS, (plan.FULL, plan.ALIKE, plan.RAGGED, plan.APART)),
     "sm_80": (PAIRS[:3], (plan.FULL, plan.APART)),
 }
+# For sm_90, with those maps only that campaigns on a GPU run.
+OTHER_PAIRS = (("bfloat16", "bfloat16"), ("float16", "float32"))
+UNCENTRED = (("float32", "float32"), ("bfloat16", "bfloat16"))
 VECTORS = {"forward": 2, "backward": 1}  # gamma and beta
 STATISTICS = {"forward": 1, "backward": 2}  # read of a row: a sample of it, or mean and rstd
 SWEEPS = {"forward": 3, "backward": 2}  # over a row in the ring; forward once more where the mean is far
@@ -59,6 +63,7 @@ class Batch(NamedTuple):
     x: str
     gamma: str
     lie: int
+    more: tuple[str, ...] = ()  # template arguments after the map
 
     @property
     def maps(self) -> list[Map]:
@@ -73,7 +78,13 @@ class Batch(NamedTuple):
 
     @property
     def text(self) -> str:
-        return "-".join(map(str, self))
+        return "-".join(map(str, (*self[:5], *self.more)))
+
+    @property
+    def programs(self) -> dict[Map, Program]:
+        """By map."""
+        types = (CPP_TYPES[self.x], CPP_TYPES[self.gamma])
+        return {one: Program(self.kernel, self.kernel, (*types, one.text, *self.more)) for one in self.maps}
 
 
 Codes = dict[Map, MachineCode]
@@ -84,12 +95,18 @@ BATCHES = [
     for pair in pairs
     for lie in lies
 ]
+OF_CAMPAIGNS = [
+    *(
+        Batch("sm_90", kernel, *pair, lie)
+        for kernel, pair, lie in product(plan.MAPS, OTHER_PAIRS, COMPILED["sm_90"][1])
+    ),
+    *(Batch("sm_90", "backward", *pair, plan.FULL, ("false",)) for pair in UNCENTRED),
+]
 
 
-def compiled(batch: Batch) -> Codes:
-    """The machine code of a batch, by map."""
-    types = (CPP_TYPES[batch.x], CPP_TYPES[batch.gamma])
-    programs = {one: Program(batch.kernel, batch.kernel, (*types, one.text)) for one in batch.maps}
+def compiled(batch: Batch, wanted: Container[Program] | None = None) -> Codes:
+    """The machine code of a batch, by map; of no other programs than those wanted, if such are named."""
+    programs = {one: program for one, program in batch.programs.items() if not wanted or program in wanted}
     codes = machine_code.inspect(list(programs.values()), batch.arch)
     return {one: codes[program] for one, program in programs.items()}
 

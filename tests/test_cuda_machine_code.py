@@ -3,10 +3,14 @@
 import os
 import shutil
 from collections import Counter
+from itertools import product
 
 import pytest
 
 import machine_code
+from layernorm_backward.gpu import ahead, command, warm
+from layernorm_backward.gpu.part import Part
+from layernorm_backward.kernels import cuda_separate
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, SOURCES, Program
 from layernorm_backward.kernels.cuda.maps import Map
@@ -14,6 +18,8 @@ from machine_code import ATOMICS, DOUBLES, MachineCode
 from machine_code_rules import (
     BATCHES,
     DEVICES,
+    OF_CAMPAIGNS,
+    OTHER_PAIRS,
     PAIRS,
     RULES,
     SPILLED_BYTES,
@@ -34,8 +40,10 @@ from machine_code_rules import (
     spills,
     the_sum_of_columns_may_begin,
 )
+from workspace import ROOT
 
 MISSING = machine_code.missing()
+STUDIES = ("paper", "full")
 pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CI"), reason=MISSING)
 
 
@@ -44,6 +52,26 @@ def test_machine_code(batch):
     codes = compiled(batch)
     assert any(one.ring for one in codes) == DEVICES[batch.arch].hopper
     assert broken(batch, codes) == {}
+
+
+@pytest.fixture(scope="module")
+def needed():
+    """All programs of the configured campaigns on a device of compute capability 9.0."""
+    wanted = [one for study in STUDIES for one in command._wanted(ROOT / "config" / study, command.STEMS)]
+    parts = [Part(one.experiment, one.values) for one in wanted]
+    return set(ahead.programs(DEVICES["sm_90"], parts))
+
+
+@pytest.mark.parametrize("batch", OF_CAMPAIGNS, ids=lambda batch: batch.text)
+def test_machine_code_of_the_maps_that_campaigns_run(batch, needed):
+    wanted = needed & set(batch.programs.values())
+    assert wanted
+    assert broken(batch, compiled(batch, wanted)) == {}
+
+
+def test_every_program_of_the_configured_campaigns_is_looked_at(needed):
+    batches = [batch for batch in (*BATCHES, *OF_CAMPAIGNS) if batch.arch == "sm_90"]
+    assert needed <= {*other_programs(), *(one for batch in batches for one in batch.programs.values())}
 
 
 def without(code: MachineCode, *starts: str, number: int = 1) -> MachineCode:
@@ -169,30 +197,41 @@ def test_known_spills_are_of_maps_that_are_compiled():
     assert SPILLED_BYTES.keys() <= {(*batch[:3], one) for batch in BATCHES for one in batch.maps}
 
 
-def other_programs() -> dict[Program, tuple[int, int]]:
-    """Kernels that have one map each, with their threads and blocks of a multiprocessor."""
-    pairs = [tuple(CPP_TYPES[name] for name in pair) for pair in PAIRS]
+BOUNDS = {  # threads of a block, and blocks of a multiprocessor
+    "ColumnMap": (512, 2),
+    "WideMap": (512, 2),
+    "StreamMap": (256, 4),
+    "WarpMap": (256, 4),
+    "BlockMap": (256, 4),
+}
+
+
+def other_programs() -> list[Program]:
+    """Kernels that have one map each."""
+    pairs = [*PAIRS, *OTHER_PAIRS]
+    types = [tuple(CPP_TYPES[name] for name in pair) for pair in pairs]
     sums = [("float", "bf16"), ("float", "float"), ("float", "f16"), ("double", "double")]
     wide = ("forward_wide", "project_wide", "differentiate_wide")
-    streams = [("float", triad, streamed) for triad in ("true", "false") for streamed in ("true", "false")]
-    programs = {
-        Program("columns", "add_partials", (*pair, "ColumnMap", rows)): (512, 2)
-        for pair in sums
-        for rows in ("1", "16")
-    }
-    programs |= {Program("wide", kernel, (*pair, "WideMap")): (512, 2) for kernel in wide for pair in pairs}
-    programs |= {Program("streams", "stream", (*one, "StreamMap")): (256, 4) for one in streams}
-    programs |= {
-        Program("streams", "multiply_adds", (one, "StreamMap")): (256, 4) for one in ("float", "double")
-    }
-    return programs
+    ways = product(CPP_TYPES.values(), ("true", "false"), ("true", "false"))  # triad, streamed
+    lengths = (1, cuda_separate.SHORT + 1)
+    return [
+        *(
+            Program("columns", "add_partials", (*pair, "ColumnMap", rows))
+            for pair, rows in product(sums, ("1", "16"))
+        ),
+        *(Program("wide", kernel, (*pair, "WideMap")) for kernel, pair in product(wide, types)),
+        *(Program("streams", "stream", (*way, "StreamMap")) for way in ways),
+        *(Program("streams", "multiply_adds", (one, "StreamMap")) for one in ("float", "double")),
+        *warm.needed(
+            [("cuda_separate", *pair, size) for pair, size in product(pairs, lengths)], DEVICES["sm_90"]
+        ),
+    ]
 
 
 @pytest.mark.parametrize("arch", DEVICES)
 def test_the_other_kernels(arch):
-    programs = other_programs()
-    for program, code in machine_code.inspect(list(programs), arch).items():
-        threads, blocks = programs[program]
+    for program, code in machine_code.inspect(other_programs(), arch).items():
+        threads, blocks = next(BOUNDS[one] for one in program.template if one in BOUNDS)
         assert (code.threads, code.cluster) == (threads, 1), program
         assert registers_suffice(code, blocks), program
         assert not spills(code), program
