@@ -9,7 +9,7 @@ from layernorm_backward import __main__ as command
 from layernorm_backward import files, jsonfile
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
-from layernorm_backward.figures import FIGURES
+from layernorm_backward.figures import FIGURES, variance
 from layernorm_backward.records import revision
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.studies import config, study
@@ -90,6 +90,12 @@ def test_a_figure_is_a_pdf_file(told, tmp_path, name):
     said = f"{tmp_path / name}: allowed: a name that ends in .pdf; a .png file is written beside it"
     assert told("figure", "variance", tmp_path, tmp_path / name) == f"error: {said}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_without_a_caption_is_told_before_it_is_drawn(told, tmp_path, monkeypatch):
+    monkeypatch.delattr(variance, "CAPTION")
+    said = told("figure", "variance", tmp_path, tmp_path / "variance.pdf")
+    assert said.startswith(f"error: {variance.__file__}: no CAPTION; needed: ")
 
 
 def test_a_figure_tells_the_files_that_are_written(tmp_path, monkeypatch, capsys):

@@ -12,10 +12,17 @@ from layernorm_backward.records import archive, tables
 
 
 def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".pdf", ".png")) -> None:
-    """Draw a figure and write it as `out` with each of the suffixes; ValueError where there is none such."""
+    """Draw a figure and write it as `out` with each of the suffixes.
+
+    ValueError where there is none such, or one without the CAPTION that the paper prints below it.
+    """
     if stem not in figures.FIGURES:
         raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
     module = importlib.import_module(figures.module_name(stem))
+    if not hasattr(module, "CAPTION"):
+        raise ValueError(
+            f"{module.__file__}: no CAPTION; needed: a text of that name, which the paper prints"
+        )
     with style.context():
         drawing = module.draw(*(_table(tables_dir, name) for name in module.TABLES))
         drawing.draw_without_rendering()  # laid out once, not for each file
