@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from layernorm_backward.derivations.gradients import Gradients
 
-BITS = 256  # float64 products are exact in 106 bits; the radius is then near 2**-240
+PRODUCT_BITS = 106  # in which products of float64 are exact
+BITS = 256  # the radius is then near 2**-240
 _ZERO = arb_series([0])
 
 

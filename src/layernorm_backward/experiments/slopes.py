@@ -13,10 +13,11 @@ expected: the power that the theory gives, none for D, whose growth bounds overe
 expected. fitted_low, fitted_high: the range fitted; kappa: where it is held fixed.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from layernorm_backward.experiments._arguments import Count, Positive
 from layernorm_backward.experiments._sweeps import Sweep, first_order, gathered, sweeps
@@ -33,7 +34,7 @@ def run(
     above: Positive,
     below: Positive,
     kappa_u: Positive,
-    fewest: Count,
+    fewest: Annotated[int, Field(ge=2)],
     mean_path: pd.DataFrame,
     backward_error: pd.DataFrame,
     cancellation: pd.DataFrame,
