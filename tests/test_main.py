@@ -111,6 +111,20 @@ def test_a_table_that_another_folder_of_the_archive_holds_is_named(told, tmp_pat
     assert told("figure", "roofline", folder, tmp_path / "roofline.pdf").startswith(said)
 
 
+def test_numbers_are_worked_out_in_the_folder_that_holds_the_archive(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "error: results/archive: there is no such folder; allowed: the repository's"
+    entries = tmp_path / "numbers.yaml"
+    entries.write_text("one: {table: eps, study: full, column: eps}", encoding="utf-8")
+    assert told("numbers", entries, tmp_path, tmp_path / "numbers.json").startswith(said)
+
+
+def test_elsewhere_a_figure_tells_the_table_that_is_not_there(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = f"error: {tmp_path}/variance.csv: there is no such table"
+    assert told("figure", "variance", tmp_path, tmp_path / "variance.pdf").startswith(said)
+
+
 def test_a_file_that_cannot_be_written_is_named_and_not_the_one_before_it(tmp_path, monkeypatch):
     def refuse(**where):
         raise PermissionError(13, "Permission denied", f"{tmp_path}/.out-x.csv")

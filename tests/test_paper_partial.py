@@ -87,6 +87,15 @@ def test_a_claim_that_an_edited_table_has_no_rows_for_is_not_measured_and_names_
     )
 
 
+def test_whether_a_table_was_edited_is_told_by_the_archive_alone(folder, tmp_path, monkeypatch):
+    measured(folder, EDITED)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(ValueError, match="results/archive: there is no such folder; allowed: the repository"):
+        judged(folder)
+
+
 def test_a_number_that_an_edited_table_has_no_rows_for_is_not_available_nor_what_it_divides(folder, capsys):
     measured(folder, EDITED)
     found = collected(folder, one=NUMBER, two=BASE | {"per": "one"}, three=BASE)

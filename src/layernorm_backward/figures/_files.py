@@ -35,7 +35,7 @@ def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".p
 def _table(tables_dir: Path, name: str) -> pd.DataFrame:
     """A table of a folder; ValueError where it is not there, with the archive's folder that holds one."""
     path = tables_dir / f"{name}.csv"
-    found = None if path.exists() else archive.latest(name, archive.WHOLE)
-    if found:
+    elsewhere = not path.exists() and archive.ARCHIVE.is_dir()
+    if found := elsewhere and archive.latest(name, archive.WHOLE):
         raise ValueError(f"{path}: there is no such table, but {found}; needed: all tables in one folder")
     return tables.read(path)

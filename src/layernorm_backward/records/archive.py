@@ -23,8 +23,11 @@ RECORD_HASH = "record_sha256"  # of a table, in its folder's provenance
 def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
     """The folders that hold a run of `study`, the latest promotion first.
 
-    Raises ValueError for a folder whose provenance does not say of which study and date it is.
+    Raises ValueError where there is no archive, as elsewhere than in the repository's folder, and for a
+    folder whose provenance does not say of which study and date it is.
     """
+    if not archive.is_dir():
+        raise ValueError(f"{archive}: there is no such folder; allowed: the repository's, which holds it")
     found = [(*_promotion(path), path.parent) for path in archive.glob(f"*/{PROVENANCE}")]
     return [folder for _, which, folder in sorted(found, reverse=True) if which == study]
 
