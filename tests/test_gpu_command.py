@@ -89,7 +89,7 @@ def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
         ("repeats", 0, "whole numbers, at least 1"),
         ("at_least", 2.5, "whole numbers, at least 1"),
         ("seed", -1, "whole numbers, at least 0"),
-        ("eps", -1e-5, "numbers, at least 0"),
+        ("eps", -1e-5, "numbers, above 0"),
         ("budget_s", "long", "numbers, at least 0"),
     ],
 )

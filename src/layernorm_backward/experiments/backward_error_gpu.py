@@ -14,6 +14,15 @@ from layernorm_backward import inputs
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _error_cells
 from layernorm_backward.experiments._error_cells import Posed, Runner
+from layernorm_backward.experiments._gpu_arguments import (
+    Count,
+    Distinct,
+    Kappa,
+    Peers,
+    Positive,
+    Seed,
+    Several,
+)
 from layernorm_backward.gpu import contenders, reasons
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Arrays, Pool
@@ -43,17 +52,17 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernels: list[str],
-    peers: list[str],
-    dtypes: list[DtypeName],
-    kappas: list[float],
-    hidden: int,
-    hidden_sweep: list[int],
-    hidden_kappas: list[float],
-    upstreams: list[inputs.UpstreamKind],
-    rows: int,
-    eps: float,
-    seed: int,
+    kernels: Several[str],
+    peers: Peers,
+    dtypes: Several[DtypeName],
+    kappas: Several[Kappa],
+    hidden: Count,
+    hidden_sweep: Distinct[Count],
+    hidden_kappas: Distinct[Kappa],
+    upstreams: Several[inputs.UpstreamKind],
+    rows: Count,
+    eps: Positive,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`.
 

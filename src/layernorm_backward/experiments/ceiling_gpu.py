@@ -8,6 +8,7 @@ so that is their ceiling too. threads are those of the host that launches.
 from typing import Any, NamedTuple
 
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.experiments._gpu_arguments import Count, Distinct, Seconds, Seed, Several
 from layernorm_backward.gpu import roofs, timer
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
@@ -29,13 +30,13 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    dtypes: list[DtypeName],
-    sizes: list[int],
-    flop_dtypes: list[DtypeName],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    seed: int,
+    dtypes: Several[DtypeName],
+    sizes: Several[Count],
+    flop_dtypes: Distinct[DtypeName],
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`, one row an operation, dtype and size of array."""
 

@@ -15,11 +15,12 @@ the reason. Beside a check that is passed or not, the reason names what the tool
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
+from layernorm_backward.experiments._gpu_arguments import Count, Distinct, Positive, Seed, Several
 from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants, warm
 from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.board import Board, unsigned
@@ -35,6 +36,8 @@ FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a cen
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
 
+Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]  # of compute-sanitizer
+
 
 class Cell(NamedTuple):
     """A check on rows of one shape and dtype."""
@@ -48,20 +51,20 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernels: list[str],
-    dtypes: list[DtypeName],
-    hidden: list[int],
-    rows: list[int],
-    large: list[tuple[DtypeName, int, int]],
-    far: list[int],
-    apart: list[int],
-    repeated: list[int],
-    tools: list[str],
-    sanitized: list[tuple[DtypeName, int, int]],
-    limits_u: dict[str, float],
-    runs: int,
-    eps: float,
-    seed: int,
+    kernels: Several[str],
+    dtypes: Several[DtypeName],
+    hidden: Several[Count],
+    rows: Several[Count],
+    large: Distinct[tuple[DtypeName, Count, Count]],
+    far: Distinct[Count],
+    apart: Distinct[Count],
+    repeated: Distinct[Count],
+    tools: Distinct[Tool],
+    sanitized: Distinct[tuple[DtypeName, Count, Count]],
+    limits_u: dict[DtypeName, Positive],
+    runs: Count,
+    eps: Positive,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`, one row a check, kernel, dtypes and shape."""
 

@@ -14,6 +14,15 @@ from typing import Any
 
 from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._gpu_arguments import (
+    Count,
+    Distinct,
+    Positive,
+    Seconds,
+    Seed,
+    Several,
+    Share,
+)
 from layernorm_backward.gpu import contenders, paired, warm
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
@@ -33,24 +42,24 @@ TABLE = "table"
 
 def run(
     *,
-    directions: list[Direction],
-    dtypes: list[DtypeName],
-    hidden: list[int],
-    array_bytes: int,
-    threads: list[int],
-    resident: dict[Direction, list[int]],
-    chunks: list[int],
-    rows_at_once: list[int],
-    clusters: list[int],
-    rests: dict[Direction, list[tuple[float, int]]],
-    filled: float,
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_limit_u: dict[str, float],
-    sums_limit_u: dict[str, float],
-    eps: float,
-    seed: int,
+    directions: Several[Direction],
+    dtypes: Several[DtypeName],
+    hidden: Several[Count],
+    array_bytes: Count,
+    threads: Several[Count],
+    resident: dict[Direction, Several[Count]],
+    chunks: Several[Count],
+    rows_at_once: Several[Count],
+    clusters: Several[Count],
+    rests: dict[Direction, Distinct[tuple[Share, Count]]],
+    filled: Share,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_limit_u: dict[DtypeName, Positive],
+    sums_limit_u: dict[DtypeName, Positive],
+    eps: Positive,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`, one row a way and cell."""
 

@@ -17,7 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments import _gpu_cells
+from layernorm_backward.experiments._gpu_arguments import (
+    Count,
+    Peers,
+    Positive,
+    Seconds,
+    Seed,
+    Several,
+    Variants,
+)
 from layernorm_backward.gpu import contenders, paired
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.contenders import Contender
@@ -32,17 +42,17 @@ OURS = "cuda_fused"
 
 def run(
     *,
-    kernels: list[str],
-    variants: list[str],
-    peers: list[str],
+    kernels: Several[str],
+    variants: Variants,
+    peers: Peers,
     sets: dict[str, dict[str, Any]],
-    repeats: int,
-    at_least: int,
-    budget_s: float,
-    error_limit_u: dict[str, float],
-    sums_limit_u: dict[str, float],
-    eps: float,
-    seed: int,
+    repeats: Count,
+    at_least: Count,
+    budget_s: Seconds,
+    error_limit_u: dict[DtypeName, Positive],
+    sums_limit_u: dict[DtypeName, Positive],
+    eps: Positive,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`, one row a kernel or peer and cell."""
 

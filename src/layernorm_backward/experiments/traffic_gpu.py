@@ -11,7 +11,9 @@ accesses_per_element: reads and writes of an element of a tensor of x's size, in
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.experiments._gpu_arguments import Count, Peers, Seed, Several
 from layernorm_backward.gpu import contenders, counters, modelled
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
@@ -33,13 +35,13 @@ class Cell(NamedTuple):
 
 def run(
     *,
-    kernels: list[str],
-    peers: list[str],
-    directions: list[str],
-    dtypes: list[DtypeName],
-    hidden: list[int],
-    array_bytes: int,
-    seed: int,
+    kernels: Several[str],
+    peers: Peers,
+    directions: Several[Direction],
+    dtypes: Several[DtypeName],
+    hidden: Several[Count],
+    array_bytes: Count,
+    seed: Seed,
 ) -> None:
     """The config: `gpu.campaign.live` measures its `cells`.
 

@@ -134,14 +134,13 @@ def _config(path: Path, experiment: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Mapping[str, Any], experiment: Any) -> Iterator[str]:
-    """What is wrong with the keys that hold one number; the others are for the cells of the experiment."""
-    hints = get_type_hints(experiment.run)
+    """What is wrong with the keys that hold one number; the command `check` looks at all others as well."""
+    hints = get_type_hints(experiment.run, include_extras=True)
     for key, value in values.items():
-        least = 0 if key == "seed" else 1
-        if hints[key] is int and not (type(value) is int and value >= least):
-            yield f"{key}: {value!r}; allowed: whole numbers, at least {least}"
-        if hints[key] is float and not (type(value) in (int, float) and 0 <= value < inf):
-            yield f"{key}: {value!r}; allowed: numbers, at least 0"
+        if getattr(hints[key], "__origin__", None) in (int, float):
+            (allowed,) = hints[key].__metadata__
+            if not allowed.holds(value):
+                yield f"{key}: {value!r}; allowed: {allowed.said}"
 
 
 def _parser() -> argparse.ArgumentParser:
