@@ -68,7 +68,7 @@ def _moved(panel: Axes, sites: pd.DataFrame, errors: pd.DataFrame) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.axvspan(sites["offset_q05"].min(), sites["offset_max"].max(), color=_SHADE, linewidth=0)
-    far = np.geomspace(1, max(10.0, *errors["offset"]), 50)
+    far = np.geomspace(1, max([10.0, *errors["offset"]]), 50)
     for slope in (1, 2):
         panel.plot(far, far**slope, ":", color=style.GREY, linewidth=0.9)
     for name in _BOUNDED:

@@ -14,7 +14,7 @@ BESIDE = 16  # elements at least on either side; of any dtype a multiple of 16 b
 
 
 class Buffers:
-    """What arrays are views of. Beside these there is NaN, which no result takes up unnoticed."""
+    """What the arrays are views of. Beside them there is NaN, which no result takes up unnoticed."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
@@ -30,12 +30,13 @@ class Buffers:
 
     def untouched(self) -> bool:
         """Whether nothing has been written beside the arrays."""
-        return all(bool((one == np.iinfo(one.dtype).max).all()) for one in self._beside)
+        return not any(bool((~one).any()) for one in self._beside)
 
     def _copy(self, array: Any, place: int) -> Any:
         bits, begin = array.view(unsigned(array.dtype)).reshape(-1), BESIDE + place
         end = begin + bits.size
-        buffer = self._xp.full(end + BESIDE, np.iinfo(bits.dtype).max, bits.dtype)
+        buffer = self._xp.empty(end + BESIDE, bits.dtype)
+        buffer[...] = np.iinfo(bits.dtype).max  # every bit is set, which is NaN
         buffer[begin:end] = bits
         self._beside += buffer[:begin], buffer[end:]
         return buffer[begin:end].view(array.dtype).reshape(array.shape)
