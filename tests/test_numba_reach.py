@@ -36,6 +36,14 @@ def test_what_stays_at_every_size_is_the_whole_cache(tried):
     assert max(tried) == 16 * MB
 
 
+@pytest.mark.parametrize(("ratio", "kept"), [(0.9, True), (0.97, False)])
+def test_a_try_that_was_fast_or_slow_by_chance_does_not_tell_what_stays(ratio, kept, monkeypatch):
+    odd = {1: 0.1, 4: 9.0, 7: 0.1}  # of the ordinary stores
+    usual = iter([odd.get(number, ratio) for number in range(numba_reach.TRIES)])
+    monkeypatch.setattr(numba_reach, "_seconds", lambda arrays, streamed: 1.0 if streamed else next(usual))
+    assert numba_reach._stays(1 << 16) is kept
+
+
 def test_a_core_that_keeps_nothing_has_its_own_caches(tried):
     assert numba_reach.of_thread(30 * MB, 480 * MB) == 30 * MB
 
