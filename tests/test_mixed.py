@@ -136,7 +136,7 @@ def test_the_summary_tells_what_was_timed_while_something_else_ran(share, told, 
         record = json.loads(meta.read_text(encoding="utf-8")) if meta.exists() else {}
         record |= {"waited_share": share if stem == "stores" else 0.0}
         meta.write_text(json.dumps(record), encoding="utf-8")
-    said = "waited for a core while these tables were timed, so something else ran; remove a table to have"
+    said = "were timed: something ran, here or on the host; remove a table to have"
     line = "  stores: in 36% of the samples"
     assert (said in summary(results) and line in summary(results).splitlines()) is told
 

@@ -1,4 +1,4 @@
-"""How often a thread waited for a core while a table was timed, so that something else must have run.
+"""How often a thread waited for a core while a table was timed: something else ran, here or on the host.
 
 A record holds the share of such samples, and a large one is told at the end of a run: repetitions with them
 are left out of medians only where enough others remain (`stopwatch`).
@@ -9,7 +9,9 @@ from typing import Any
 
 WAITED = "waited_share"
 MOST = 0.1
-_WARNING = "warning: threads waited for a core while these tables were timed, so something else ran"
+_WARNING = (
+    "warning: threads waited for a core while these tables were timed: something ran, here or on the host"
+)
 
 
 def share(waited: Iterable[bool]) -> float:
