@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench_small import SETTING
-from layernorm_backward import machine, stopwatch
+from layernorm_backward import cgroup, machine, stopwatch
 from layernorm_backward.audit.fitting import takes_out
 from layernorm_backward.bench import Deadline, bench, contenders, quick, report, schedule, steps
 from layernorm_backward.bench.broken import broken
@@ -23,7 +23,7 @@ from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
 from layernorm_backward.records import tables
-from layernorm_backward.timing import cgroup, sizing
+from layernorm_backward.timing import sizing
 
 OWN = KERNELS["recentred"]
 

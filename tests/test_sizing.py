@@ -5,70 +5,15 @@ from math import inf, prod
 import psutil
 import pytest
 
-from layernorm_backward import machine
+from layernorm_backward import cgroup, machine
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells, spells, timing_cpu
 from layernorm_backward.experiments._sets import cells
-from layernorm_backward.timing import cgroup, sizing
+from layernorm_backward.timing import sizing
 from layernorm_backward.timing.prepared import ALL_ARRAYS, Pool
 from test_spells import ARGUMENTS as SPELLS
 from test_timing_cpu import ARGUMENTS as TIMING
 from test_timing_cpu import PUBLISHED
-
-V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-V2 = ("memory.max", "memory.current", "inactive_file")
-
-
-def group(folder, names, limit, used, cached=0):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in zip(names, (limit, used), strict=False):
-        (folder / name).write_text(f"{text}\n", encoding="utf-8")
-    (folder / "memory.stat").write_text(f"anon 1\n{names[2]} {cached}\n", encoding="utf-8")
-
-
-def available(tmp_path, own):
-    groups = tmp_path / "cgroup"
-    groups.write_text(own, encoding="utf-8")
-    return cgroup.available(groups, tmp_path)
-
-
-@pytest.mark.parametrize(("names", "root", "own"), [(V2, "", "0::/a/b\n"), (V1, "memory", "4:memory:/a/b\n")])
-def test_a_group_leaves_its_limit_less_what_is_taken_and_cannot_be_given_back(tmp_path, names, root, own):
-    group(tmp_path / root / "a/b", names, 1000, 300)
-    assert available(tmp_path, own) == 700
-    group(tmp_path / root / "a/b", names, 1000, 300, cached=200)
-    assert available(tmp_path, own) == 900
-
-
-def test_the_limits_of_the_groups_above_hold_as_well(tmp_path):
-    group(tmp_path / "a/b", V2, 1000, 300)
-    group(tmp_path / "a", V2, 900, 700)
-    group(tmp_path, V2, "max", 5)
-    assert available(tmp_path, "0::/a/b\n") == 200
-
-
-def test_a_container_sees_its_own_group_at_the_top(tmp_path):
-    group(tmp_path, V2, 1000, 300)
-    assert available(tmp_path, "0::/outside/of/it\n") == 700
-    group(tmp_path / "memory", V1, 1000, 400)
-    assert available(tmp_path, "9:cpu,cpuacct:/x\n4:memory:/docker/id\n0::/\n") == 600
-
-
-@pytest.mark.parametrize("limit", ["max", "", "much"])
-def test_what_is_no_number_is_no_limit(tmp_path, limit):
-    group(tmp_path, V2, limit, 300)
-    assert available(tmp_path, "0::/\n") == inf
-
-
-@pytest.mark.parametrize("own", ["", "0::/\n", "nonsense\n", "0::/../..\n", "4:cpu:/\n"])
-def test_a_group_that_is_not_told_has_no_limit(tmp_path, own):
-    assert available(tmp_path, own) == inf
-    assert cgroup.available(tmp_path / "missing", tmp_path) == inf
-
-
-def test_more_taken_than_allowed_leaves_nothing(tmp_path):
-    group(tmp_path, V2, 100, 300)
-    assert available(tmp_path, "0::/\n") == 0
 
 
 @pytest.mark.parametrize(("left", "limit"), [(inf, 300), (1000, 300), (600, 200), (0, 0)])

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from layernorm_backward import installed
+from layernorm_backward import cgroup, installed
+from layernorm_backward.system_files import contents
 
 PACKAGES = (
     "numpy",
@@ -55,10 +56,9 @@ def describe() -> dict[str, str | int | float]:
 
 
 def usable_cores() -> int:
-    """Logical cores that this process may run on: its affinity mask where there is one."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Logical cores that this process may keep busy: by its affinity mask and the quota of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min(allowed, cgroup.cores())))
 
 
 def affinity() -> str:
@@ -133,14 +133,6 @@ def _bytes(text: str) -> int:
 def _field(path: Path, name: str) -> str:
     lines = (line.partition(":") for line in contents(path).splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == name), "")
-
-
-def contents(path: Path) -> str:
-    """What a file of the system says, without white space around it; "" where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _sysctl(name: str) -> str:

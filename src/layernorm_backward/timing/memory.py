@@ -2,7 +2,7 @@
 
 import psutil
 
-from layernorm_backward.timing import cgroup
+from layernorm_backward import cgroup
 
 
 def available() -> int:
