@@ -60,11 +60,14 @@ def test_bad_arguments_are_told(words, message, capsys):
     [
         (
             {"kernels": ["cuda_fussed"]},
-            r"b: kernels: \['cuda_fussed'\]; allowed: cuda_fused, cuda_uncentred, torch_eager",
+            "b: kernels: 'cuda_fussed'; allowed: cuda_fused, cuda_uncentred, torch_eager",
         ),
         ({"directions": ["sideways"]}, "allowed: forward, backward"),
         ({"dtypes": ["int8"]}, "allowed: float64, float32, float16, bfloat16"),
-        ({"rows": [0]}, "allowed: whole numbers, at least 1"),
+        ({"rows": [0]}, "b: rows: 0; allowed: whole numbers, at least 1"),
+        ({"hidden": [64, "wide"]}, "b: hidden: 'wide'; allowed: whole numbers, at least 1"),
+        ({"hidden": 64}, "b: hidden: 64; allowed: a list with one entry or more"),
+        ({"gamma_dtypes": []}, r"b: gamma_dtypes: \[\]; allowed: a list with one entry or more"),
         ({"array_bytes": 5}, "and rows or array_bytes"),
         ({"colour": 5}, "sets: b: has"),
     ],
@@ -74,6 +77,28 @@ def test_a_bad_set_is_told(change, message):
     config["sets"]["b"] |= change
     with pytest.raises(ValueError, match=message):
         timing_gpu.cells(**config)
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [(3, "sets: b: 3; allowed: keys and values"), (True, "b: array_bytes: True; allowed: whole numbers")],
+)
+def test_a_set_without_keys_or_with_a_size_that_is_none_is_told(one, message):
+    config = json.loads(json.dumps(CONFIG["timing_gpu"]))
+    whole = config["sets"]["b"]
+    del whole["rows"]
+    config["sets"]["b"] = whole | {"array_bytes": one} if one is True else one
+    with pytest.raises(ValueError, match=message):
+        timing_gpu.cells(**config)
+
+
+def test_a_bad_set_is_told_with_its_file_before_anything_is_measured(tmp_path):
+    config = json.loads(json.dumps(CONFIG["timing_gpu"]))
+    config["sets"]["b"]["hidden"] = [0]
+    path = tmp_path / "timing_gpu.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{path}: sets: b: hidden: 0; allowed: ")):
+        command._wanted(tmp_path, ["timing_gpu"])
 
 
 def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):

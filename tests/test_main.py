@@ -180,12 +180,25 @@ def test_a_folder_without_config_files_is_no_study_without_faults(told, tmp_path
     assert told("check", "smoke") == said
 
 
+def test_a_bad_set_of_a_timing_on_a_gpu_is_told_without_one(told, tmp_path, monkeypatch):
+    folder = tmp_path / "config" / "smoke"
+    folder.mkdir(parents=True)
+    sound = (ROOT / "config/smoke/timing_gpu.yaml").read_text()
+    (folder / "timing_gpu.yaml").write_text(sound.replace("directions: [", "directions: [sideways, "))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command.experiments, "EXPERIMENTS", ("timing_gpu",))
+    said = "'sideways'; allowed: forward, backward\n"
+    found = told("check", "smoke")
+    assert found.startswith("error: config/smoke/timing_gpu.yaml: sets: ") and found.endswith(said)
+
+
 def test_an_experiment_without_a_schema_is_told_before_it_is_measured(told, measuring, monkeypatch, tmp_path):
-    measuring()
     monkeypatch.chdir(ROOT)
     monkeypatch.delitem(SCHEMAS, "division_order")
-    for words in (("check", "smoke"), ("division_order", CONFIG, tmp_path / "division_order.csv")):
-        assert told(*words).startswith("error: division_order: its table has no schema; give it one in ")
+    said = "error: division_order: its table has no schema; give it one in "
+    assert told("check", "smoke").startswith(said)
+    measuring()
+    assert told("division_order", CONFIG, tmp_path / "division_order.csv").startswith(said)
 
 
 @pytest.fixture

@@ -34,12 +34,17 @@ def _faults(config_path: Path) -> list[str]:
     """What is wrong in a config file; nothing where packages that its experiment requires are missing."""
     from layernorm_backward.studies import config, measuring, study
 
-    name = experiments.module_name(config_path.stem)
+    stem = config_path.stem
+    name = experiments.module_name(stem)
     try:
-        measuring.require_schema(config_path.stem)
-        config.load(config_path, importlib.import_module(name).run, constant(name, "NEEDS"))
+        measuring.require_schema(stem)
+        experiment = importlib.import_module(name)
+        arguments = config.load(config_path, experiment.run, constant(name, "NEEDS"))
+        if study.on_device(stem):
+            with measuring.explained(config_path):
+                experiment.cells(**arguments)
     except ImportError:
-        if not study.missing(config_path.stem):
+        if not study.missing(stem):
             raise
     except (ValueError, OSError) as error:
         return _told(error).splitlines()

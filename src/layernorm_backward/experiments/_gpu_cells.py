@@ -33,23 +33,27 @@ def cells(sets: Mapping[str, Mapping[str, Any]], known: list[str]) -> dict[Shape
 
 
 def _check(name: str, one: Mapping[str, Any], known: list[str]) -> None:
+    if not isinstance(one, Mapping):
+        raise ValueError(f"sets: {name}: {one!r}; allowed: keys and values")
     sizes = {"rows", "array_bytes"} & set(one)
     if set(one) != KEYS | sizes or len(sizes) != 1:
         allowed = ", ".join(sorted(KEYS))
         raise ValueError(f"sets: {name}: has {sorted(one)}; allowed: {allowed}, and rows or array_bytes")
-    allowed_values = {
+    names = {
         "kernels": known,
         "directions": DIRECTIONS,
         "dtypes": DTYPE_NAMES,
         "gamma_dtypes": ("same", "float32"),
     }
-    for key, values in allowed_values.items():
-        strangers = sorted(set(one[key]) - set(values))
-        if strangers:
-            raise ValueError(f"sets: {name}: {key}: {strangers}; allowed: {', '.join(values)}")
-    for key in ("hidden", *(sizes & {"rows"})):
-        if any(not isinstance(value, int) or value < 1 for value in one[key]):
-            raise ValueError(f"sets: {name}: {key}: {one[key]}; allowed: whole numbers, at least 1")
+    for key, value in one.items():
+        if key != "array_bytes" and not (isinstance(value, list) and value):
+            raise ValueError(f"sets: {name}: {key}: {value!r}; allowed: a list with one entry or more")
+        allowed = names.get(key)
+        for entry in value if isinstance(value, list) else [value]:
+            if allowed and entry not in allowed:
+                raise ValueError(f"sets: {name}: {key}: {entry!r}; allowed: {', '.join(allowed)}")
+            if not allowed and (type(entry) is not int or entry < 1):
+                raise ValueError(f"sets: {name}: {key}: {entry!r}; allowed: whole numbers, at least 1")
 
 
 def _rows(one: Mapping[str, Any], dtype: str, hidden: int) -> list[int]:

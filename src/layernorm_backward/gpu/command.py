@@ -84,13 +84,17 @@ def run(
 
 def _wanted(config: Path, stems: Sequence[str]) -> list[Wanted]:
     """The tables that are asked for, each once. ValueError for what is wrong in their files."""
-    experiments = {stem: _experiment(stem) for stem in stems}
-    found = [
-        Wanted(config.name, one, _config(config / f"{stem}.yaml", one)) for stem, one in experiments.items()
-    ]
-    for one in found:
-        one.experiment.cells(**one.values)
-    return found
+    return [_one_wanted(config / f"{stem}.yaml") for stem in stems]
+
+
+def _one_wanted(path: Path) -> Wanted:
+    experiment = _experiment(path.stem)
+    values = _config(path, experiment)
+    try:
+        experiment.cells(**values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return Wanted(path.parent.name, experiment, values)
 
 
 def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:

@@ -37,7 +37,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
         tables.write(measured, table, told)
         print(f"{table}: {len(measured)} rows", flush=True)
 
-    with _explained(config_path):
+    with explained(config_path):
         if study.on_device(stem):
             from layernorm_backward.gpu import campaign
 
@@ -68,7 +68,7 @@ def _device(stem: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(config_path: Path) -> Iterator[None]:
+def explained(config_path: Path) -> Iterator[None]:
     """Inside, what a value of a config file leads to is an error that names the file."""
     try:
         yield
