@@ -44,7 +44,8 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
     assert "FAILED  edge_constant_rows" in said
     with out.open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(SCHEMAS["audit"].columns)
+    assert list(rows[0]) == [*SCHEMAS["audit"].columns, "gamma_dtype"]
+    assert {row["gamma_dtype"] for row in rows} == {"float32"}
     assert {row["passed"] for row in rows} == {"True", "False"}
 
 
@@ -57,6 +58,45 @@ def test_a_reader_who_leaves_takes_nothing_away(tmp_path):
     os.close(write)
     assert (done.returncode, "Error" in done.stderr) == (1, False), done.stderr
     assert (tmp_path / "found.csv").exists()
+
+
+MIXED = """
+import numpy as np
+from layernorm_backward.kernels import recentred
+def forward(x, gamma, beta, eps):
+    if gamma.dtype != np.float32: raise TypeError("gamma has to be float32")
+    return recentred.forward(x, gamma, beta, eps)
+def backward(dy, saved): return recentred.backward(dy, saved)
+def halved(dy, saved):
+    dx, dgamma, dbeta = backward(dy, saved)
+    return dx, dgamma.astype(dx.dtype).astype(np.float32), dbeta
+"""
+
+
+@pytest.mark.parametrize(
+    ("pair", "wrong"),
+    [
+        ("forward,backward", set()),
+        ("forward,halved", {"eps_obeyed", "long_sums", "dgamma_error"}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gamma_in_float32_beside_16_bits_is_audited_as_such(pair, wrong, dtype, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed.py").write_text(MIXED)
+    words = ["--dtype", dtype, "--gamma-dtype", "float32", "--out", "found.csv"]
+    code = main(["audit", f"./mixed.py:{pair}", *QUICK, *words])
+    with (tmp_path / "found.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    failed = {row["property"] for row in rows if row["passed"] == "False"}
+    assert (code, failed >= wrong, bool(failed)) == (bool(wrong), True, bool(wrong)), failed
+    assert {row["gamma_dtype"] for row in rows} == {"float32"}
+
+
+def test_gamma_that_is_not_allowed_beside_x_is_told_before_anything_runs(capsys):
+    assert main(["audit", "recentred", "--dtype", "float16", "float64", "--gamma-dtype", "float32"]) == 2
+    said = "error: gamma_dtype is float32 beside float64; allowed: float64\n"
+    assert capsys.readouterr().err == said
 
 
 MODULE = """
@@ -403,4 +443,6 @@ def wide_backward(dy, saved):
 @pytest.mark.parametrize("name", ["audit", "audit_peers"])
 def test_the_paper_audits_as_the_command_does(name):
     run = importlib.import_module(f"layernorm_backward.experiments.{name}").run
-    assert vars(STANDARD).items() <= config.load(ROOT / f"config/paper/{name}.yaml", run).items()
+    alike = {key: value for key, value in vars(STANDARD).items() if value is not None}
+    assert vars(STANDARD) == alike | {"gamma_dtype": None}  # the tables are of gamma in x's dtype
+    assert alike.items() <= config.load(ROOT / f"config/paper/{name}.yaml", run).items()

@@ -30,6 +30,19 @@ def sum_dtype(dtype: DTypeLike) -> np.dtype:
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
 
 
+@cache
+def gamma_names(dtype: DtypeName) -> tuple[DtypeName, ...]:
+    """The dtypes that gamma and beta may have beside x of a dtype: the same, or float32 beside 16 bits."""
+    return (dtype, "float32") if dtype_of(dtype).itemsize == 2 else (dtype,)
+
+
+def require_gamma(gamma_dtype: DtypeName, dtype: DtypeName) -> None:
+    """ValueError where gamma may not have a dtype beside x of another."""
+    if gamma_dtype not in gamma_names(dtype):
+        allowed = " or ".join(gamma_names(dtype))
+        raise ValueError(f"gamma_dtype is {gamma_dtype} beside {dtype}; allowed: {allowed}")
+
+
 def unit_roundoff(dtype: DTypeLike) -> float:
     """u = 2**-p of a dtype with p significant bits: 2**-53, 2**-24, 2**-11, 2**-8."""
     return float(ml_dtypes.finfo(np.dtype(dtype)).eps) / 2

@@ -52,19 +52,27 @@ class Case(NamedTuple):
 
 
 def posed(
-    name: str, dtype: DtypeName, eps: float, seed: int, cases: Mapping[str, Case] | None = None
+    name: str,
+    dtype: DtypeName,
+    eps: float,
+    seed: int,
+    cases: Mapping[str, Case] | None = None,
+    gamma_dtype: DtypeName | None = None,
 ) -> tuple[Problem, oracle.Results]:
-    """The problem of the named case in this dtype, and its exact results; of CASES unless told otherwise."""
+    """The problem of the named case in this dtype, and its exact results; of CASES unless told otherwise.
+
+    gamma and beta have x's dtype where theirs is not given.
+    """
     cases = CASES if cases is None else cases
     rng = inputs.generator(seed, DTYPE_NAMES.index(dtype), list(cases).index(name))
-    problem = _problem(cases[name], rng, dtype)
+    problem = _problem(cases[name], rng, dtype, gamma_dtype or dtype)
     return problem, oracle.results(*problem.values(), eps)
 
 
-def _problem(case: Case, rng: np.random.Generator, dtype: DtypeName) -> Problem:
+def _problem(case: Case, rng: np.random.Generator, dtype: DtypeName, gamma_dtype: DtypeName) -> Problem:
     u = unit_roundoff(dtype_of(dtype))
     x = round_to(case.rows(rng.standard_normal(case.shape), u), dtype_of(dtype))
-    return draw(rng, x, "shifted", "random")
+    return draw(rng, x, "shifted", "random", dtype_of(gamma_dtype))
 
 
 def outcome(name: str, trial: Trial, cases: Mapping[str, Case] | None = None) -> Outcome:

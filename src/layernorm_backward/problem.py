@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from layernorm_backward import inputs
 from layernorm_backward.double_double import Floats
@@ -32,11 +32,13 @@ class Results(NamedTuple):
     dbeta: NDArray
 
 
-def draw(rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str) -> Problem:
-    """The problem of rows x (..., D) with gamma, beta and dy drawn for it, all in x's dtype."""
-    hidden = x.shape[-1]
-    gamma = inputs.gamma(rng, gamma_kind, hidden, x.dtype)
-    beta = inputs.beta(rng, hidden, x.dtype)
+def draw(
+    rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str, gamma_dtype: DTypeLike = None
+) -> Problem:
+    """The problem of rows x (..., D) with gamma, beta and dy drawn for it, in x's dtype if not told else."""
+    hidden, beside = x.shape[-1], x.dtype if gamma_dtype is None else gamma_dtype
+    gamma = inputs.gamma(rng, gamma_kind, hidden, beside)
+    beta = inputs.beta(rng, hidden, beside)
     return Problem(x, gamma, beta, inputs.upstream(rng, upstream, x))
 
 

@@ -73,7 +73,7 @@ def _edge(
     kernel: Kernel, name: str, dtype: DtypeName, setting: Setting, tick: Callable[[str], None]
 ) -> Finding:
     tick(name)
-    problem, exact = _posed(name, dtype, setting.eps, setting.seed)
+    problem, exact = _posed(name, dtype, setting.eps, setting.seed, setting.gamma_of(dtype))
     limit = case_limit(name, dtype, setting)
     trial = edge_cases.Trial(kernel, sweep.copied(problem), exact, setting.eps, limit)
     try:
@@ -86,5 +86,7 @@ def _edge(
 
 
 @lru_cache(maxsize=64)
-def _posed(name: str, dtype: DtypeName, eps: float, seed: int) -> tuple[Problem, oracle.Results]:
-    return edge_cases.posed(name, dtype, eps, seed, CASES)
+def _posed(
+    name: str, dtype: DtypeName, eps: float, seed: int, gamma_dtype: DtypeName
+) -> tuple[Problem, oracle.Results]:
+    return edge_cases.posed(name, dtype, eps, seed, CASES, gamma_dtype)

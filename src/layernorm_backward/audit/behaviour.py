@@ -9,15 +9,15 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
 from layernorm_backward.audit.into_out import into_out
 from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
-from layernorm_backward.audit.sweep import worst_errors
+from layernorm_backward.audit.sweep import ROWS, worst_errors
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.gradient_check import check
+from layernorm_backward.gradient_check.datasets import adequate
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Results, draw, run_kernel
 
 EPSILONS = (1e-6, 1e-3)
 SUM_HIDDEN = 16
-ROWS = Results._fields[:2]
 WRONG_ARE = "; wrong: "
 TWO_AXES = "right where x has two axes: dgamma, dbeta are sums over all axes but the last"
 
@@ -35,9 +35,12 @@ def gradient_check(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Findin
 
 
 def _checked(kernel: Kernel, dtype: DtypeName, setting: Setting, shape: tuple[int, ...]) -> Finding:
-    options = {"shape": shape, "dtype": dtype, "eps": setting.eps, "seed": setting.seed}
+    at = adequate(shape, setting.eps, setting.seed, dtype)
+    if setting.gamma_dtype and dtype_of(dtype).itemsize == 2:
+        beside = dtype_of(setting.gamma_of(dtype))
+        at = at._replace(gamma=at.gamma.astype(beside), beta=at.beta.astype(beside))
     try:
-        found = check(kernel, raise_on_failure=False, **options)
+        found = check(kernel, at, eps=setting.eps, seed=setting.seed, raise_on_failure=False)
     except FAILURES as error:
         return broken("gradient_check", 1.0, error)
     used = found["error_over_tolerance"].max(skipna=False)
@@ -52,7 +55,7 @@ def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     for number, eps in enumerate(EPSILONS):
         rng = inputs.generator(setting.seed, number)
         x = inputs.rows(rng, setting.rows, setting.hidden, dtype_of(dtype), std=np.sqrt(eps))
-        problem = draw(rng, x, "shifted", "random")
+        problem = draw(rng, x, "shifted", "random", dtype_of(setting.gamma_of(dtype)))
         exact = oracle.results(*problem.values(), eps)
         errors = dict(
             zip(Results._fields, worst_errors(run_kernel(kernel, problem, eps), exact), strict=True)
@@ -70,22 +73,25 @@ def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     """
     rng = inputs.generator(setting.seed, setting.sum_rows)
     x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
-    problem = draw(rng, x, "shifted", "random")._replace(dy=inputs.aligned(rng, x, 1.0))
+    beside = setting.gamma_of(dtype)
+    problem = draw(rng, x, "shifted", "random", dtype_of(beside))._replace(dy=inputs.aligned(rng, x, 1.0))
     exact = oracle.results(*problem.values(), setting.eps)
     errors = worst_errors(run_kernel(kernel, problem, setting.eps), exact)
-    limit, worst = setting.sum_limit_u(setting.sum_rows, dtype), max(errors[2:])
-    lost = {name for name, error in zip(ROWS, errors[:2], strict=True) if error > limit}
+    limit, worst = setting.sum_limit_u(setting.sum_rows, beside), max(errors[2:])
+    most = setting.sum_limit_u(setting.sum_rows, dtype)
+    lost = {name for name, error in zip(ROWS, errors[:2], strict=True) if error > most}
     note = _listed(f"{setting.sum_rows} rows", lost)
     return Finding("long_sums", worst, limit, worst <= limit and not lost, note=note)
 
 
 def ones_counted(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     """dbeta where every dy is 1: the number of rows, unless the sum stands still before."""
-    rng = inputs.generator(setting.seed, setting.sum_rows)
-    problem = draw(rng, inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype)), "normal", "random")
+    rng, beside = inputs.generator(setting.seed, setting.sum_rows), dtype_of(setting.gamma_of(dtype))
+    x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
+    problem = draw(rng, x, "normal", "random", beside)
     ones = problem._replace(dy=np.ones_like(problem.dy))
     counted = float(inputs.values(run_kernel(kernel, ones, setting.eps).dbeta)[0])
-    off = abs(counted / setting.sum_rows - 1) / unit_roundoff(dtype_of(dtype))
+    off = abs(counted / setting.sum_rows - 1) / unit_roundoff(beside)
     return Finding("ones_counted", counted, float(setting.sum_rows), off <= setting.limit_u)
 
 

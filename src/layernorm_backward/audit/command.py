@@ -44,6 +44,8 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
     """
     try:
         setting = replace(STANDARD, **changes)
+        for dtype in dtypes:
+            setting.gamma_of(dtype)
         require_room(setting, dtypes)
         if out is not None:
             require_csv(out)
@@ -54,7 +56,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         faults = {dtype: _fault(kernel, dtype, setting) for dtype in dtypes}
         found = _found(kernel, [dtype for dtype in dtypes if not faults[dtype]], setting)
         if out is not None and found:
-            _write(out, kernel, found)
+            _write(out, kernel, setting, found)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -72,7 +74,7 @@ def _fault(kernel: Kernel, dtype: DtypeName, setting: Setting) -> str:
     """Why a kernel cannot be run in a dtype; "" where it can."""
     watch.tell(step=f"{kernel.name} {dtype}: a first try")
     try:
-        try_out(kernel, dtype, setting.eps)
+        try_out(kernel, dtype, setting.eps, setting.gamma_of(dtype))
     except ValueError as error:
         return str(error)
     return ""
@@ -88,10 +90,14 @@ def _found(kernel: Kernel, dtypes: Sequence[DtypeName], setting: Setting) -> dic
     return found
 
 
-def _write(out: Path, kernel: Kernel, found: dict[DtypeName, list[Finding]]) -> None:
-    """The findings as CSV, whole or not at all."""
-    rows = [row for dtype in found for row in report.rows(kernel, dtype, version(kernel), found[dtype])]
-    table = pd.DataFrame(rows)[list(SCHEMAS["audit"].columns)]
+def _write(out: Path, kernel: Kernel, setting: Setting, found: dict[DtypeName, list[Finding]]) -> None:
+    """The findings as CSV, whole or not at all; the columns of the table `audit`, then gamma_dtype."""
+    rows = [
+        row
+        for dtype, its in found.items()
+        for row in report.rows(kernel, dtype, version(kernel), its, setting.gamma_of(dtype))
+    ]
+    table = pd.DataFrame(rows)[[*SCHEMAS["audit"].columns, "gamma_dtype"]]
     with writing(out), files.whole(out) as temporary:
         table.to_csv(temporary, index=False, lineterminator="\n")
 
@@ -135,6 +141,8 @@ def _parser() -> Parser:
     parser.add_argument("target", metavar="MODULE:NAME", help=what)
     options = {"type": _dtype_name, "metavar": "DTYPE", "help": which}
     parser.add_argument("--dtype", nargs="+", default=["float32"], dest="dtypes", **options)
+    also = "dtype of gamma and beta (that of x); allowed beside 16 bits: float32 too"
+    parser.add_argument("--gamma-dtype", choices=DTYPE_NAMES, help=also)
     parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too, a .csv file")
     limit = {"type": seconds, "default": watch.LIMIT_S, "metavar": "SECONDS"}
     parser.add_argument("--limit-s", **limit, help="time that a step may take, with its calls (%(default)g)")

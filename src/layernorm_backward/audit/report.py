@@ -76,14 +76,23 @@ def _judged(found: list[Finding]) -> list[Finding]:
 
 
 def _heading(kernel: Kernel, dtype: str, setting: Setting) -> list[str]:
-    u = unit_roundoff(dtype_of(dtype))
-    sizes = f"{dtype}, eps {setting.eps:g}, {setting.rows} row{'s' * (setting.rows > 1)} of {setting.hidden}"
-    return [f"{kernel.name}: {sizes}; errors in u = {u:.2g}", _HEADER]
+    beside, errors = setting.gamma_of(dtype), f"errors in u = {_u(dtype)}"
+    what = dtype if beside == dtype else f"{dtype}, gamma {beside}"
+    errors += "" if beside == dtype else f", of dgamma and dbeta in u = {_u(beside)}"
+    sizes = f"{what}, eps {setting.eps:g}, {setting.rows} row{'s' * (setting.rows > 1)} of {setting.hidden}"
+    return [f"{kernel.name}: {sizes}; {errors}", _HEADER]
 
 
-def rows(kernel: Kernel, dtype: str, version: str, found: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings with the columns of the table `audit`."""
+def _u(dtype: str) -> str:
+    return f"{unit_roundoff(dtype_of(dtype)):.2g}"
+
+
+def rows(
+    kernel: Kernel, dtype: str, version: str, found: Iterable[Finding], gamma_dtype: str = ""
+) -> list[dict[str, Any]]:
+    """The findings with the columns of the table `audit`, and gamma_dtype where it is given."""
     common = {"kernel": kernel.name, "dtype": dtype, "version": version}
+    common |= {"gamma_dtype": gamma_dtype} if gamma_dtype else {}
     return [common | finding._asdict() for finding in found]
 
 

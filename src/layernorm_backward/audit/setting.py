@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from layernorm_backward.audit.fitting import MisfitError
-from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
+from layernorm_backward.dtypes import DtypeName, dtype_of, require_gamma, unit_roundoff
 from layernorm_backward.portable import decades
 
 RAISED = "raised"
@@ -28,7 +28,7 @@ class Setting:
     dbeta, `check_shape` the gradient check. `limit_u` is for the sweep, for eps and for the edge cases of
     `cases.FURTHER`, `edge_limit_u` for those of the table edge_cases, `slope_limit` for the
     power of kappa with which an error grows.
-    Sums over many rows have `sum_limit_u`.
+    Sums over many rows have `sum_limit_u`. gamma and beta have `gamma_dtype`; None: that of x.
     """
 
     rows: int
@@ -41,6 +41,7 @@ class Setting:
     slope_limit: float
     edge_limit_u: float
     seed: int
+    gamma_dtype: DtypeName | None = None
 
     def __post_init__(self) -> None:
         if self.hidden < LEAST_HIDDEN:
@@ -54,8 +55,13 @@ class Setting:
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; allowed: at least 0")
 
+    def gamma_of(self, dtype: DtypeName) -> DtypeName:
+        """The dtype of gamma, beta, dgamma and dbeta beside x of a dtype; ValueError for one not allowed."""
+        require_gamma(self.gamma_dtype or dtype, dtype)
+        return self.gamma_dtype or dtype
+
     def sum_limit_u(self, rows: int, dtype: DtypeName) -> float:
-        """The largest error in u that a sum over so many rows may show; in 16 bits `limit_u`.
+        """The largest error in u that a sum over so many rows may show, in its dtype; in 16 bits `limit_u`.
 
         Each addition of a running sum rounds a partial sum, by u of it at most; where terms do not cancel, by
         u of the total. That is rows * u at worst, and sqrt(rows) * u where roundings are independent, in

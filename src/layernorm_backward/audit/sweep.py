@@ -19,6 +19,7 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
 QUANTITIES = Results._fields
+ROWS = QUANTITIES[:2]  # as long as x; the others are as long as gamma
 POINTS = 4  # fewer give no slope; `fits` says how many give an interval
 FLOOR = 4.0  # an error this many times that at kappa = 1 has begun to grow
 LOST = 0.1  # a relative error above this grows no further
@@ -39,8 +40,10 @@ def findings(
         except FAILURES as error:
             yield from (broken(f"{name}_error", setting.limit_u, error) for name in QUANTITIES)
             return
+    beside = setting.gamma_of(dtype)
     for name, column in zip(QUANTITIES, errors.T, strict=True):
-        yield from _of_quantity(name, kappas, column, unit_roundoff(dtype_of(dtype)), setting)
+        u = unit_roundoff(dtype_of(dtype if name in ROWS else beside))
+        yield from _of_quantity(name, kappas, column, u, setting)
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +52,7 @@ def posed(dtype: DtypeName, kappa: float, setting: Setting) -> tuple[Problem, or
     rng = inputs.generator(setting.seed, DTYPE_NAMES.index(dtype), setting.hidden)
     mean = inputs.mean_of_kappa(kappa)
     x = inputs.rows(rng, setting.rows, setting.hidden, dtype_of(dtype), mean=mean)
-    problem = draw(rng, x, "shifted", "random")
+    problem = draw(rng, x, "shifted", "random", dtype_of(setting.gamma_of(dtype)))
     return problem, oracle.results(*problem.values(), setting.eps)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from layernorm_backward.directions import AnyDirection
-from layernorm_backward.dtypes import DtypeName, dtype_of
+from layernorm_backward.dtypes import DtypeName, dtype_of, require_gamma
 from layernorm_backward.timing.timed import most_threads
 
 EPS = 1e-5
@@ -35,10 +35,7 @@ class Setting:
             raise ValueError(f"seconds is {self.seconds:g}; allowed: finite and > 0")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; allowed: at least 0")
-        wider = ("float32",) if self.itemsize == 2 else ()
-        if self.gamma_dtype not in (self.dtype, *wider):
-            allowed = " or ".join((self.dtype, *wider))
-            raise ValueError(f"gamma_dtype is {self.gamma_dtype} beside {self.dtype}; allowed: {allowed}")
+        require_gamma(self.gamma_dtype, self.dtype)
 
     @property
     def itemsize(self) -> int:
