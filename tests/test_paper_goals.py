@@ -103,8 +103,25 @@ def test_the_cells_furthest_from_a_goal_are_named_and_the_others_counted():
     found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
     assert found.reason.startswith("9 of 9 cells miss 0.88: backward float32 D=256 (0.5), backward")
     assert "D=261 (0.55) and 3 more; " in found.reason
+
+
+def test_of_one_cell_the_paper_speaks_in_the_singular():
     (cell,) = reached((256, 0.5))
-    assert PREDICATES["cells_reach"](cell, **SHORT, tolerance=0.88).reason.startswith("1 of 1 cells misses ")
+    missed = PREDICATES["cells_reach"](cell, **SHORT, tolerance=0.88)
+    assert missed.reason.startswith("1 of 1 cell misses 0.88: ")
+    met = PREDICATES["cells_reach"](cell, **SHORT, tolerance=0.5)
+    assert met.reason.startswith("none of 1 cell misses 0.5; ")
+    assert goal_rows([judged("goal of it: 1", value=met.value, reason=met.reason)], HERE)[0] == {
+        "subject": "it",
+        "floor": "\N{EN DASH}",
+        "goal": "1: reached",
+        "measured": met.value,
+    }
+
+
+def test_cells_are_counted_beside_a_value_of_the_median_cell():
+    cost = judged("floor of the cost: 5 %", value="1 % in the median cell", reason="3 of 3 cells cost less")
+    assert goal_rows([cost], HERE)[0]["measured"] == "1 % in the median cell. 3 of 3 cells cost less"
 
 
 def test_how_many_cells_miss_or_reach_a_goal_with_their_whole_intervals_is_told():

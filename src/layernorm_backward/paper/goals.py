@@ -13,7 +13,8 @@ REACHED = {
     "not measured": "not measured",
 }
 NONE = "\N{EN DASH}"
-_MISSED = re.compile(r"(\d+) of (\d+) cells miss(?:es)? ")
+_MISSED = re.compile(r"(\d+) of (\d+) cells? miss(?:es)? ")
+_COUNTED = re.compile(r"\d cells?\b")
 _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:]+)")
 
 
@@ -34,7 +35,7 @@ def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str,
         )
         row[kind] = f"{plain(wanted)}: {_reached(claim)}"
         row["measured"] = row["measured"] or plain(claim["value"])
-        if claim["verdict"] != "confirmed" or "cells" not in row["measured"]:
+        if claim["verdict"] != "confirmed" or _COUNTED.search(row["measured"]) is None:
             reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
             told = row["measured"]
             row["measured"] = told if plain(reason) in told else f"{told}. {plain(reason)}".removeprefix(". ")

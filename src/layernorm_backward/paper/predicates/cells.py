@@ -51,7 +51,7 @@ def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: 
     sure = certainty(best["ours_ratio_high"] < least, best["ours_ratio_low"] >= least)
     return Judgement(
         verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
-        f"geometric mean {number(mean)}, {span(ratio)} over {len(best)} cells ({listing(timed)})",
+        f"geometric mean {number(mean)}, {span(ratio)} over {count(len(best), 'cell')} ({listing(timed)})",
         f"time of the fastest of {over(peers, 'kernel')}{over_ours}; "
         + over(best, *KEYS[:2], "hidden", "threads", "residency"),
         f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
@@ -78,13 +78,13 @@ def certainty(missed: pd.Series, reached: pd.Series) -> str:
 def short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
     """How many cells are short of what is wanted, and which: those that are furthest from it by name."""
     if cells.empty:
-        return f"none of {many} cells misses {wanted}"
+        return f"none of {count(many, 'cell')} misses {wanted}"
     alike = cells.duplicated([name for name in NAMES if name in cells], keep=False)
     told = zip(cells.to_dict("records"), alike, strict=True)
     names = [f"{_name_of(cell, rows='axis' in cell or same)} ({number(cell[column])})" for cell, same in told]
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     miss = "misses" if len(names) == 1 else "miss"
-    return f"{len(names)} of {many} cells {miss} {wanted}: {listing(names[:NAMED] + more)}"
+    return f"{len(names)} of {count(many, 'cell')} {miss} {wanted}: {listing(names[:NAMED] + more)}"
 
 
 def _name_of(cell: dict[str, Any], *, rows: bool) -> str:
