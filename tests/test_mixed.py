@@ -141,10 +141,10 @@ def test_the_summary_tells_what_was_timed_while_something_else_ran(share, told, 
     assert (said in summary(results) and line in summary(results).splitlines()) is told
 
 
-def test_the_largest_share_of_this_run_is_told_with_its_table():
+def test_the_largest_share_of_this_run_is_found_with_its_table():
     told = {"a": {"waited_share": 0.021}, "b": {"waited_share": 0.9, "archived": "epyc"}, "c": {}}
-    assert waited.largest(told) == "2.1\u00a0% (table `a`)"
-    assert waited.largest({"c": {}}) == ""
+    assert waited.largest(told) == ("a", 0.021)
+    assert waited.largest({"c": {}}) is None
 
 
 def test_the_record_of_what_was_timed_holds_how_often_a_core_was_missing(smoke):

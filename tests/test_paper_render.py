@@ -154,6 +154,14 @@ def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
     assert filled("<< mixed[0] >>", run, tmp_path) == told
 
 
+def test_in_which_share_of_samples_threads_waited_at_most_is_rounded_up(run, tmp_path):
+    assert filled("<< waited >>", run, tmp_path) == ""
+    (run["tables_dir"] / "eps.csv").touch()
+    record = RECORD | {"rows": 1, "sha256": "", "waited_share": 0.6835}
+    (run["tables_dir"] / "eps.meta.json").write_text(json.dumps(record), encoding="utf-8")
+    assert filled("<< waited >>", run, tmp_path) == "68.4\u00a0% (table `eps`)"
+
+
 def test_a_record_that_lacks_a_key_is_named(run, tmp_path):
     meta = run["tables_dir"] / "claims.meta.json"
     meta.write_text(meta.read_text(encoding="utf-8").replace('"machine"', '"machin"'), encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 from layernorm_backward import figures, jsonfile
 from layernorm_backward.figures._captions import caption
 from layernorm_backward.paper import attempts, claim_rows, devices, goals, grids, machines
+from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.records import mixed, tables, waited
 from layernorm_backward.records.recorded import read_record
@@ -77,10 +78,15 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "date": latest.get("date", "")[:10],
         "commit": latest.get("commit", ""),
         "mixed": mixed.differences(meta, mark="`"),
-        "waited": waited.largest(meta),
+        "waited": _waited(waited.largest(meta)),
         "study": tables_dir.parent.name,
         "c": constant,
     }
+
+
+def _waited(most: tuple[str, float] | None) -> str:
+    """The table in which threads waited in the largest share of samples, and that share, rounded up."""
+    return f"{FORMATS['percent1_up'](most[1])} (table `{most[0]}`)" if most else ""
 
 
 def _came_from(record: dict[str, Any]) -> str:

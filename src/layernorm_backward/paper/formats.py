@@ -30,9 +30,14 @@ def upward(value: float, places: int) -> float:
     return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
 
 
-def _power_up(value: float) -> str:
-    places = 2 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
-    return power(upward(value, places))
+def downward(value: float, places: int) -> float:
+    """The largest number of so many decimal places that is not above the value: for "at least"."""
+    return -upward(-value, places)
+
+
+def _third_digit(value: float) -> int:
+    """The decimal place of the third significant digit."""
+    return 2 - math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 
 FORMATS: dict[str, Callable[[Any], str]] = {
@@ -44,8 +49,10 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "integer": lambda value: f"{value:z,.0f}".replace(",", "\u202f"),
     "percent": lambda value: f"{100 * value:z.0f}\u00a0%",
     "percent1": lambda value: f"{100 * value:z.1f}\u00a0%",
-    "power_up": _power_up,
+    "power_up": lambda value: power(upward(value, _third_digit(value))),
+    "three_down": lambda value: three(downward(value, _third_digit(value))),
     "two_up": lambda value: f"{upward(value, 2):z.2f}",
+    "two_down": lambda value: f"{downward(value, 2):z.2f}",
     "one_up": lambda value: f"{upward(value, 1):z.1f}",
     "percent1_up": lambda value: f"{100 * upward(value, 3):z.1f}\u00a0%",
     "megabytes": lambda value: f"{three(value / 1e6)}\u00a0MB",

@@ -27,11 +27,9 @@ def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{_WARNING}; remove a table to have it measured again:", *told] if told else []
 
 
-def largest(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """The largest share among tables that were measured in this run, with its table; "" for none."""
-    shares = _shares(records)
-    stem = max(shares, key=shares.__getitem__, default="")
-    return f"{100 * shares[stem]:.1f}\u00a0% (table `{stem}`)" if stem else ""
+def largest(records: Mapping[str, Mapping[str, Any]]) -> tuple[str, float] | None:
+    """The table of this run with the largest share, and that share; None where no table holds one."""
+    return max(_shares(records).items(), key=lambda item: item[1], default=None)
 
 
 def _shares(records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
