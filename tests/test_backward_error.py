@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from layernorm_backward.experiments import backward_error
+from layernorm_backward.studies import config
 from selection import held_row_by_row, select
+from workspace import ROOT
 
 SWEEP = {
     "kernels": ["reference", "compact", "overcached", "recentred", "numba_fused"],
@@ -92,3 +94,9 @@ def test_kappa_g_is_one_where_little_is_projected_away(table):
     shifted = select(table, upstream="shifted", dtype="float64", hidden=256)["kappa_g"]
     assert normal.to_numpy() == pytest.approx(1.0, abs=0.02)
     assert shifted.to_numpy() == pytest.approx((2.5 / 1.5) ** 0.5, rel=0.05)  # E g^2 = 2.5, E g = 1
+
+
+def test_the_study_of_the_paper_has_every_decade_of_kappa_at_every_row_length():
+    study = config.load(ROOT / "config" / "paper" / "backward_error.yaml", backward_error.run)
+    decades = {10.0**power for power in range(8)}
+    assert decades <= set(study["kappas"]) and decades <= set(study["hidden_kappas"])

@@ -282,6 +282,19 @@ def test_that_no_pass_errs_is_told_by_rows_of_large_kappa_alone():
     assert PREDICATES["pass_errors_reach"](small, kappa=kappa, tolerance=2).verdict == "confirmed"
 
 
+def test_the_condition_of_a_claim_names_what_was_measured_and_whether_it_was_crossed():
+    small = cell(error=3.0)[0].iloc[:1]
+    unmeasured = small.assign(kappa=1e15, error_u_max=np.nan)
+    crossed = pd.concat([small, small.assign(hidden=256), unmeasured], ignore_index=True)
+    condition = PREDICATES["pass_errors_stay_below"](crossed, tolerance=4).condition
+    assert condition == "two_pass; dx; float64; storage; gaussian; shifted; hidden 64 to 256; kappa 1000"
+    star = pd.concat([crossed, small.assign(kappa=10.0)], ignore_index=True)
+    condition = PREDICATES["pass_errors_stay_below"](star, tolerance=4).condition
+    assert condition.endswith(
+        "hidden 64 to 256; kappa 10 to 1000; data, upstream, hidden and kappa not all combined"
+    )
+
+
 def test_that_a_rule_of_tolerance_does_not_fail_is_told_by_the_cell_that_is_named_alone():
     with pytest.raises(NothingMeasured, match="at kappa 1, std 1000 of allclose float64"):
         PREDICATES["rules_fail"](one_dtype_passes(), at={"kappa": 1, "std": 1000}, tolerance=0)

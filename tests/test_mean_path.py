@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.experiments import _pass_errors, mean_path
 from layernorm_backward.experiments.mean_path import Sweep
 from layernorm_backward.problem import draw
+from layernorm_backward.studies import config
 from layernorm_backward.theory import bounds, identity
 from layernorm_backward.theory.exact_rows import exact_rows
 from selection import select
+from workspace import ROOT
 
 EPS = 1e-5
 WAYS = ["naive", "two_pass", "welford", "recentred", "recentred_sums", "float64_mean", "float64_statistics"]
@@ -235,3 +238,13 @@ def test_the_sweep_repeats_itself_whatever_else_is_swept(table):
     assert len(both) == len(again)
     for column in ("error_u_median", "error_u_median_low", "bound_u", "remainder_u_max"):
         assert both[f"{column}_x"].equals(both[f"{column}_y"])
+
+
+def test_the_study_of_the_paper_crosses_row_lengths_kappa_and_upstream_gradients():
+    sweeps = config.load(ROOT / "config" / "paper" / "mean_path.yaml", mean_path.run)["sweeps"]
+    cells = {(it.data, *cell) for it in sweeps for cell in product(it.hidden, it.kappas, it.upstreams)}
+    upstreams = ("normal", "shifted", "correlated")
+    decades = [10.0**power for power in range(16)]
+    assert set(product(["gaussian"], [64, 256, 1024], decades, upstreams)) <= cells
+    assert set(product(["gaussian"], [4096], decades[::3], upstreams)) <= cells
+    assert set(product(["outlier"], [1024], [500.0, 4e3, 3.16e4], upstreams)) <= cells

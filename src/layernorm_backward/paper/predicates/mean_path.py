@@ -12,8 +12,11 @@ from layernorm_backward.paper.predicates.judgement import (
     number,
     over,
     pick,
+    said,
     verdict,
 )
+
+CELL = ("data", "upstream", "hidden", "kappa")
 
 
 def pass_errors_stay_below(mean_path: pd.DataFrame, *, tolerance: float) -> Judgement:
@@ -94,5 +97,9 @@ def first_order_explains(mean_path: pd.DataFrame, *, tolerance: float) -> Judgem
 
 
 def _condition(table: pd.DataFrame) -> str:
-    keys = ("algorithm", "quantity", "dtype", "accumulator", "data", "upstream", "hidden", "kappa")
-    return over(table, *keys)
+    """What the measured rows range over, and whether their cells are not all that these ranges could make."""
+    keys = ("algorithm", "quantity", "dtype", "accumulator", *CELL)
+    measured = table[table["error_u_max"].notna()]
+    each = measured.groupby("dtype")[list(CELL)]
+    crossed = all(len(cells.drop_duplicates()) == cells.nunique().prod() for _, cells in each)
+    return over(measured, *keys) + said(crossed, "", f"; {listing(CELL)} not all combined")
