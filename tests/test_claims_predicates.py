@@ -219,6 +219,13 @@ def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted
     assert judgement.reason.startswith("not passed: cuda_fused far float32 N=9 D=3 (Error: 701); ")
 
 
+def test_bytes_on_a_gpu_are_told_with_the_row_lengths_that_were_counted_and_the_cells_that_were_not():
+    keys = {"direction": "backward", "dtype": "float32", "rows": 9, "reason": ""}
+    counted = frame("hidden measured_over_minimum", (64, 0.98), (64, 1.0), (128, np.nan), **keys)
+    judgement = PREDICATES["gpu_traffic_is"](counted, least=0.95, tolerance=1.05)
+    assert judgement.value == "0.98 to 1, median 0.99, in 2 cells, hidden 64; not measured: 1 of 3"
+
+
 def test_an_infinite_bound_is_none_that_is_kept():
     rows = [("cuda_fused", 1.0, 3.0, 4.0), ("cuda_fused", 1e7, 9.0, np.inf), ("jax", 1.0, 9.0, np.nan)]
     keys = {"dtype": "float32", "hidden": 64, "bound_ratio_max": np.nan}

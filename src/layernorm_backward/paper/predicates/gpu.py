@@ -170,13 +170,15 @@ def gpu_peers_take(timing_gpu: pd.DataFrame, *, ours: list[str], least: float, t
 
 def gpu_traffic_is(traffic_gpu: pd.DataFrame, *, least: float, tolerance: float) -> Judgement:
     """Measured over minimal bytes are at most the tolerance in every cell, and no fewer than `least`: a count
-    below it has missed some."""
+    below it has missed some. How many cells were not counted is told."""
     cells = traffic_gpu.dropna(subset=["measured_over_minimum"])
     if cells.empty:
         return nothing(traffic_gpu, "bytes counted")
     cells = cells.sort_values("measured_over_minimum", ascending=False)
     good = cells["measured_over_minimum"].between(least, tolerance)
-    return reached(cells, "measured_over_minimum", good, f"{number(least)} to {number(tolerance)}")
+    told = reached(cells, "measured_over_minimum", good, f"{number(least)} to {number(tolerance)}")
+    uncounted = f"not measured: {len(traffic_gpu) - len(cells)} of {len(traffic_gpu)}"
+    return told._replace(value=f"{told.value}, {over(cells, 'hidden')}; {uncounted}")
 
 
 def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance: float) -> Judgement:
