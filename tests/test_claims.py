@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from layernorm_backward.__main__ import main
+from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.records import tables
@@ -241,3 +242,14 @@ def test_the_paper_names_claims_and_tables_that_there_are():
     assert len(named) > 50 and named <= known | folders
     listed = re.findall(r"\btables? ((?:`[a-z_0-9]+`(?:, | and )?)+)", text)
     assert {name for names in listed for name in re.findall(r"`([a-z_0-9]+)`", names)} <= set(SCHEMAS)
+
+
+def test_each_dtype_that_a_claim_names_is_measured_by_the_study_of_the_paper():
+    for claim in claims.load(CLAIMS):
+        for stem, where in claim.tables.items():
+            path = CLAIMS.parents[1] / "config" / "paper" / f"{stem}.yaml"
+            settings = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            measured = settings.get("dtypes") or settings.get("accumulators") or DTYPE_NAMES
+            named = where.get("dtype", [])
+            missing = {*([named] if isinstance(named, str) else named)} - {*measured}
+            assert not missing, f"{claim.id}: {stem}: {missing}"
