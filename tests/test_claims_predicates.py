@@ -226,6 +226,13 @@ def test_bytes_on_a_gpu_are_told_with_the_row_lengths_that_were_counted_and_the_
     assert judgement.value == "0.98 to 1, median 0.99, in 2 cells, hidden 64; not measured: 1 of 3"
 
 
+def test_what_fails_of_an_audit_is_told_by_property_since_units_differ():
+    rows = [("long_sums", "a", 167.0), ("ones_counted", "a", 256.0), ("long_sums", "b", 160.0)]
+    table = frame("property kernel value", *rows, dtype="bfloat16", passed=False)
+    judgement = PREDICATES["peers_fail"](table, tolerance=0)
+    assert judgement.value == "3 of 3 fail; long_sums 160 to 167 and ones_counted 256"
+
+
 def test_an_infinite_bound_is_none_that_is_kept():
     rows = [("cuda_fused", 1.0, 3.0, 4.0), ("cuda_fused", 1e7, 9.0, np.inf), ("jax", 1.0, 9.0, np.nan)]
     keys = {"dtype": "float32", "hidden": 64, "bound_ratio_max": np.nan}

@@ -35,7 +35,7 @@ def peers_fail(audit_peers: pd.DataFrame, *, tolerance: float) -> Judgement:
     passed = judged[judged["passed"].astype(bool)]
     return Judgement(
         verdict(len(passed) <= tolerance, len(passed) < len(judged)),
-        f"{len(judged) - len(passed)} of {len(judged)} fail; {_worst(judged)}",
+        f"{len(judged) - len(passed)} of {len(judged)} fail; {_values(judged)}",
         _condition(judged),
         f"passed: {listing(_names(passed))}",
     )
@@ -79,8 +79,10 @@ def _names(rows: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(f"{row.property} ({row.kernel}, {row.dtype})" for row in rows.itertuples()))[:6]
 
 
-def _worst(rows: pd.DataFrame) -> str:
-    return f"values {span(rows['value'].dropna())}" if rows["value"].notna().any() else "no value"
+def _values(rows: pd.DataFrame) -> str:
+    """What was found of each property: values of two properties may differ in their units."""
+    kinds = rows.dropna(subset=["value"]).groupby("property", sort=False)["value"]
+    return listing(f"{name} {span(values)}" for name, values in kinds) if len(kinds) else "no value"
 
 
 def _condition(rows: pd.DataFrame) -> str:
