@@ -65,12 +65,24 @@ class Smoke(NamedTuple):
 
 
 @pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> str:
+def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[kernels.Kernel], str]:
+    """registered(kernel) -> its name, under which it is found as one of another package."""
+
+    def register(kernel: kernels.Kernel) -> str:
+        point = SimpleNamespace(load=lambda: kernel, value=f"theirs:{kernel.name.upper()}")
+        points = kernels._points() | {kernel.name: point}
+        monkeypatch.setattr(kernels, "_points", lambda: points)
+        return kernel.name
+
+    return register
+
+
+@pytest.fixture
+def narrow(registered: Callable[[kernels.Kernel], str]) -> str:
     """The name of a registered kernel that takes no float16."""
-    kernel = replace(kernels.KERNELS["compact"], name="narrow", unsupported={"float16": "not so narrow"})
-    points = kernels._points() | {"narrow": SimpleNamespace(load=lambda: kernel, value="theirs:NARROW")}
-    monkeypatch.setattr(kernels, "_points", lambda: points)
-    return "narrow"
+    return registered(
+        replace(kernels.KERNELS["compact"], name="narrow", unsupported={"float16": "not so narrow"})
+    )
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,28 @@ def test_a_number_is_the_reduction_of_the_selected_rows(run):
     assert got["worst"]["cells"] == 2
 
 
+@pytest.mark.parametrize("name", ["edge_passed", "edge_failed"])
+def test_the_prose_on_edge_cases_counts_no_kernel_of_a_reader(name):
+    kernels = ["compact", "numba_fused", "theirs"]
+    cases = table(
+        [
+            {
+                "kernel": kernel,
+                "case": "width_1",
+                "dtype": "float64",
+                "passed": passed,
+                "value": 1.0,
+                "reason": "",
+            }
+            for kernel in kernels
+            for passed in (True, False)
+        ],
+        "edge_cases",
+    )
+    entry = numbers.load(ROOT / "paper" / "numbers.yaml")[name]
+    assert set(select(cases, entry.where)["kernel"]) == {"compact", "numba_fused"}
+
+
 def test_only_takes_exactly_one_row(run):
     one = entry(reduce="only", where={"derivation": "projection", "shape": "2x4x8"}, format="power")
     assert run({"one": one})["one"]["value"] == 1e-16

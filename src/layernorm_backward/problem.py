@@ -48,6 +48,11 @@ def draw_aligned(rng: np.random.Generator, x: NDArray, spread: float) -> Problem
     return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, spread))
 
 
+def copied(problem: Problem) -> Problem:
+    """Arrays that a kernel may spoil."""
+    return Problem(*(array.copy() for array in problem))
+
+
 def run_kernel(kernel: Kernel, problem: Problem, eps: float) -> Results:
     """Forward, then backward."""
     y, saved = kernel.forward(problem.x, problem.gamma, problem.beta, eps)

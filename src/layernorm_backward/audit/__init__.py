@@ -14,12 +14,13 @@ import numpy as np
 from layernorm_backward import edge_cases, oracle
 from layernorm_backward.audit import behaviour, sweep
 from layernorm_backward.audit.cases import CASES, case_limit
-from layernorm_backward.audit.fitting import fitting
 from layernorm_backward.audit.precision import formula_dtype
-from layernorm_backward.audit.setting import FAILURES, STANDARD, Finding, Setting, broken
+from layernorm_backward.audit.setting import STANDARD, Finding, Setting, broken
 from layernorm_backward.dtypes import DtypeName
+from layernorm_backward.fitting import fitting
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.problem import Problem
+from layernorm_backward.problem import Problem, copied
+from layernorm_backward.raised import FAILURES
 
 __all__ = ["STANDARD", "Finding", "Setting", "audit", "steps"]
 
@@ -75,7 +76,7 @@ def _edge(
     tick(name)
     problem, exact = _posed(name, dtype, setting.eps, setting.seed, setting.gamma_of(dtype))
     limit = case_limit(name, dtype, setting)
-    trial = edge_cases.Trial(kernel, sweep.copied(problem), exact, setting.eps, limit)
+    trial = edge_cases.Trial(kernel, copied(problem), exact, setting.eps, limit)
     try:
         passed, value, said = edge_cases.outcome(name, trial, CASES)
     except FAILURES as error:

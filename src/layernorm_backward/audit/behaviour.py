@@ -8,13 +8,14 @@ import numpy as np
 from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
 from layernorm_backward.audit.into_out import into_out
-from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
+from layernorm_backward.audit.setting import Finding, Setting, broken
 from layernorm_backward.audit.sweep import ROWS, worst_errors
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.gradient_check import check
 from layernorm_backward.gradient_check.datasets import adequate
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Results, draw, run_kernel
+from layernorm_backward.raised import FAILURES
 
 EPSILONS = (1e-6, 1e-3)
 SUM_HIDDEN = 16

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.audit.setting import Finding, Setting
-from layernorm_backward.audit.sweep import copied, posed
+from layernorm_backward.audit.sweep import posed
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.problem import Problem, Results, run_kernel
+from layernorm_backward.problem import Problem, Results, copied, run_kernel
 
 Y_BY_BACKWARD = "y by backward"
 

@@ -1,23 +1,16 @@
 """How much an audit measures, and what it holds the measurements against."""
 
 import math
-import sysconfig
-import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from layernorm_backward.audit.fitting import MisfitError
 from layernorm_backward.dtypes import DtypeName, dtype_of, require_gamma, unit_roundoff
 from layernorm_backward.portable import decades
+from layernorm_backward.raised import RAISED, told
 
-RAISED = "raised"
-FAILURES = BaseException  # what somebody's function may raise: SystemExit, or the panics of Rust
-_OURS = (KeyboardInterrupt, GeneratorExit)  # which `told` lets pass
 LEAST_HIDDEN = 16  # in shorter rows the projection can take nearly all of g away, at any kappa
-_NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 
 @dataclass(frozen=True)
@@ -115,20 +108,3 @@ class Finding(NamedTuple):
 def broken(name: str, limit: float, error: BaseException) -> Finding:
     """The finding where the kernel raised, or returned what does not fit."""
     return Finding(name, np.inf, limit, False, note=told(error))
-
-
-def told(error: BaseException) -> str:
-    """An exception in one line: type, message, and the file and line of the audited code that raised it."""
-    if isinstance(error, _OURS):
-        raise error
-    if isinstance(error, MisfitError):
-        return f"{RAISED}: {error}"
-    line = " ".join(f"{RAISED} {type(error).__name__}: {error}".split())
-    return f"{line} ({place(error)})" if place(error) else line
-
-
-def place(error: BaseException) -> str:
-    """The deepest file:line that is neither ours nor an installed package's; "" where there is none."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not any(part in frame.filename for part in _NOT_THEIRS)]
-    return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}" if theirs else ""

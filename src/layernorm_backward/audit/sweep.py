@@ -10,13 +10,14 @@ from functools import lru_cache
 import numpy as np
 
 from layernorm_backward import inputs, oracle
-from layernorm_backward.audit.setting import FAILURES, Finding, Setting, broken
+from layernorm_backward.audit.setting import Finding, Setting, broken
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.fits import slope
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.problem import Problem, Results, draw, run_kernel
+from layernorm_backward.problem import Problem, Results, copied, draw, run_kernel
+from layernorm_backward.raised import FAILURES
 
 QUANTITIES = Results._fields
 ROWS = QUANTITIES[:2]  # as long as x; the others are as long as gamma
@@ -54,11 +55,6 @@ def posed(dtype: DtypeName, kappa: float, setting: Setting) -> tuple[Problem, or
     x = inputs.rows(rng, setting.rows, setting.hidden, dtype_of(dtype), mean=mean)
     problem = draw(rng, x, "shifted", "random", dtype_of(setting.gamma_of(dtype)))
     return problem, oracle.results(*problem.values(), setting.eps)
-
-
-def copied(problem: Problem) -> Problem:
-    """Arrays that a kernel may spoil."""
-    return Problem(*(array.copy() for array in problem))
 
 
 def worst_errors(computed: tuple, exact: oracle.Results) -> list[float]:

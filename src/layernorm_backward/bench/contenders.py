@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from layernorm_backward.audit.setting import told
 from layernorm_backward.bench.checked import WrongError
 from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import limit_u
@@ -15,6 +14,7 @@ from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.pace import untimed
+from layernorm_backward.raised import told
 
 OWN_RUNS = 4, 5  # that the seconds left must hold before all rows are run: for one direction, for all
 BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS and the last check leave

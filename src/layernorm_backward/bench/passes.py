@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from layernorm_backward.audit.fitting import parts, require_like, takes_out
-from layernorm_backward.audit.setting import FAILURES
-from layernorm_backward.bench.broken import broken
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.fitting import parts, require_like, takes_out
 from layernorm_backward.kernels import Kernel
+from layernorm_backward.raised import FAILURES, broken
 from layernorm_backward.timing.prepared import Buffers
 
 Outputs = tuple[NDArray, NDArray, NDArray]

@@ -1,6 +1,6 @@
 """The errors of results in one cell of a sweep over kappa: what `backward_error` measures."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,10 @@ Cell = dict[str, Any]
 
 
 class Runner(NamedTuple):
-    """A name, why it does not take some dtypes, and what gives the results for a problem and eps."""
+    """A name, and what gives the results for a problem and eps, or the reason why there are none."""
 
     name: str
-    unsupported: Mapping[str, str]
-    run: Callable[[Problem, float], Results]
+    run: Callable[[Problem, float], Results | str]
 
 
 def cells(
@@ -83,9 +82,9 @@ def unmeasured(name: str, cell: Cell, reason: str) -> list[Cell]:
 def errors(runner: Runner, posed: Posed, eps: float) -> list[Cell]:
     """A row for each quantity of one runner."""
     cell, problem, exact, moments = posed
-    if cell["dtype"] in runner.unsupported:
-        return unmeasured(runner.name, cell, runner.unsupported[cell["dtype"]])
     computed = runner.run(problem, eps)
+    if isinstance(computed, str):
+        return unmeasured(runner.name, cell, computed)
     limits = for_kernel(runner.name, problem, moments, eps)
     found = zip(Results._fields, computed, exact, limits, strict=True)
     return [

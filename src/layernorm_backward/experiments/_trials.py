@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import passes
+from layernorm_backward.checked_kernel import checked
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.gradient_check import mutants
-from layernorm_backward.kernels import KERNELS
-from layernorm_backward.problem import Problem, run_kernel
+from layernorm_backward.kernels import KERNELS, Kernel
+from layernorm_backward.problem import Problem, copied, run_kernel
 from layernorm_backward.theory.powers import power
 from layernorm_backward.tolerances.registry import RULES
 from layernorm_backward.tolerances.rules import rejects
@@ -78,7 +79,7 @@ def _right(cast: Cast, problem: Problem, eps: float) -> tuple[dict[str, str], di
     dtype = problem.x.dtype
     kernels = [name for name in cast.kernels if dtype.name in KERNELS[name].dtypes]
     found = {name: _by_way(name, problem, eps) for name in cast.ways}
-    found |= {f"kernel {name}": Gradients(*run_kernel(KERNELS[name], problem, eps)[1:]) for name in kernels}
+    found |= {f"kernel {name}": _by_kernel(KERNELS[name], problem, eps) for name in kernels}
     powers = {name: power(name.removeprefix("kernel "), dtype.name) for name in found}
     kinds = {name: KINDS.get(powers[name], "unknown") for name in found}
     if absent := {"recentred", "plain"} - set(kinds.values()):
@@ -91,6 +92,10 @@ def _wrong(cast: Cast, problem: Problem, eps: float) -> dict[str, Gradients]:
     _, saved = mutants.kernel(mutants.UNSPOILED).forward(x, gamma, beta, eps)
     found = {name: Gradients(*mutants.kernel(name).backward(dy, saved)) for name in mutants.MUTANTS}
     return found | {name: _by_way(name, problem, eps) for name in cast.defects}
+
+
+def _by_kernel(kernel: Kernel, problem: Problem, eps: float) -> Gradients:
+    return Gradients(*run_kernel(checked(kernel), copied(problem), eps)[1:])
 
 
 def _by_way(name: str, problem: Problem, eps: float) -> Gradients:

@@ -26,8 +26,8 @@ from layernorm_backward.experiments._arguments import (
     Several,
 )
 from layernorm_backward.experiments._error_cells import Runner, cells, measure
-from layernorm_backward.kernels import KERNELS, Kernel
-from layernorm_backward.problem import run_kernel
+from layernorm_backward.experiments._results import results
+from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 
 
@@ -46,12 +46,8 @@ def run(
 ) -> pd.DataFrame:
     """One row per kernel, dtype, kappa, upstream, D and quantity: kappa at one D, then D at few kappas."""
     wanted = cells(dtypes, kappas, hidden, hidden_sweep, hidden_kappas, upstreams)
-    runners = [_runner(KERNELS[name]) for name in kernels]
+    runners = [Runner(name, partial(results, KERNELS[name])) for name in kernels]
     records: list[dict[str, Any]] = []
     for cell in tqdm(wanted, desc="backward_error", mininterval=1):
         records += measure(runners, cell, rows, eps, seed)
     return table(records, "backward_error")
-
-
-def _runner(kernel: Kernel) -> Runner:
-    return Runner(kernel.name, kernel.unsupported, partial(run_kernel, kernel))

@@ -121,7 +121,7 @@ def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
         return _error_cells.unmeasured(name, posed.cell, reason)
     lacking: dict[str, str] = {}
     try:
-        rows = _error_cells.errors(Runner(name, {}, partial(_run, board, name, lacking)), posed, eps)
+        rows = _error_cells.errors(Runner(name, partial(_run, board, name, lacking)), posed, eps)
     except Exception as error:
         return _error_cells.unmeasured(name, posed.cell, reasons.of(board, name, error))
     without = [

@@ -14,9 +14,10 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.experiments._arguments import Count, Eps, Positive, RunnableKernels, Seed, Several
+from layernorm_backward.experiments._results import results
 from layernorm_backward.experiments._rows import kappas_g
 from layernorm_backward.kernels import KERNELS, Kernel
-from layernorm_backward.problem import Problem, draw_aligned, run_kernel
+from layernorm_backward.problem import Problem, draw_aligned
 from layernorm_backward.records.tabulate import table
 
 
@@ -43,12 +44,13 @@ def run(
 
 
 def _measure(kernel: Kernel, problem: Problem, eps: float) -> dict[str, Any]:
+    computed = results(kernel, problem, eps)
+    if isinstance(computed, str):
+        return {"kernel": kernel.name, "reason": computed}
     x, gamma, _, dy = problem.values()
-    if problem.x.dtype.name not in kernel.dtypes:
-        return {"kernel": kernel.name, "reason": kernel.unsupported[problem.x.dtype.name]}
     exact = oracle.backward(x, gamma, dy, eps).dx
     kappa_g = kappas_g(gamma * dy, 1 / oracle.normalize(x, eps).rstd.hi, exact.hi)
-    error = error_u(run_kernel(kernel, problem, eps).dx, exact)
+    error = error_u(computed.dx, exact)
     return {
         "kernel": kernel.name,
         "kappa_g": float(np.median(kappa_g)),

@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward.dtypes import DtypeName
-from layernorm_backward.edge_cases import CASES, Trial, outcome, posed
+from layernorm_backward.edge_cases import CASES, Outcome, Trial, outcome, posed
 from layernorm_backward.experiments._arguments import Eps, Positive, RunnableKernels, Seed, Several
+from layernorm_backward.fitting import fitting
 from layernorm_backward.kernels import KERNELS
+from layernorm_backward.problem import copied
+from layernorm_backward.raised import FAILURES, told
 from layernorm_backward.records.tabulate import table
 
 
@@ -16,12 +20,20 @@ def run(
     *, kernels: RunnableKernels, dtypes: Several[DtypeName], eps: Eps, limit_u: Positive, seed: Seed
 ) -> pd.DataFrame:
     """One row per kernel, case and dtype; `reason` says what was checked."""
-    chosen = [KERNELS[name] for name in kernels]
+    chosen = [fitting(KERNELS[name]) for name in kernels]
     records: list[dict[str, Any]] = []
     for dtype in tqdm(dtypes, desc="edge_cases", mininterval=1):
         for case in CASES:
             problem, exact = posed(case, dtype, eps, seed)
             for kernel in chosen:
-                found = outcome(case, Trial(kernel, problem, exact, eps, limit_u))
+                found = _outcome(case, Trial(kernel, copied(problem), exact, eps, limit_u))
                 records.append({"kernel": kernel.name, "case": case, "dtype": dtype} | found._asdict())
     return table(records, "edge_cases")
+
+
+def _outcome(case: str, trial: Trial) -> Outcome:
+    """Failed where the kernel raises, or returns what does not fit."""
+    try:
+        return outcome(case, trial)
+    except FAILURES as error:
+        return Outcome(False, np.inf, f"{CASES[case].what}: {told(error)}")

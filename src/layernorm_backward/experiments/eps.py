@@ -20,8 +20,9 @@ from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import error_u, max_abs_error
 from layernorm_backward.experiments._arguments import Count, Eps, RunnableKernels, Seed, Several
+from layernorm_backward.experiments._results import results
 from layernorm_backward.kernels import KERNELS, Kernel
-from layernorm_backward.problem import Problem, Results, draw, run_kernel
+from layernorm_backward.problem import Problem, Results, draw
 from layernorm_backward.records.tabulate import table
 
 ROW_KINDS = ("usual", "constant", "nearly_constant")
@@ -64,13 +65,12 @@ def _cell(kernels: list[Kernel], problem: Problem, keys: dict[str, Any]) -> list
     keys = keys | {"eps_in_dtype": float(round_to(np.array(eps), dtype_of(dtype)))}
     records = []
     for kernel in kernels:
-        supported = dtype in kernel.dtypes
-        computed = run_kernel(kernel, problem, eps) if supported else None
+        computed = results(kernel, problem, eps)
         for quantity in Results._fields:
             found = (
-                _measured(getattr(computed, quantity), getattr(exact, quantity))
-                if supported
-                else {"reason": kernel.unsupported[dtype]}
+                {"reason": computed}
+                if isinstance(computed, str)
+                else _measured(getattr(computed, quantity), getattr(exact, quantity))
             )
             records.append(keys | {"kernel": kernel.name, "quantity": quantity} | found)
     return records

@@ -9,6 +9,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
+from layernorm_backward.checked_kernel import checked
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.experiments._arguments import (
     Count,
@@ -92,7 +93,7 @@ def _measure(cells: list[Cell], counts: dict[str, int]) -> pd.DataFrame:
 
 
 def _rows(cell: Cell, counts: dict[str, int]) -> Iterator[dict[str, Any]]:
-    kernel = KERNELS[cell.kernel]
+    kernel = checked(KERNELS[cell.kernel])
     shown = {
         "kernel": cell.kernel,
         "method": cell.method,

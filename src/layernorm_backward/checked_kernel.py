@@ -1,0 +1,35 @@
+"""Kernels of a study may be anybody's: what one raises, or returns that does not fit, names it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from layernorm_backward.fitting import MisfitError, fitting
+from layernorm_backward.kernels import Kernel
+from layernorm_backward.raised import FAILURES, broken, is_ours
+
+
+class BrokenError(ValueError):
+    """What a kernel raised, or returned that does not fit, in one line that names the kernel."""
+
+
+def checked(kernel: Kernel) -> Kernel:
+    """The same kernel, raising BrokenError; what a kernel of ours raises stays as it is. Not to be timed."""
+    fit = fitting(kernel)
+    return replace(fit, forward=_naming(fit, "forward"), backward=_naming(fit, "backward"))
+
+
+def _naming(kernel: Kernel, role: str) -> Callable[..., Any]:
+    function = getattr(kernel, role)
+
+    @wraps(function)
+    def call(*arguments: Any, **out: Any) -> Any:
+        try:
+            return function(*arguments, **out)
+        except FAILURES as error:
+            if is_ours(kernel, role) and not isinstance(error, MisfitError):
+                raise
+            raise BrokenError(str(broken(kernel, role, error))) from error
+
+    return call
