@@ -138,6 +138,38 @@ def test_a_dx_that_another_kernel_left_is_not_taken_for_the_next_ones(direction)
     assert list(ready) == ["right"] and refused["lazy"].startswith("wrong: an error of ")
 
 
+def spoiling(name):
+    """A kernel that scales one of its inputs, behind its work."""
+
+    def forward(x, gamma, beta, eps, out=None):
+        y, saved = KERNELS["compact"].forward(x, gamma, beta, eps, out=out)
+        {"x": x, "gamma": gamma, "beta": beta}.get(name, x[:0])[...] *= -1
+        return y, saved
+
+    def backward(dy, saved, out=None):
+        results = KERNELS["compact"].backward(dy, saved, out=out)
+        if name == "dy":
+            dy *= 0
+        return results
+
+    return kernel(forward=forward, backward=backward)
+
+
+@pytest.mark.parametrize("name", ["x", "gamma", "beta", "dy"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_what_writes_to_its_inputs_is_refused_and_the_others_run_on_what_they_held(name, dtype):
+    arrays = prepared.Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, dtype)
+    before = [array.copy() for array in (arrays.x, arrays.dy, arrays.gamma, arrays.beta)]
+    compact = KERNELS["compact"]
+    for _ in range(2):  # in the next cell, too
+        given = {"spoiling": spoiling(name), "compact": compact}
+        ready, refused = prepared.prepare(given, "backward", arrays, 8, 200.0)
+        assert refused == {"spoiling": f"wrong: writes to {name}, of which it may only read"}
+        assert ready["compact"].error_u_max > 0 and ready["compact"].sums_error_u > 0
+    after = arrays.x, arrays.dy, arrays.gamma, arrays.beta
+    assert all(map(np.array_equal, after, before))
+
+
 def unwritten_dbeta(dy, saved, out=None):
     others = out and (*out[:2], np.empty_like(out[2]))
     return KERNELS["numba_fused"].backward(dy, saved, out=others)

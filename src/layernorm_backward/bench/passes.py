@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.bench.setting import EPS
@@ -48,7 +49,8 @@ def passes(kernel: Kernel, arrays: Buffers) -> Passes:
 
 def first_rows(arrays: Buffers, rows: int) -> Buffers:
     """The same arrays, of their first rows only."""
-    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in arrays[:-1]))
+    taken = (array for array in arrays if isinstance(array, np.ndarray))
+    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in taken))
 
 
 def named(name: str, gradients: Outputs, arrays: Buffers) -> dict[str, NDArray]:

@@ -2,8 +2,8 @@
 
 Correct before timed: each kernel runs on the arrays of its cell, in which no result is left from before,
 and the largest error of dx (or y) over some of their rows, against the oracle, is kept beside its time. A
-kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong. eps is the
-kernel's own.
+kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong, or that writes
+to its inputs. eps is the kernel's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
 from layernorm_backward.pace import LONG_S
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
+from layernorm_backward.timing.repeated import Repeated, restored
 
 ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
@@ -37,7 +38,8 @@ class Buffers(NamedTuple):
     """x, dy, out, y (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,).
 
     `out` takes y or dx. Where both are written, it takes dx, and y an array of its own; else y is `out`.
-    `sums` works out what dgamma and dbeta are for an eps; None where they are not to be looked at.
+    `sums` works out what dgamma and dbeta are for an eps; None where they are not to be looked at. `restored`
+    names those of x, dy, gamma, beta that were written to, which then hold again what they held at first.
     """
 
     x: NDArray
@@ -49,6 +51,7 @@ class Buffers(NamedTuple):
     dbeta: NDArray
     y: NDArray
     sums: Callable[[float], Sums] | None = None
+    restored: Callable[[], list[str]] = list
 
 
 class Prepared(NamedTuple):
@@ -82,7 +85,7 @@ class Pool:
         self._seed = seed
         own = arrays - len(inputs_in)
         self._memory = [*inputs_in, *(aligned_empty(bytes_each, np.uint8) for _ in range(own))]
-        self._filled = ""
+        self._inputs: tuple[Repeated, ...] = ()
         self._sums: dict[tuple[object, ...], Sums] = {}
         for memory in self._memory[2:]:
             memory.fill(0)
@@ -99,7 +102,10 @@ class Pool:
         gamma = inputs.gamma(rng, "random", shape[-1], dtype_of(gamma_dtype or dtype))
         beta = inputs.beta(rng, shape[-1], gamma.dtype)
         dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
-        return Buffers(x, dy, out, gamma, beta, dgamma, dbeta, *y or [out], partial(self._known_sums, x, dy))
+        given = {"x": Repeated(x, self._inputs[0].block), "dy": Repeated(dy, self._inputs[1].block)}
+        given |= {"gamma": Repeated(gamma, gamma.copy()), "beta": Repeated(beta, beta.copy())}
+        known = partial(self._known_sums, x, dy), partial(restored, given)
+        return Buffers(x, dy, out, gamma, beta, dgamma, dbeta, *y or [out], *known)
 
     def _known_sums(self, x: NDArray, dy: NDArray, eps: float) -> Sums:
         """Worked out once for a shape and dtype: these tell what x and dy hold."""
@@ -109,16 +115,17 @@ class Pool:
         return self._sums[key]
 
     def _fill(self, dtype: np.dtype) -> None:
-        if dtype.name == self._filled:
+        if self._inputs and self._inputs[0].array.dtype == dtype:
             return
         rng = inputs.generator(self._seed)
-        for memory in self._memory[:2]:
-            flat = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            block = round_to(rng.standard_normal(min(BLOCK, flat.size)), dtype)
-            for start in range(0, flat.size, BLOCK):
-                part = flat[start : start + BLOCK]
-                part[...] = block[: part.size]
-        self._filled = dtype.name
+        flat = [
+            memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            for memory in self._memory[:2]
+        ]
+        blocks = [round_to(rng.standard_normal(min(BLOCK, array.size)), dtype) for array in flat]
+        self._inputs = tuple(map(Repeated, flat, blocks))
+        for one in self._inputs:
+            one.fill()
 
 
 def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
@@ -139,7 +146,7 @@ def prepare(
         reason = missing(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
         if not reason:
             found = _prepared(kernel, direction, arrays, error_rows)
-            reason = _wrong(found, arrays, error_limit_u)
+            reason = found if isinstance(found, str) else _wrong(found, arrays, error_limit_u)
             if not reason:
                 ready[name] = found
                 continue
@@ -172,8 +179,9 @@ def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
     return ""
 
 
-def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared:
-    x, dy, out, gamma, beta, dgamma, dbeta, y, _ = arrays
+def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared | str:
+    """A kernel that has run once, or why its results tell nothing."""
+    x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
     eps = kernel.default_eps
     _compile(kernel, x, gamma)
     for result in (out, y, dgamma, dbeta):
@@ -188,6 +196,8 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
     if direction != "backward":
         saved = None
     run_s = perf_counter() - started
+    if lost := arrays.restored():
+        return f"wrong: writes to {', '.join(lost)}, of which it may only read"
     error, sums_error = error_u_max(direction, arrays, error_rows, eps), float("nan")
     if direction != "forward" and arrays.sums:
         sums_error = sums_error_u((dgamma, dbeta), arrays.sums(eps))
@@ -199,7 +209,7 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
 
 def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: object) -> Callable[[], object]:
     """What is timed; backward, it reads what the forward pass has saved."""
-    x, dy, out, gamma, beta, dgamma, dbeta, y, _ = arrays
+    x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
     eps = kernel.default_eps
 
     def forward() -> None:
@@ -216,7 +226,7 @@ def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: objec
 
 def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:
     """Run a kernel on a row of x's size: what it compiles or loads for any size is not in its first time."""
-    row = np.ones((1, x.shape[-1]), x.dtype)
+    row, gamma = np.ones((1, x.shape[-1]), x.dtype), gamma.copy()
     _, saved = kernel.forward(row, gamma, gamma, kernel.default_eps)
     kernel.backward(row, saved)
 
