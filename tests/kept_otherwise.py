@@ -1,7 +1,8 @@
-"""Kernels that save as a reader's may: a plain tuple, a list, a dict, or one array; no named tuple."""
+"""Kernels that save as a reader's may: a tuple, flat or nested, a list, a dict, an object, or one array."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,5 +40,11 @@ KEPT = {
     "tuple": saving(COMPACT, tuple, CompactSaved._make),
     "list": saving(COMPACT, list, CompactSaved._make),
     "dict": saving(COMPACT, CompactSaved._asdict, lambda saved: CompactSaved(**saved)),
+    "nested": saving(
+        COMPACT, lambda saved: (saved[:2], *saved[2:]), lambda saved: CompactSaved(*saved[0], *saved[1:])
+    ),
+    "object": saving(
+        COMPACT, lambda saved: SimpleNamespace(all=tuple(saved)), lambda saved: CompactSaved(*saved.all)
+    ),
     "one array": saving(COMPACT, _one_array, _of_one_array),
 }

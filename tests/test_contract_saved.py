@@ -1,5 +1,7 @@
 """What each kernel keeps for the backward pass, and how many bytes that is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,13 +10,16 @@ from host_kernels import HOST
 from kept_otherwise import KEPT as KEPT_OTHERWISE
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
+from layernorm_backward.kernels.saved import saved_bytes, saved_items
 
 N, D = 33, 129
 
 # Bytes kept for N rows of D elements of s bytes with sums of w bytes (gamma and beta of s bytes as well).
 KEPT = {
-    "reference": (lambda s, w: 8 * (N * D + N + D), lambda s, w: 8 * (N * D + N)),
+    "reference": (  # its gamma is the caller's only where that is float64
+        lambda s, w: 8 * (N * D + N + D),
+        lambda s, w: 8 * (N * D + N + (s < 8) * D),
+    ),
     "compact": (lambda s, w: s * (N * D + D) + w * N, lambda s, w: s * N * D + w * N),
     "overcached": (
         lambda s, w: s * (3 * N * D + 2 * D) + w * 3 * N,
@@ -34,17 +39,19 @@ def test_bytes_kept(kernel, problem):
         size, wide = dtype_of(dtype).itemsize, 8 if dtype == "float64" else 4
         every, extra = KEPT[kernel]
         assert saved_bytes(saved) == every(size, wide)
-        assert saved_extra_bytes(saved) == extra(size, wide)
+        assert saved_bytes(saved, x, gamma) == extra(size, wide)
 
 
 def test_every_kernel_here_is_in_the_table_of_bytes():
     assert {name for name in KERNELS if KERNELS[name].device == "cpu"} <= set(KEPT)
 
 
-COUNTED = {  # bytes, bytes but for gamma that has a name, arrays and scalars
-    "tuple": (4 * (N * D + N + D), 4 * (N * D + N + D), (3, 1)),
-    "list": (4 * (N * D + N + D), 4 * (N * D + N + D), (3, 1)),
+COUNTED = {  # bytes, bytes but for gamma, arrays and scalars
+    "tuple": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
+    "list": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
     "dict": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
+    "nested": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
+    "object": (4 * (N * D + N + D), 4 * (N * D + N), (3, 1)),
     "one array": (4 * (N + 1) * (D + 1), 4 * (N + 1) * (D + 1), (1, 0)),
 }
 
@@ -53,7 +60,14 @@ COUNTED = {  # bytes, bytes but for gamma that has a name, arrays and scalars
 def test_bytes_are_counted_whatever_a_kernel_saves_them_in(kind, problem):
     x, gamma, beta, _ = problem((N, D), "float32")
     _, saved = KEPT_OTHERWISE[kind].forward(x, gamma, beta, 1e-5)
-    assert (saved_bytes(saved), saved_extra_bytes(saved), saved_items(saved)) == COUNTED[kind]
+    assert (saved_bytes(saved), saved_bytes(saved, x, gamma), saved_items(saved)) == COUNTED[kind]
+
+
+def test_x_is_told_by_its_memory_in_whatever_shape_and_under_whatever_name(problem):
+    x, gamma, _, _ = problem((3, 11, D))
+    saved = SimpleNamespace(rows=x.reshape(N, D), scale=gamma[None])
+    assert saved_bytes(saved) == x.nbytes + gamma.nbytes and saved_bytes(saved, x, gamma) == 0
+    assert saved_bytes({"x": x.copy()}, x, gamma) == x.nbytes
 
 
 class Opaque:
@@ -83,7 +97,7 @@ def test_memory_that_two_fields_share_counts_once(problem):
     _, saved = KERNELS["overcached"].forward(x, gamma, beta, 1e-5)
     shared = saved._replace(x_centered=x.reshape(3, 11, D), beta=gamma)
     assert saved_bytes(saved) - saved_bytes(shared) == x.nbytes + beta.nbytes
-    assert saved_extra_bytes(saved) - saved_extra_bytes(shared) == x.nbytes + beta.nbytes
+    assert saved_bytes(saved, gamma) - saved_bytes(shared, gamma) == x.nbytes + beta.nbytes
 
 
 ROWS = {"x": "mean rstd", "x_hat": "rstd"}  # what is saved of each row, beside x or x_hat

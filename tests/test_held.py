@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from layernorm_backward.held import MOST, arrays
+from layernorm_backward.held import MOST, arrays, leaves
 
 X = np.arange(3.0)
 
@@ -137,3 +137,24 @@ def test_modules_classes_and_globals_are_not_held():
 
 def test_the_nearest_are_looked_at_first_and_not_without_end():
     assert list(arrays([[[0.0], [list(range(5))] * 3, *([] for _ in range(2 * MOST))], X])) == [X]
+
+
+class OnDevice:
+    """As a tensor on a GPU: NumPy has no view of it."""
+
+    nbytes, ndim = 24, 2
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"data": (8, False)}
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("no implicit copies")
+
+
+def test_scalars_and_arrays_on_a_device_are_leaves_too():
+    far = OnDevice()
+    saved = SimpleNamespace(a=[X, 3, 3], b=np.float32(0.5), c=far, d=X.dtype, e="no", f=None)
+    found = list(leaves(saved))
+    assert len(found) == 6 and any(leaf is far for leaf in found)
+    assert [leaf is X for leaf in arrays(saved)] == [True]

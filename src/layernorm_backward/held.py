@@ -1,4 +1,4 @@
-"""The arrays that somebody's `saved` holds, wherever they are: who judges must know whether x is kept."""
+"""What somebody's `saved` holds, wherever it is: who judges must know whether x is kept, and what is."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -10,24 +10,41 @@ from typing import Any
 import numpy as np
 
 MOST = 10_000  # things looked at, the nearest first: far away lies what libraries hang on their objects
-_HOLDS_NONE = (str, bytes, int, float, complex, np.generic, type(None), type, ModuleType)
+_SCALARS = (int, float, complex, np.generic, np.dtype)
+_HOLDS_NONE = (str, bytes, type(None), type, ModuleType)
 
 
 def arrays(saved: Any) -> Iterator[np.ndarray]:
-    """Those in containers, objects, closures and defaults, however deep, and tensors as arrays; never raises.
+    """The arrays among `leaves`, but for those on a device; never raises."""
+    return (leaf for leaf in leaves(saved) if isinstance(leaf, np.ndarray))
 
-    Modules, classes and a function's globals are not held by `saved`.
+
+def leaves(saved: Any) -> Iterator[Any]:
+    """Arrays and scalars in containers, objects, closures and defaults, however deep; never raises.
+
+    Tensors are arrays, where they are not on a device. Modules, classes and a function's globals are not held
+    by `saved`.
     """
     waiting, seen = deque([saved]), {}
     while waiting and len(seen) < MOST:
         thing = waiting.popleft()
+        if issubclass(type(thing), _SCALARS):
+            yield thing
+            continue
         if id(thing) in seen or issubclass(type(thing), _HOLDS_NONE):
             continue
         seen[id(thing)] = thing  # kept alive, so that no other is given its id
-        if issubclass(type(thing), np.ndarray):
+        if issubclass(type(thing), np.ndarray) or _elsewhere(thing, type(thing)):
             yield thing
         else:
             waiting.extend(_inside(thing))
+
+
+def _elsewhere(thing: Any, kind: type) -> bool:
+    """Whether it is an array that NumPy has no view of."""
+    if hasattr(kind, "__cuda_array_interface__"):  # a tensor on the CPU has none
+        return _read(thing, "__cuda_array_interface__") is not None
+    return hasattr(kind, "nbytes") and hasattr(kind, "ndim") and not hasattr(kind, "__array__")
 
 
 def _inside(thing: Any) -> list[Any]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from layernorm_backward.directions import Direction
-from layernorm_backward.held import arrays as held
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.timing.prepared import Buffers
@@ -36,7 +35,7 @@ def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
     if direction == "forward":
         allocated, (y, saved) = _allocated(lambda: kernel.forward(x, gamma, beta, eps))
         given = saved_bytes((x, gamma, beta))
-        made = y.nbytes + saved_bytes((x, gamma, beta, *held(saved))) - given
+        made = y.nbytes + saved_bytes((x, gamma, beta, saved)) - given
     else:
         _, saved = kernel.forward(x, gamma, beta, eps)
         given = dy.nbytes + saved_bytes(saved)

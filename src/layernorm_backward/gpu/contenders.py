@@ -17,7 +17,7 @@ from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.variants import Passes
-from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes
+from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.peers_on_gpu.contender import Directions, told
 
 
@@ -87,7 +87,7 @@ def of_passes(
         version,
         "",
         saved_bytes(saved),
-        saved_extra_bytes(saved),
+        saved_bytes(saved, given.x, given.gamma),
     )
 
 

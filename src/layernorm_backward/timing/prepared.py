@@ -21,7 +21,7 @@ from layernorm_backward.directions import TENSORS, AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
-from layernorm_backward.kernels.saved import saved_bytes, saved_extra_bytes, saved_items
+from layernorm_backward.kernels.saved import saved_bytes, saved_items
 from layernorm_backward.pace import LONG_S
 from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
 from layernorm_backward.timing.repeated import Repeated, restored
@@ -188,7 +188,7 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
         result.fill(np.nan)
     started = perf_counter()
     _, saved = kernel.forward(x, gamma, beta, eps, out=y)
-    kept = saved_bytes(saved), saved_extra_bytes(saved), *saved_items(saved)
+    kept = saved_bytes(saved), saved_bytes(saved, x, gamma), *saved_items(saved)
     if direction == "backward":
         started = perf_counter()
     if direction != "forward":
