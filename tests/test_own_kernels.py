@@ -1,12 +1,27 @@
 """Kernels of a reader in studies: what does not fit or is raised has no numbers, and spoils no others."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import yaml
 
-from layernorm_backward.experiments import backward_error, cancellation, edge_cases, eps, gradient_check
+from layernorm_backward import kernels
+from layernorm_backward.experiments import (
+    backward_error,
+    cancellation,
+    edge_cases,
+    eps,
+    gradient_check,
+    scaling_points,
+    timing_cpu,
+)
 from layernorm_backward.experiments._trials import Cast
 from layernorm_backward.experiments._trials import _right as right
-from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, WIDE_DGAMMA
+from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, WIDE_DGAMMA, WITHOUT_OUT
 
 SMALL = {"dtypes": ["float32"], "hidden": 64, "rows": 8, "seed": 3}
 ERRORS = {
@@ -84,3 +99,102 @@ def test_tables_without_reasons_end_with_the_name_of_the_kernel(kernel, said, pr
     if kernel is NARROW:  # in float64 the other fits
         with pytest.raises(ValueError, match=said):
             gradient_check._measure([cell], {"rows": 1, "directions": 1})
+
+
+def timed(*names, shape=(2, 3, 64), directions=("forward", "backward", "both")):
+    one = {
+        "kernels": [*names],
+        "directions": [*directions],
+        "sizes": [shape],
+        "dtypes": ["float32"],
+        "gamma_dtypes": ["same"],
+        "threads": [1],
+    }
+    found, _ = timing_cpu.run(
+        kernels=[*names],
+        threaded=[],
+        sets={"one": one},
+        rounds=2,
+        repeats=2,
+        at_least=2,
+        budget_s=0.0,
+        error_elements=128,
+        error_limit_u=100.0,
+        seed=2,
+    )
+    return found.set_index(["kernel", "direction"])
+
+
+def test_one_without_out_is_timed_with_the_arrays_that_it_returns(registered):
+    found = timed(registered(WITHOUT_OUT), "compact")
+    assert (found["reason"] == "").all() and (found["median_s"] > 0).all()
+    columns = ["error_u_max", "saved_bytes", "saved_extra_bytes"]
+    assert found.loc["without_out", columns].equals(found.loc["compact", columns])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (NARROW, "sixty: backward raised ValueError: D > 60 is not written yet (own_kernels.py:"),
+        (HALF_DGAMMA, "half_dgamma: dgamma is an array (64,) of float16; wanted: an array (64,) of float32"),
+        (SPOILING, "wrong: writes to dy, of which it may only read"),
+    ],
+)
+def test_what_cannot_be_timed_says_why_and_the_others_are(kernel, said, registered):
+    found = timed(registered(kernel), "compact", directions=["both"])
+    row, other = found.loc[kernel.name, "both"], found.loc["compact", "both"]
+    assert row["reason"].startswith(said) and np.isnan(row["median_s"])
+    assert other["reason"] == "" and other["error_u_max"] > 0
+
+
+def test_points_without_out_or_beyond_what_a_kernel_takes_leave_the_others_measured(registered):
+    names = [registered(WITHOUT_OUT), registered(NARROW), "compact"]
+    found, _ = scaling_points.run(
+        kernels=names,
+        directions=["backward"],
+        axes={"hidden": [32, 64]},
+        fixed={"hidden": 4},
+        dtype="float64",
+        repeats=2,
+        at_least=2,
+        budget_s=0.0,
+        error_rows=2,
+        error_limit_u=100.0,
+        seed=1,
+    )
+    refused = found[found["reason"] != ""]
+    assert refused[["kernel", "hidden"]].values.tolist() == [["sixty", 64]]
+    assert len(found) == 6 and found["median_s"].notna().sum() == 5
+
+
+ENDS = """
+import ctypes
+from dataclasses import replace
+from layernorm_backward.kernels import KERNELS
+
+def backward(dy, saved, out=None):
+    ctypes.string_at(0)
+
+KERNEL = replace(KERNELS["compact"], name="ends", backward=backward)
+"""
+
+
+def test_one_that_ends_the_process_is_told_with_its_place(tmp_path):
+    told = tmp_path / "theirs-1.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (told / "entry_points.txt").write_text(f"[{kernels.GROUP}]\nends = theirs:KERNEL\n")
+    (tmp_path / "theirs.py").write_text(ENDS)
+    config = tmp_path / "cancellation.yaml"
+    given = SMALL | {"kernels": ["ends"], "spreads": [0.1], "eps": 1e-5}
+    config.write_text(yaml.safe_dump(given))
+    command = [sys.executable, "-m", "layernorm_backward", "cancellation"]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [*command, config, config.with_suffix(".csv")],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGSEGV
+    assert 'theirs.py", line 7 in backward' in done.stderr

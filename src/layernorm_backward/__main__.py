@@ -1,6 +1,7 @@
 """Every step of the workflow as a command that also runs by hand."""
 
 import argparse
+import faulthandler
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -237,4 +238,7 @@ def _told(error: Exception, made: str = "") -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(watch.watched(main) if _runs_foreign_code(sys.argv[1:]) else main())
+    if _runs_foreign_code(sys.argv[1:]):
+        sys.exit(watch.watched(main))
+    faulthandler.enable()  # a study may name somebody's kernel, too
+    sys.exit(main())

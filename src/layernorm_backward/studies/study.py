@@ -22,6 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "optional": ("auto", "live", "archive"),
     "gpu": ("auto", "live", "archive"),
 }
+_FATAL = "Fatal Python error: "  # what faulthandler says where a signal ends the process
 KILLED = "error: the process was killed; short of memory?"
 DEVICE = "a CUDA device"  # among what an experiment requires
 TIMED = frozenset(
@@ -154,7 +155,8 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
 
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
     """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
-    job, or the last line of a traceback; KILLED for a job without any that failed by what Snakemake `said`.
+    job, or the last line of a traceback, or the signal that ended the job; KILLED for a job without any that
+    failed by what Snakemake `said`.
     """
     failed = re.findall(r"^Error in rule (\w+):$", said, flags=re.MULTILINE)
     recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
@@ -167,7 +169,7 @@ def _errors(log: str) -> list[str]:
     lines = log.rstrip().splitlines()
     told = list(dropwhile(lambda line: not line.startswith("error: "), lines))
     traced = any(line.startswith("Traceback ") for line in lines)
-    return told or (lines[-1:] if traced else [])
+    return told or (lines[-1:] if traced else [line for line in lines if line.startswith(_FATAL)])
 
 
 def _kernels(path: Path) -> list[str]:

@@ -3,23 +3,27 @@
 Correct before timed: each kernel runs on the arrays of its cell, in which no result is left from before,
 and the largest error of dx (or y) over some of their rows, against the oracle, is kept beside its time. A
 kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong, or that writes
-to its inputs. eps is the kernel's own.
+to its inputs, raises, or returns what does not fit. One that takes no `out` returns arrays of its own. eps is
+the kernel's own.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from math import sqrt
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import clock, inputs, oracle
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.directions import TENSORS, AnyDirection
+from layernorm_backward.checked_kernel import BrokenError, checked
+from layernorm_backward.directions import DIRECTIONS, TENSORS, AnyDirection
 from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
+from layernorm_backward.fitting import takes_out
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_items
 from layernorm_backward.pace import LONG_S
@@ -156,7 +160,7 @@ def prepare(
 
 def renewed(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Callable[[], object]:
     """The call of a kernel that was found right on these arrays before, with nothing looked at again."""
-    saved = None
+    saved, kernel = None, _with_out(kernel)
     if direction == "backward":
         _, saved = kernel.forward(arrays.x, arrays.gamma, arrays.beta, kernel.default_eps, out=arrays.y)
     return _call(kernel, direction, arrays, saved)
@@ -181,30 +185,55 @@ def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
 
 def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared | str:
     """A kernel that has run once, or why its results tell nothing."""
-    x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
-    eps = kernel.default_eps
-    _compile(kernel, x, gamma)
-    for result in (out, y, dgamma, dbeta):
-        result.fill(np.nan)
-    started = perf_counter()
-    _, saved = kernel.forward(x, gamma, beta, eps, out=y)
-    kept = saved_bytes(saved), saved_bytes(saved, x, gamma), *saved_items(saved)
-    if direction == "backward":
-        started = perf_counter()
-    if direction != "forward":
-        kernel.backward(dy, saved, out=(out, dgamma, dbeta))
-    if direction != "backward":
-        saved = None
-    run_s = perf_counter() - started
+    try:
+        run_s, saved = _ran(checked(kernel), direction, arrays)
+    except BrokenError as error:
+        arrays.restored()
+        return str(error)
     if lost := arrays.restored():
         return f"wrong: writes to {', '.join(lost)}, of which it may only read"
-    error, sums_error = error_u_max(direction, arrays, error_rows, eps), float("nan")
+    kept = saved_bytes(saved), saved_bytes(saved, arrays.x, arrays.gamma), *saved_items(saved)
+    if direction != "backward":
+        saved = None
+    error, sums_error = error_u_max(direction, arrays, error_rows, kernel.default_eps), float("nan")
     if direction != "forward" and arrays.sums:
-        sums_error = sums_error_u((dgamma, dbeta), arrays.sums(eps))
-    call = _call(kernel, direction, arrays, saved)
+        sums_error = sums_error_u((arrays.dgamma, arrays.dbeta), arrays.sums(kernel.default_eps))
+    call = _call(_with_out(kernel), direction, arrays, saved)
     if run_s > LONG_S:
         run_s = clock.elapsed(call, 1)
     return Prepared(call, run_s, *kept, error, sums_error)
+
+
+def _ran(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> tuple[float, object]:
+    """Seconds of a run, whose results are in the arrays, in which none is left from before; what it saved."""
+    _compile(kernel, arrays.x, arrays.gamma)
+    x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
+    for result in (out, y, dgamma, dbeta):
+        result.fill(np.nan)
+    run, gradients = _with_out(kernel), ()
+    started = perf_counter()
+    own_y, saved = run.forward(x, gamma, beta, kernel.default_eps, out=y)
+    if direction == "backward":
+        started = perf_counter()
+    if direction != "forward":
+        gradients = run.backward(dy, saved, out=(out, dgamma, dbeta))
+    run_s = perf_counter() - started
+    if direction != "backward" and not takes_out(kernel.forward):
+        y[...] = own_y
+    if gradients and not takes_out(kernel.backward):
+        out[...], dgamma[...], dbeta[...] = gradients
+    return run_s, saved
+
+
+def _with_out(kernel: Kernel) -> Kernel:
+    """The same kernel; its functions that take no `out` are given one, and return arrays of their own."""
+    given = {role: getattr(kernel, role) for role in DIRECTIONS}
+    without = {role: _leaving_out(one) for role, one in given.items() if not takes_out(one)}
+    return replace(kernel, **without)
+
+
+def _leaving_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, out: function(*arguments)
 
 
 def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: object) -> Callable[[], object]:
