@@ -36,6 +36,17 @@ def kernel(recentred: float, fused: float) -> Tables:
     return (frame("scheme rel_error_median", *rows, **_SUM),)
 
 
+def kernel_of_few_rows(few: float, many: float) -> Tables:
+    """Median errors of a kernel's sums over few and over many rows, beside 1 in pairs."""
+    rows = [
+        ("pairwise", 1.0, 10),
+        ("kernel:fused", few, 10),
+        ("pairwise", 1.0, 90),
+        ("kernel:fused", many, 90),
+    ]
+    return (frame("scheme rel_error_median rows", *rows, **{k: v for k, v in _SUM.items() if k != "rows"}),)
+
+
 def ways(*cells: tuple[float, float, float]) -> Tables:
     """Errors of running and pairwise sums, and of running ones in float64, one quantity after another."""
     names = [("running", "storage"), ("pairwise", "storage"), ("running", "float64")]
@@ -122,6 +133,14 @@ def summation() -> Iterator[Case]:
         orders,
         confirmed=[kernel(1.0, 2.2)],
         refuted=[kernel(2.0, 2.0), kernel(1.0, 1.0)],
+    )
+    yield from cases_of(
+        "kernel_errs_no_more",
+        1.0,
+        {"kernel": "fused", "order": "pairwise"},
+        confirmed=[kernel_of_few_rows(1.0, 0.9)],
+        corrected=[kernel_of_few_rows(1.9, 0.9)],
+        refuted=[kernel_of_few_rows(1.9, 1.1)],
     )
 
 

@@ -333,6 +333,14 @@ def test_a_slope_needs_two_points():
     assert slope([1.0, 10.0], [2.0, 200.0]) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("passed", "told"), [(None, "not measured"), (True, "1 of 1"), (False, "0 of 1")])
+def test_a_check_beyond_offsets_of_32_bits_is_told_apart(passed, told):
+    keys = {"kernel": "cuda_fused", "dtype": "bfloat16", "hidden": 4096, "value": 0.0, "reason": ""}
+    rows = [("results", 9, True), ("results", 2**20 + 1, passed)]
+    judgement = PREDICATES["gpu_checks_pass"](frame("check rows passed", *rows, **keys), tolerance=0)
+    assert judgement.reason.endswith(f"; more than 2^32 elements: {told}")
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

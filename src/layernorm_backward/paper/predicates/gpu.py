@@ -33,6 +33,7 @@ RESULTS = (
     "apart",
     "repeats",
 )  # the checks of results; the others, by tools, are of accesses
+OFFSETS = 2**32  # elements: with more of them offsets of 32 bits do not do
 NAMED = 4  # checks that are named one by one
 
 
@@ -48,7 +49,8 @@ def gpu_checks_pass(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
         verdict(len(failed) <= tolerance),
         f"passed: {listing(f'{_right(its)} {check}' for check, its in kinds)}",
         over(ran, "kernel", "dtype", "hidden"),
-        f"not passed: {_first(failed)}; not measured: {len(wanted) - len(ran)} of {len(wanted)}",
+        f"not passed: {_first(failed)}; not measured: {len(wanted) - len(ran)} of {len(wanted)}"
+        + _offsets(wanted[wanted["rows"] * wanted["hidden"] > OFFSETS]),
     )
 
 
@@ -209,6 +211,14 @@ def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: flo
         return nothing(backward_error_gpu, "errors that have a bound")
     condition = over(bounded, "kernel", "dtype", "kappa", "hidden")
     return within_bounds(cells, "ratio", "error_u_max", condition, tolerance)
+
+
+def _offsets(checks: pd.DataFrame) -> str:
+    """Whether arrays that offsets of 32 bits do not reach were among the checks."""
+    if checks.empty:
+        return ""
+    ran = checks["passed"].dropna().astype(bool)
+    return f"; more than 2^32 elements: {_right(ran) if len(ran) else 'not measured'}"
 
 
 def _first(checks: pd.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from layernorm_backward.paper.predicates.cells import geometric_mean
 from layernorm_backward.paper.predicates.forms import grows_as, stays_below, within_bounds
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
@@ -111,14 +112,9 @@ def pairwise_helps(summation: pd.DataFrame, *, wide: str, tolerance: float) -> J
 
 def kernels_sum_like(summation: pd.DataFrame, *, orders: dict[str, str], tolerance: float) -> Judgement:
     """The median error of each kernel is within the factor `tolerance` of that of its order of summation."""
-    keys = ["dtype", "quantity", "upstream", "rows"]
     factors = {}
     for kernel, order in orders.items():
-        pair = [
-            summation[(summation["scheme"] == name) & (summation["rel_error_median"] > 0)].set_index(keys)
-            for name in (f"kernel:{kernel}", order)
-        ]
-        ratio = pick((pair[0]["rel_error_median"] / pair[1]["rel_error_median"]).to_frame("ratio"), "ratio")
+        ratio = _over_order(summation, kernel, order)
         factors[f"{kernel} like {order}"] = max(ratio.max(), 1 / ratio.min())
     return Judgement(
         verdict(all(factor <= tolerance for factor in factors.values())),
@@ -126,6 +122,29 @@ def kernels_sum_like(summation: pd.DataFrame, *, orders: dict[str, str], toleran
         _condition(summation),
         f"allowed: {number(tolerance)}",
     )
+
+
+def kernel_errs_no_more(summation: pd.DataFrame, *, kernel: str, order: str, tolerance: float) -> Judgement:
+    """In every cell the median error of a kernel's sums is at most `tolerance` times that of an order of
+    summation; corrected where it is in some."""
+    ratio = _over_order(summation, kernel, order)
+    good = ratio <= tolerance
+    return Judgement(
+        verdict(bool(good.all()), bool(good.any())),
+        f"geometric mean {number(geometric_mean(ratio))}, {span(ratio)} in {count(len(ratio), 'cell')}",
+        _condition(summation),
+        f"{int((~good).sum())} of {len(ratio)} are over {number(tolerance)}",
+    )
+
+
+def _over_order(summation: pd.DataFrame, kernel: str, order: str) -> pd.Series:
+    """The median error of a kernel over that of an order of summation, in the cells where both err."""
+    keys = ["dtype", "quantity", "upstream", "rows"]
+    pair = [
+        summation[(summation["scheme"] == name) & (summation["rel_error_median"] > 0)].set_index(keys)
+        for name in (f"kernel:{kernel}", order)
+    ]
+    return pick((pair[0]["rel_error_median"] / pair[1]["rel_error_median"]).to_frame("ratio"), "ratio")
 
 
 def _condition(summation: pd.DataFrame) -> str:
