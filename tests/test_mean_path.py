@@ -245,6 +245,6 @@ def test_the_study_of_the_paper_crosses_row_lengths_kappa_and_upstream_gradients
     cells = {(it.data, *cell) for it in sweeps for cell in product(it.hidden, it.kappas, it.upstreams)}
     upstreams = ("normal", "shifted", "correlated")
     decades = [10.0**power for power in range(16)]
-    assert set(product(["gaussian"], [64, 256, 1024], decades, upstreams)) <= cells
-    assert set(product(["gaussian"], [4096], decades[::3], upstreams)) <= cells
+    assert set(product(["gaussian"], [1024], decades, upstreams)) <= cells
+    assert set(product(["gaussian"], [64, 256, 4096], decades[::3], upstreams)) <= cells
     assert set(product(["outlier"], [1024], [500.0, 4e3, 3.16e4], upstreams)) <= cells
