@@ -46,6 +46,13 @@ def test_beyond_the_cache_is_four_times_the_last_level_and_a_limit_on_memory_is_
     assert streams["gb_per_s"].notna().all()
 
 
+def test_a_size_that_rests_on_an_assumed_cache_says_so(monkeypatch):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 0)
+    found, _ = ceiling_cpu.run(**ARGUMENTS | {"working_sets": ["beyond_cache"]})
+    streams = found[found["operation"].isin(roofs.STREAMS)]
+    assert streams["note"].str.endswith("; cache size not told; 64 MiB assumed").all()
+
+
 def test_more_threads_than_cores_leave_rows_with_a_reason():
     found, _ = ceiling_cpu.run(**ARGUMENTS | {"threads": [1, 10_000]})
     missing = found[found["threads"] == 10_000]

@@ -42,9 +42,7 @@ def test_a_stream_stores_as_its_name_says(direction, monkeypatch):
     assert past_the_cache == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("residency", "expected"), [("memory", "copy_nt"), ("cache", "copy"), ("", "copy_nt")]
-)
+@pytest.mark.parametrize(("residency", "expected"), [("memory", "copy_nt"), ("cache", "copy")])
 def test_the_stream_that_is_expected_to_be_the_roof_runs_twice(residency, expected):
     calls = {"copy": print, "copy_nt": len}
     found = cell_roof.with_noise(calls, residency)

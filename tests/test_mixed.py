@@ -165,6 +165,14 @@ def test_a_promotion_tells_what_differs(run, tmp_path, capsys):
     assert re.search(rf"{WARNING}: numpy .* and 2\.3\.1 in eps, variance\n", capsys.readouterr().err)
 
 
+def test_the_paper_says_where_the_size_of_the_cache_is_not_told():
+    source = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<% if machine.last_level_cache_bytes %>.*?<% endif %>", source)
+    phrase = environment(ROOT / "paper").from_string(block)
+    told = [phrase.render(machine=describe() | {"last_level_cache_bytes": n}) for n in (33554432, 0)]
+    assert told == ["33.6 MB of last-level cache", "a last-level cache of unknown size"]
+
+
 def test_the_paper_has_a_sentence_only_where_tables_differ():
     source = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
     (block,) = re.findall(r"\n<% if mixed %>\n.*?<% endif %>\n", source, flags=re.DOTALL)

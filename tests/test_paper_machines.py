@@ -66,6 +66,13 @@ def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_proces
     assert machines.rows(*run)[0]["processor"].startswith("Here, AVX2, 3 cores; ")
 
 
+def test_a_cache_whose_size_is_not_told_is_not_called_0(run):
+    meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
+    record = json.loads(meta.read_text())
+    meta.write_text(json.dumps(record | {"machine": record["machine"] | {"last_level_cache_bytes": 0}}))
+    assert machines.rows(*run)[0]["processor"].endswith("; 32 KiB, 64 MiB, not told")
+
+
 def test_an_archive_of_this_very_run_is_left_out(run):
     changed(run[1] / "this", lambda table: table, "Here")
     promoted(run[1] / "this", "paper", "2026-04")

@@ -122,7 +122,7 @@ def test_a_peer_keeps_its_time_where_ours_is_wrong(monkeypatch, one_peer, tmp_pa
     tables.write(found.reset_index(), tmp_path / "peers_cpu.csv")
 
 
-@pytest.mark.parametrize("residency", ["cache", "partly", "", "memory"])
+@pytest.mark.parametrize("residency", ["cache", "partly", "memory"])
 def test_samples_that_may_be_short_last_long_enough_to_wake_all_threads(residency, monkeypatch, one_peer):
     """A call of microseconds may lie anywhere where no cache is told, but not beyond it."""
     seen, compare = [], stopwatch.compare
@@ -134,7 +134,7 @@ def test_samples_that_may_be_short_last_long_enough_to_wake_all_threads(residenc
     assert seen == [0.0 if residency == "memory" else _peer_cells.RUN_UP_S] and _peer_cells.RUN_UP_S >= 0.01
 
 
-@pytest.mark.parametrize(("residency", "repeats"), [("cache", 3), ("memory", 2), ("partly", 2), ("", 2)])
+@pytest.mark.parametrize(("residency", "repeats"), [("cache", 3), ("memory", 2), ("partly", 2)])
 def test_a_cell_in_the_cache_has_repetitions_of_its_own(residency, repeats, monkeypatch, one_peer):
     """Where no cache is told, a cell is nowhere; where memory is small, it may lie partly in the cache."""
     monkeypatch.setattr(sizing, "residency", lambda size: residency)

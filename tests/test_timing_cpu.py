@@ -217,8 +217,17 @@ def test_a_wrong_kernel_is_not_timed_and_the_row_says_why(monkeypatch):
 def test_residency_is_memory_from_four_times_the_last_level_cache_on(monkeypatch, size, where):
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 100)
     assert sizing.residency(size) == where
+
+
+def test_a_cache_whose_size_is_not_told_is_assumed_for_sizes_and_residency_alike(monkeypatch):
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 0)
-    assert sizing.residency(size) == ""
+    assert sizing.beyond_cache() == 256 << 20
+    found = [sizing.residency(size) for size in (64 << 20, (256 << 20) - 1, sizing.beyond_cache())]
+    assert found == ["cache", "partly", "memory"]
+    rows, _ = timing_cpu.run(**ARGUMENTS | only("compact", threads=[1]))
+    assert set(rows["residency"]) == {"cache"} and set(rows["note"]) == {
+        "cache size not told; 64 MiB assumed"
+    }
 
 
 def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_told(monkeypatch):

@@ -50,7 +50,7 @@ def test_bytes_are_modelled_with_write_allocate_and_estimated_from_the_time():
     assert found["counter"] == NO_COUNTERS
 
 
-@pytest.mark.parametrize("residency", ["cache", "partly", ""])
+@pytest.mark.parametrize("residency", ["cache", "partly"])
 def test_no_bytes_are_measured_where_the_cache_may_hold_some(residency):
     found = bytes_of(timing(residency=residency)).loc["compact"]
     assert np.isnan(found["measured_bytes"])

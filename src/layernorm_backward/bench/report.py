@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from layernorm_backward import machine
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.bench.timed import RESULTS
 from layernorm_backward.kernels import Kernel, version
@@ -63,10 +62,9 @@ def _no_roof(setting: Setting) -> str:
 
 
 def _working_set(row: pd.Series, setting: Setting) -> str:
-    size, cache = _amount(row["bytes"], _BYTES), machine.last_level_cache_bytes()
-    if not cache:
-        return f"{size}; the size of the last-level cache is not known"
-    said = f"{size}, {row['bytes'] / cache:.2g} times the last-level cache"
+    size, times = _amount(row["bytes"], _BYTES), row["bytes"] / sizing.cache_bytes()
+    assumed = f" ({sizing.assumed()})" if sizing.assumed() else ""
+    said = f"{size}, {times:.2g} times the last-level cache{assumed}"
     if row["residency"] == "memory":
         return f"{said}: beyond it"
     where = {"cache": "within it", "partly": "partly in it"}[row["residency"]]

@@ -76,5 +76,4 @@ def keys(cell: Cell) -> dict[str, Any]:
 def about(cell: Cell, size: sizing.Sized) -> dict[str, Any]:
     """The columns that say what a row is about."""
     touched = sizing.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
-    sizes = {"rows": size.rows, "bytes": touched, "residency": sizing.residency(touched)}
-    return keys(cell) | sizes | {"note": size.note}
+    return keys(cell) | {"rows": size.rows, "bytes": touched} | sizing.placed(touched, size.note)

@@ -21,7 +21,7 @@ def of_cell(cell: Cell, threads: int) -> dict[str, Any]:
     size = sizing.touched(cell.direction, rows, hidden, cell.dtype)
     named = {"direction": cell.direction, "dtype": cell.dtype, "gamma_dtype": cell.gamma_dtype}
     sizes = {"shape": "x".join(map(str, cell.shape)), "rows": rows, "hidden": hidden, "bytes": size}
-    return named | sizes | {"threads": threads, "residency": sizing.residency(size), "note": cell.note}
+    return named | sizes | {"threads": threads} | sizing.placed(size, cell.note)
 
 
 def roof(samples: pd.DataFrame, cell: Mapping[str, Any]) -> dict[str, Any]:

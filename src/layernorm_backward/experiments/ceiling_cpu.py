@@ -4,7 +4,7 @@
 which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
 the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
 working set that fits a cache lies there: each sample follows an untimed run. `note` says where a working set
-had to be smaller than was wanted.
+had to be smaller than was wanted, or what was assumed for it.
 """
 
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from layernorm_backward import roofs, stopwatch
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.experiments._arguments import AtLeast, Count, Seconds, Seed, Several, Threads
 from layernorm_backward.records.tabulate import table
-from layernorm_backward.timing.sizing import beyond_cache
+from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import (
     labelled,
     thread_counts,
@@ -99,12 +99,14 @@ def _buffers(dtype: str, size: int) -> list[np.ndarray]:
 
 
 def _working_set(wanted: int | str, limit: int) -> tuple[int, str]:
-    """Bytes of a working set and "", or what fits the limit and why it had to be less."""
-    size = beyond_cache() if wanted == "beyond_cache" else wanted
+    """Bytes of a working set, or what fits the limit; and why it had to be less, what was assumed, or ""."""
+    beyond = wanted == "beyond_cache"
+    size, assumed = (sizing.beyond_cache(), sizing.assumed()) if beyond else (wanted, "")
     most = limit * 2 // 3  # the buffers are three arrays of half a working set
     if size <= most:
-        return size, ""
-    return most, f"{size} bytes were wanted; memory_limit_bytes allows {most}"
+        return size, assumed
+    less = f"{size} bytes were wanted; memory_limit_bytes allows {most}"
+    return most, "; ".join(filter(None, (less, assumed)))
 
 
 def _unmeasured(dtype: str, wanted: list[Any], count: int, limit: int) -> list[dict[str, Any]]:

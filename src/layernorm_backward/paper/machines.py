@@ -71,6 +71,11 @@ def _recentring(path: Path) -> str:
 
 def _processor(machine: dict[str, Any]) -> str:
     core = f"{machine['cpu']}, {machine.get('vectors') or 'vectors not recorded'}"
-    l1d, l2 = machine["l1d_bytes"] / 2**10, machine["l2_bytes"] / 2**20
-    last = machine["last_level_cache_bytes"] / 2**20
-    return f"{core}, {machine['cores_usable']} cores; {l1d:.0f} KiB, {l2:.0f} MiB, {last:.0f} MiB"
+    units = {"l1d_bytes": "KiB", "l2_bytes": "MiB", "last_level_cache_bytes": "MiB"}
+    caches = ", ".join(_told(machine[name], unit) for name, unit in units.items())
+    return f"{core}, {machine['cores_usable']} cores; {caches}"
+
+
+def _told(size: int, unit: str) -> str:
+    scale = {"KiB": 2**10, "MiB": 2**20}[unit]
+    return f"{size / scale:.0f} {unit}" if size else "not told"

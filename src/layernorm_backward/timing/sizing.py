@@ -14,7 +14,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.timing import memory
 
 WorkingSet = int | Literal["beyond_cache", "in_cache"]
-Residency = Literal["memory", "partly", "cache", ""]
+Residency = Literal["memory", "partly", "cache"]
 
 ARRAYS: dict[AnyDirection, int] = TENSORS | {"both": 4}  # of x's size
 BEYOND = 4  # times the last-level cache; a set that is to stay in it is at most this part of it
@@ -70,22 +70,36 @@ def sized(
     return Sized(fits, f"{wanted} bytes were wanted; a third of the available memory holds {fits * row}")
 
 
+def cache_bytes() -> int:
+    """Bytes of the last-level cache; UNKNOWN_CACHE where the system does not tell."""
+    return machine.last_level_cache_bytes() or UNKNOWN_CACHE
+
+
+def assumed() -> str:
+    """That the size of the cache is assumed, in a note; "" where it is told."""
+    told = machine.last_level_cache_bytes()
+    return "" if told else f"cache size not told; {UNKNOWN_CACHE >> 20} MiB assumed"
+
+
+def placed(size: int, note: str) -> dict[str, str]:
+    """The columns residency and note of a working set of so many bytes."""
+    return {"residency": residency(size), "note": "; ".join(filter(None, (note, assumed())))}
+
+
 def residency(size: int) -> Residency:
     """Where a working set of so many bytes lies: memory, partly in the last-level cache, or in the cache."""
-    cache = machine.last_level_cache_bytes()
-    if not cache:
-        return ""
+    cache = cache_bytes()
     return "cache" if size <= cache else "partly" if size < BEYOND * cache else "memory"
 
 
 def beyond_cache() -> int:
     """Bytes from which a working set is beyond the cache."""
-    return BEYOND * (machine.last_level_cache_bytes() or UNKNOWN_CACHE)
+    return BEYOND * cache_bytes()
 
 
 def in_cache() -> int:
     """Bytes that stay in the last-level cache and no other: the geometric mean of its quarter and all L2."""
-    most = (machine.last_level_cache_bytes() or UNKNOWN_CACHE) // BEYOND
+    most = cache_bytes() // BEYOND
     inner = machine.usable_cores() * machine.cache_bytes().get("l2", 0)
     return int(sqrt(most * min(inner, most))) if inner else most
 
