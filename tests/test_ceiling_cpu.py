@@ -5,6 +5,7 @@ import pytest
 
 from layernorm_backward import machine, roofs
 from layernorm_backward.experiments import ceiling_cpu
+from layernorm_backward.timing import sizing
 
 ARGUMENTS = {
     "dtypes": ["float64"],
@@ -41,7 +42,9 @@ def test_beyond_the_cache_is_four_times_the_last_level_and_a_limit_on_memory_is_
     assert set(found["reason"]) == {""}
     found, _ = ceiling_cpu.run(**ARGUMENTS | {"working_sets": ["beyond_cache"], "memory_limit_bytes": 90_000})
     streams = found[found["bytes"] == 60_000]
-    assert set(streams["note"]) == {"80000 bytes were wanted; memory_limit_bytes allows 60000"}
+    assert set(streams["note"]) == {
+        "80000 bytes were wanted; memory_limit_bytes and a third of the available memory allow 60000"
+    }
     assert set(found["reason"]) == {""} and (streams["gb_per_s"] > 0).all()
     assert streams["gb_per_s"].notna().all()
 
@@ -51,6 +54,21 @@ def test_a_size_that_rests_on_an_assumed_cache_says_so(monkeypatch):
     found, _ = ceiling_cpu.run(**ARGUMENTS | {"working_sets": ["beyond_cache"]})
     streams = found[found["operation"].isin(roofs.STREAMS)]
     assert streams["note"].str.endswith("; cache size not told; 64 MiB assumed").all()
+
+
+def test_memory_that_is_not_there_is_not_taken(monkeypatch):
+    monkeypatch.setattr(sizing, "memory_limit", lambda: 90_000)
+    taken, empty = [], ceiling_cpu.aligned_empty
+
+    def recorded(size, dtype):
+        taken.append(size)
+        return empty(size, dtype)
+
+    monkeypatch.setattr(ceiling_cpu, "aligned_empty", recorded)
+    wide = {"working_sets": [8192, 120_000, 240_000], "dtypes": ["float64", "float32"]}
+    found, _ = ceiling_cpu.run(**ARGUMENTS | wide)
+    assert set(found["bytes"]) == {8192, 60_000, 0} and set(found["reason"]) == {""}
+    assert taken == [30_000] * 3  # once for all cells: freed memory stays in the process
 
 
 def test_more_threads_than_cores_leave_rows_with_a_reason():

@@ -1,5 +1,7 @@
 """The memory that arrays may take: of the machine or of its container, for all arrays that are allocated."""
 
+import subprocess
+import sys
 from math import inf, prod
 
 import psutil
@@ -22,6 +24,19 @@ def test_the_limit_is_a_third_of_what_machine_and_container_leave(monkeypatch, l
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     monkeypatch.setattr(cgroup, "available", lambda: left)
     assert sizing.memory_limit() == limit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this system does not hold a process to such a limit")
+def test_a_limit_on_the_addresses_of_a_process_counts_with_what_is_in_use():
+    code = """
+import resource, psutil
+from layernorm_backward.timing import memory
+used = psutil.Process().memory_info().vms
+resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, resource.RLIM_INFINITY))
+print(0 < memory.available() <= 50_000_000)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 @pytest.mark.parametrize("direction", sizing.ARRAYS)

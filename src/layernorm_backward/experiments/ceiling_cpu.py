@@ -7,10 +7,12 @@ working set that fits a cache lies there: each sample follows an untimed run. `n
 had to be smaller than was wanted, or what was assumed for it.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
@@ -43,17 +45,22 @@ def run(
     budget_s: Seconds,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row an operation, dtype, working set and thread count; `budget_s` is for one cell."""
+    """One row an operation, dtype, working set and thread count; `budget_s` is for one cell.
+
+    The arrays take at most `memory_limit_bytes`, and at most a third of what is available.
+    """
+    limit = min(memory_limit_bytes, sizing.memory_limit())  # before memory is taken
+    sizes = dict(_working_set(wanted, limit) for wanted in working_sets)
+    memory = [aligned_empty(max(sizes) // 2, np.uint8) for _ in range(3)]
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
     rows, samples = [], []
     cells = [(dtype, count) for dtype in dtypes for count in thread_counts(threads)]
     for dtype, count in tqdm(cells, desc="ceiling_cpu", mininterval=1):
         if too_many(count):
-            rows += _unmeasured(dtype, working_sets, count, memory_limit_bytes)
+            rows += _unmeasured(dtype, sizes, count)
             continue
-        for wanted in working_sets:
-            size, note = _working_set(wanted, memory_limit_bytes)
-            found = _streams(dtype, size, count, how)
+        for size, note in sizes.items():
+            found = _streams(dtype, size, memory, count, how)
             rows += [row | {"note": note} for row in found[0]]
             samples.append(found[1])
         found = _peak(dtype, multiply_add_rounds, count, how)
@@ -63,10 +70,10 @@ def run(
 
 
 def _streams(
-    dtype: str, size: int, count: int, how: dict[str, Any]
+    dtype: str, size: int, memory: list[NDArray[np.uint8]], count: int, how: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], pd.DataFrame]:
     cell = {"dtype": dtype, "bytes": size, "threads": count}
-    buffers, itemsize = _buffers(dtype, size), np.dtype(dtype).itemsize
+    buffers, itemsize = _buffers(dtype, size, memory), np.dtype(dtype).itemsize
     possible = [name for name in roofs.STREAMS if not roofs.missing(name)]
     elements = {name: size // roofs.ACCESSES[name] // itemsize for name in possible}
     calls = {name: roofs.stream(name, *(b[: elements[name]] for b in buffers)) for name in possible}
@@ -89,10 +96,10 @@ def _peak(dtype: str, rounds: int, count: int, how: dict[str, Any]) -> tuple[dic
     return row, labelled(samples, **cell)
 
 
-def _buffers(dtype: str, size: int) -> list[np.ndarray]:
-    """Three arrays of random numbers, each half of `size`: the longest that any stream needs."""
-    rng = np.random.default_rng(0)
-    buffers = [aligned_empty(size // 2 // np.dtype(dtype).itemsize, dtype) for _ in range(3)]
+def _buffers(dtype: str, size: int, memory: list[NDArray[np.uint8]]) -> list[NDArray]:
+    """Three arrays of random numbers in `memory`, each half of `size`: the longest that any stream needs."""
+    rng, itemsize = np.random.default_rng(0), np.dtype(dtype).itemsize
+    buffers = [its[: size // 2 // itemsize * itemsize].view(dtype) for its in memory]
     for buffer in buffers:
         rng.random(out=buffer, dtype=buffer.dtype)
     return buffers
@@ -102,15 +109,14 @@ def _working_set(wanted: int | str, limit: int) -> tuple[int, str]:
     """Bytes of a working set, or what fits the limit; and why it had to be less, what was assumed, or ""."""
     beyond = wanted == "beyond_cache"
     size, assumed = (sizing.beyond_cache(), sizing.assumed()) if beyond else (wanted, "")
-    most = limit * 2 // 3  # the buffers are three arrays of half a working set
+    most = max(LEAST_BYTES, limit * 2 // 3)  # the buffers are three arrays of half a working set
     if size <= most:
         return size, assumed
-    less = f"{size} bytes were wanted; memory_limit_bytes allows {most}"
+    less = f"{size} bytes were wanted; memory_limit_bytes and a third of the available memory allow {most}"
     return most, "; ".join(filter(None, (less, assumed)))
 
 
-def _unmeasured(dtype: str, wanted: list[Any], count: int, limit: int) -> list[dict[str, Any]]:
-    sizes = [_working_set(size, limit)[0] for size in wanted]
+def _unmeasured(dtype: str, sizes: Iterable[int], count: int) -> list[dict[str, Any]]:
     keys = [(name, size) for size in sizes for name in roofs.STREAMS] + [("multiply_add", 0)]
     common = {"dtype": dtype, "threads": count, "reason": too_many(count)}
     return [common | {"operation": name, "bytes": size} for name, size in keys]
