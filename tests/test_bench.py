@@ -188,7 +188,7 @@ def test_each_comparison_prints_its_own_pair_of_times(unhurried, monkeypatch):
 def test_what_else_ran_is_remarked_upon(unhurried, monkeypatch):
     monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
     found = bench(OWN, SETTING, unhurried)
-    assert found["waited_share"].between(0, 1).all()
+    assert found["waited_share"].dropna().between(0, 1).all()
     for share, remarked in ((0.1, False), (0.25, True)):
         found["waited_share"] = [0.0, share, *[0.0] * (len(found) - 2)]
         said = "something else ran: in up to 25% of the samples a thread waited for a core"

@@ -3,8 +3,10 @@
 import json
 import re
 import shutil
+from math import isnan, nan
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from layernorm_backward.machine import PACKAGES, describe
@@ -145,6 +147,12 @@ def test_the_largest_share_of_this_run_is_found_with_its_table():
     told = {"a": {"waited_share": 0.021}, "b": {"waited_share": 0.9, "archived": "epyc"}, "c": {}}
     assert waited.largest(told) == ("a", 0.021)
     assert waited.largest({"c": {}}) is None
+
+
+def test_samples_that_do_not_tell_of_waiting_have_no_share():
+    samples = pd.DataFrame({"wait_s": [0.0, 0.9, nan, 0.0], "waited": [False, True, False, False]})
+    assert waited.share(samples) == pytest.approx(1 / 3, abs=1e-4)
+    assert isnan(waited.share(samples.assign(wait_s=nan)))
 
 
 def test_the_record_of_what_was_timed_holds_how_often_a_core_was_missing(smoke):

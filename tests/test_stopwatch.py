@@ -218,6 +218,16 @@ def test_off_linux_the_run_queue_is_unknown(monkeypatch, tmp_path):
     assert np.isnan(clock.run_queue_s())
 
 
+@pytest.mark.parametrize(("told", "known"), [("70 20 3", True), ("0 0 0", False), (None, False)])
+def test_a_linux_that_does_not_count_tells_no_waiting(monkeypatch, tmp_path, told, known):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "ended").mkdir()
+    if told:
+        (tmp_path / "1" / "schedstat").write_text(f"{told}\n")
+    monkeypatch.setattr(clock, "_TASKS", tmp_path)
+    np.testing.assert_equal(clock.run_queue_s(), 20e-9 if known else np.nan)
+
+
 def test_threads_are_set_for_numba_and_given_back_after_a_fault():
     before = numba.get_num_threads()
     with pytest.raises(KeyError), threads(1):

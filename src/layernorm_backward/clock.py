@@ -4,9 +4,10 @@ Kept apart from `stopwatch`, so that a process which only runs and times loads n
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
+
+from layernorm_backward.system_files import contents
 
 Call = Callable[[], object]
 _TASKS = Path("/proc/self/task")
@@ -30,11 +31,10 @@ def elapsed(call: Call, loops: int) -> float:
 
 
 def run_queue_s() -> float:
-    """Seconds that this process's threads have stood in the run queue; NaN where the system is not Linux."""
-    if not _TASKS.exists():
-        return float("nan")
-    total = 0
-    for task in _TASKS.iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
-    return total / 1e9
+    """Seconds that this process's threads have stood in the run queue; NaN where the system does not tell.
+
+    A Linux that does not count says that none has run, either.
+    """
+    told = [contents(task / "schedstat").split() for task in _TASKS.glob("*")]  # "" of one that ended
+    ran, waited = (sum(int(of_task[place]) for of_task in told if of_task) for place in (0, 1))
+    return waited / 1e9 if ran else float("nan")

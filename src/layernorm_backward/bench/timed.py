@@ -122,7 +122,7 @@ def _measured(
         "against_gb_per_s": useful / other.median_s / 1e9,
         **ratio.columns("ratio"),
         "noise": noise,
-        "waited_share": waited.share(samples["waited"]),
+        "waited_share": waited.share(samples),
         "differs": differs(ratio, noise),
     }
 

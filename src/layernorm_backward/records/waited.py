@@ -4,8 +4,10 @@ A record holds the share of such samples, and a large one is told at the end of 
 are left out of medians only where enough others remain (`stopwatch`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import pandas as pd
 
 WAITED = "waited_share"
 MOST = 0.1
@@ -14,10 +16,10 @@ _WARNING = (
 )
 
 
-def share(waited: Iterable[bool]) -> float:
-    """Of the samples, by whether each was marked; NaN where there are none."""
-    marks = list(waited)
-    return round(sum(marks) / len(marks), 4) if marks else float("nan")
+def share(samples: pd.DataFrame) -> float:
+    """Of the samples that are marked; NaN where none tells how long its threads waited."""
+    told = samples.loc[samples["wait_s"].notna(), "waited"]
+    return round(float(told.mean()), 4) if len(told) else float("nan")
 
 
 def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -1,6 +1,7 @@
 """One table of a study: an experiment is run with its config file, and leaves table, samples and record."""
 
 import importlib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,7 +56,8 @@ def require_schema(stem: str) -> None:
 
 def _waited(samples: pd.DataFrame) -> dict[str, float]:
     """For the record: in which share of the samples a thread waited for a core, where they tell."""
-    return {waited.WAITED: waited.share(samples["waited"])} if len(samples) and "waited" in samples else {}
+    share = waited.share(samples) if "waited" in samples else math.nan
+    return {} if math.isnan(share) else {waited.WAITED: share}
 
 
 def _device(stem: str) -> dict[str, Any]:
