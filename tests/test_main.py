@@ -80,6 +80,12 @@ def test_a_folder_that_is_a_file_is_named(told, tmp_path):
     )
 
 
+def test_a_folder_of_samples_that_cannot_be_made_is_named_before_anything_is_measured(told, tmp_path):
+    (tmp_path / "samples").touch()
+    said = told("variance_time", tmp_path / "not-read.yaml", tmp_path / "variance_time.csv")
+    assert said == f"error: {tmp_path}/samples: File exists\n"
+
+
 def test_an_unknown_figure_lists_those_there_are(told, tmp_path):
     said = told("figure", "epsilon", tmp_path, tmp_path / "epsilon.pdf")
     assert said == f"error: no figure is called 'epsilon'; there are: {', '.join(FIGURES)}\n"

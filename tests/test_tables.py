@@ -118,6 +118,15 @@ def test_a_file_that_no_table_can_be_written_to_is_refused(tmp_path, monkeypatch
         tables.require_name(tmp_path / "eps.csv", "eps")
 
 
+def test_samples_lie_beside_a_folder_of_tables_and_else_in_the_folder_of_the_table(tmp_path, monkeypatch):
+    study, flat = tmp_path / "smoke", tmp_path / "flat"
+    assert tables.samples_path(study / "tables" / "eps.csv") == study / "samples" / "eps.csv"
+    assert tables.samples_path(flat / "eps.csv") == flat / "samples" / "eps.csv"
+    (study / "tables").mkdir(parents=True)
+    monkeypatch.chdir(study / "tables")
+    assert tables.samples_path(Path("eps.csv")) == study / "samples" / "eps.csv"
+
+
 def test_a_name_that_no_table_has_lists_those_there_are(tmp_path):
     assert "no table is called 'epsilon'" in refusal(tmp_path / "epsilon.csv")
     with pytest.raises(tables.TableError, match="allowed: derivation, gradient_check"):

@@ -36,10 +36,21 @@ def write_samples(samples: pd.DataFrame, path: Path) -> None:
         samples.to_csv(temporary, index=False, lineterminator="\n")
 
 
+def samples_path(path: Path) -> Path:
+    """Where the samples of a table are: in `samples` beside its folder, if that is `tables`, or in it."""
+    folder = path.absolute().parent
+    return (folder.parent if folder.name == "tables" else folder) / "samples" / path.name
+
+
 def require_name(path: Path, stem: str) -> None:
     """Raise TableError where a table of this stem could not be written to `path`, before it is measured."""
     if path.name != f"{stem}.csv":
         raise TableError(f"{path}: the table must be called as its schema is: {path.with_name(stem)}.csv")
+    require_folder(path)
+
+
+def require_folder(path: Path) -> None:
+    """Raise TableError where the file at `path` could not be written, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise TableError(f"{path}: its folder cannot be written to")

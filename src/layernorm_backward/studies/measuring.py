@@ -19,6 +19,8 @@ from layernorm_backward.studies import config, study
 def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run the experiment; ValueError or OSError for what is wrong in its config, its values or its files."""
     tables.require_name(table, stem)
+    if stem in study.TIMED or study.on_device(stem):
+        tables.require_folder(tables.samples_path(table))
     require_schema(stem)
     name = experiments.module_name(stem)
     experiment = importlib.import_module(name)
@@ -33,7 +35,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     def keep(measured: pd.DataFrame, samples: pd.DataFrame | None = None) -> None:
         told = record(arguments, config_path.parent.name, started)
         if samples is not None:
-            tables.write_samples(samples, table.parent.parent / "samples" / table.name)
+            tables.write_samples(samples, tables.samples_path(table))
             told |= _waited(samples)
         tables.write(measured, table, told)
         print(f"{table}: {len(measured)} rows", flush=True)
