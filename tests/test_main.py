@@ -1,6 +1,9 @@
 """Commands end in one line, with the path that it is about, and say what is wrong before they measure."""
 
 import inspect
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,6 +111,21 @@ def test_a_figure_tells_the_files_that_are_written(tmp_path, monkeypatch, capsys
     monkeypatch.setattr("layernorm_backward.figures._files.write", lambda *given: None)
     assert main(["figure", "variance", str(tmp_path), str(tmp_path / "mine.pdf")]) == 0
     assert capsys.readouterr().out.split() == [str(tmp_path / "mine.pdf"), str(tmp_path / "mine.png")]
+
+
+@pytest.mark.parametrize("command", ["division_order", "figure"])
+def test_what_is_written_for_a_reader_that_has_gone_is_no_error(command, tmp_path):
+    table = tmp_path / "tables" / "division_order.csv"
+    words = {
+        "division_order": ["division_order", str(CONFIG), str(table)],
+        "figure": ["figure", "pipeline", str(ROOT / "results/archive/xeon5-2core"), str(tmp_path / "it.pdf")],
+    }
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = [sys.executable, "-m", "layernorm_backward", *words[command]]
+    done = subprocess.run(run, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    os.close(writer)
+    assert done.returncode == 0 and "error" not in done.stderr, done.stderr
 
 
 def test_a_table_that_another_folder_of_the_archive_holds_is_named(told, tmp_path, monkeypatch):

@@ -54,12 +54,13 @@ def _faults(config_path: Path) -> list[str]:
 
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
     """Draw the figure STEM from the tables in TABLES_DIR; writes OUT, a .pdf file, and a .png beside it."""
+    from layernorm_backward import options
     from layernorm_backward.figures import _files
 
     if out.suffix != ".pdf":
         raise ValueError(f"{out}: allowed: a name that ends in .pdf; a .png file is written beside it")
     _files.write(stem, tables_dir, out)
-    print(out, out.with_suffix(".png"), sep="\n")
+    options.tell(f"{out}\n{out.with_suffix('.png')}")
 
 
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
@@ -118,16 +119,18 @@ def convert(source: Path, out: Path, pdf: str) -> None:
 
 def promote(results: Path, machine: str) -> None:
     """Copy the tables of a study's run into results/archive/MACHINE, with their provenance."""
+    from layernorm_backward import options
     from layernorm_backward.records import promote as archive
 
-    print(archive.promote(results, machine))
+    options.tell(str(archive.promote(results, machine)))
 
 
 def crate(folder: Path) -> None:
     """Write the metadata of an archive folder anew, as after a change of CITATION.cff: its RO-Crate."""
+    from layernorm_backward import options
     from layernorm_backward.records import crate as metadata
 
-    print(metadata.write(folder))
+    options.tell(str(metadata.write(folder)))
 
 
 def compile_kernels() -> None:
