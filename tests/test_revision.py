@@ -1,6 +1,8 @@
 """The commit that tables are recorded with: the one told, else this checkout's, and whether it was edited."""
 
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -62,6 +64,20 @@ def test_the_commit_that_is_told_is_before_that_of_a_checkout(checkout, monkeypa
     assert revision.commit(checkout) == TOLD
     monkeypatch.setenv(revision.TOLD, "")
     assert revision.commit(checkout).endswith("+changes")
+
+
+@pytest.mark.parametrize("name", revision.ELSEWHERE)
+def test_the_repository_of_a_hook_that_runs_this_is_not_asked(checkout, tmp_path_factory, monkeypatch, name):
+    other, expected = tmp_path_factory.mktemp("other"), revision.commit(checkout)
+    git(other, "init", "-q")
+    monkeypatch.setenv(name, str(other / {"GIT_WORK_TREE": "."}.get(name, ".git")))
+    assert revision.commit(checkout) == expected != ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 on this system")
+def test_a_folder_whose_name_is_not_utf_8_has_its_commit(checkout):
+    folder = checkout.rename(checkout.with_name(os.fsdecode(b"not-\xff")))
+    assert len(revision.commit(folder)) == 12
 
 
 def test_a_copy_within_another_checkout_has_not_its_commit(checkout, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 TOLD = "LAYERNORM_COMMIT"
 WHOLE, SHORT = 40, 12  # digits of a hash
 ROOT = Path(__file__).resolve().parents[3]
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # lead git to another repository, as in a hook
 MEASURING = ("src", "config", "paper")  # folders in which a new file makes other results
 KEPT = "results/archive"  # what is promoted to it changes no later measurement
 
@@ -32,6 +33,8 @@ def commit(root: Path = ROOT) -> str:
 
 
 def _git(root: Path, *words: str) -> str:
-    """What git prints; the checkout may belong to someone else, as in a container."""
+    """What git prints of the tree at `root`; it may belong to someone else, as in a container."""
     command = ["git", "-c", f"safe.directory={root}", *words]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    options = {"encoding": "utf-8", "errors": "surrogateescape", "env": environment}
+    return subprocess.run(command, cwd=root, capture_output=True, check=True, **options).stdout.strip()
