@@ -89,7 +89,7 @@ def test_an_archived_table_with_the_columns_of_former_code_is_not_compared(runs,
     tables.write(edge_cases(), runs.tables / "edge_cases.csv", RECORD)
     row = runs.again()
     assert row["archive"] == "some-machine"
-    assert row["reason"] == "the archived table has the columns of its commit, abc"
+    assert row["reason"] == "the archived table has the columns of other code, abc"
     assert pd.isna(row["passed"])
 
 
@@ -142,6 +142,16 @@ def test_what_cannot_be_compared_says_why(runs, meta, reason):
 def test_a_record_of_this_run_without_what_is_compared_is_named(runs):
     with pytest.raises(tables.TableError, match=r"edge_cases\.meta\.json: commit must be text, holds None"):
         runs.compared(edge_cases(), edge_cases(), commit=None)
+
+
+@pytest.mark.parametrize(
+    ("commit", "named"), [("0123456789ab+changes", "0123456+changes"), ("", "an unknown commit")]
+)
+def test_other_code_is_told_by_its_commit(runs, commit, named):
+    runs.compared(edge_cases(value=[9.0, 9.0]), edge_cases(), code_hash="2")
+    archived = runs.folder / "edge_cases.csv"
+    tables.write(edge_cases(), archived, RECORD | {"date": "2026-01-01", "commit": commit})
+    assert runs.again()["reason"] == f"other code, {named}"
 
 
 def test_a_table_of_other_code_may_agree_and_need_not(runs):

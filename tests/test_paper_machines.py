@@ -73,6 +73,15 @@ def test_a_cache_whose_size_is_not_told_is_not_called_0(run):
     assert machines.rows(*run)[0]["processor"].endswith("; 32 KiB, 64 MiB, not told")
 
 
+@pytest.mark.parametrize(
+    ("commit", "named"), [("0123456789ab+changes", "0123456+changes"), ("", "an unknown commit")]
+)
+def test_a_machine_is_named_with_the_commit_of_its_table(run, commit, named):
+    path = run[1] / "new" / f"{machines.STEM}.csv"
+    path.with_suffix(".meta.json").write_text(json.dumps(tables.read_meta(path) | {"commit": commit}))
+    assert machines.rows(*run)[1]["machine"] == f"`new`, {named}"
+
+
 def test_an_archive_of_this_very_run_is_left_out(run):
     changed(run[1] / "this", lambda table: table, "Here")
     promoted(run[1] / "this", "paper", "2026-04")

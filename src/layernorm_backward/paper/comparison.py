@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from layernorm_backward.records import archive, tables
+from layernorm_backward.records import archive, revision, tables
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.records.tabulate import table
@@ -58,7 +58,8 @@ def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]
     if there["config"] != here["config"]:
         return named | {"reason": "the archived run had another configuration"}
     if tables.columns(other) != tables.columns(path):
-        return named | {"reason": f"the archived table has the columns of its commit, {there['commit']}"}
+        told = revision.named(there["commit"])
+        return named | {"reason": f"the archived table has the columns of other code, {told}"}
     found = named | _cells(tables.read(path), tables.read(other), path.stem)
     why = _apart(here, there, path.stem)
     if not why:
@@ -70,7 +71,7 @@ def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]
 def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
     """Why two tables may differ: other code, or another processor that packages compile for; or ""."""
     if there["code_hash"] != here["code_hash"]:
-        return f"other code, {there['commit']}"
+        return f"other code, {revision.named(there['commit'])}"
     if stem in COMPILED and not _alike(there, here):
         named = filter(None, (there["machine"].get(key) for key in ("cpu", "vectors")))
         return f"packages compile for the processor: {', '.join(named)} there"

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward.paper.goals import NONE
-from layernorm_backward.records import archive, tables
+from layernorm_backward.records import archive, revision, tables
 
 STEM = "timing_cpu"
 _WIDE, _SHORT = ("float64", "float32"), ("float16", "bfloat16")
@@ -34,7 +34,7 @@ def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str
 
 
 def _name(table: Path) -> str:
-    return f"`{table.parent.name}`, {tables.read_meta(table)['commit'][:7]}"
+    return f"`{table.parent.name}`, {revision.named(tables.read_meta(table)['commit'])}"
 
 
 def _columns(table: Path) -> list[str]:

@@ -32,6 +32,12 @@ def commit(root: Path = ROOT) -> str:
         return ""
 
 
+def named(told: str) -> str:
+    """A recorded commit as a reader is told it: seven digits, and whether there were changes."""
+    digits, plus, changes = told.partition("+")
+    return digits[:7] + plus + changes or "an unknown commit"
+
+
 def _git(root: Path, *words: str) -> str:
     """What git prints of the tree at `root`; it may belong to someone else, as in a container."""
     command = ["git", "-c", f"safe.directory={root}", *words]
