@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import pytest
 
-from layernorm_backward import machine
+from layernorm_backward import machine, macos
 from layernorm_backward.records import record
 
 
@@ -67,6 +67,38 @@ def test_a_shared_cache_is_counted_once_and_every_last_level_cache_is_added(tmp_
     sizes = {"l1d": 32 << 10, "l2": 1 << 20}
     assert machine._linux_caches(tmp_path, range(4)) == sizes | {"last_level": 16 << 20}
     assert machine._linux_caches(tmp_path, [1]) == sizes | {"last_level": 8 << 20}
+
+
+def perflevel(level, l1d, l2, cores, sharing):
+    keys = ("l1dcachesize", "l2cachesize", "physicalcpu", "cpusperl2")
+    return {f"hw.perflevel{level}.{key}": n for key, n in zip(keys, (l1d, l2, cores, sharing), strict=True)}
+
+
+MACS = {
+    "two kinds of cores": (
+        {"hw.nperflevels": 2, "hw.l1dcachesize": 64 << 10, "hw.l2cachesize": 4 << 20}
+        | perflevel(0, 128 << 10, 12 << 20, 6, 4)
+        | perflevel(1, 64 << 10, 4 << 20, 2, 4),
+        {"l1d": 128 << 10, "l2": 12 << 20, "last_level": 28 << 20},
+    ),
+    "an L3": (
+        {"hw.nperflevels": 1, "hw.l3cachesize": 12 << 20} | perflevel(0, 32 << 10, 256 << 10, 6, 1),
+        {"l1d": 32 << 10, "l2": 256 << 10, "last_level": 12 << 20},
+    ),
+    "no levels": (
+        {"hw.l1dcachesize": 32 << 10, "hw.l2cachesize": 3 << 20},
+        {"l1d": 32 << 10, "l2": 3 << 20, "last_level": 3 << 20},
+    ),
+    "nothing": ({}, {"l1d": 0, "l2": 0, "last_level": 0}),
+}
+
+
+@pytest.mark.parametrize("told", MACS)
+def test_on_a_mac_caches_are_those_of_the_fast_cores_and_the_last_level_of_all(monkeypatch, told):
+    keys, caches = MACS[told]
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(macos, "sysctl", lambda name: str(keys.get(name, "")))
+    assert machine.cache_bytes() == caches
 
 
 def test_a_system_that_tells_nothing_about_caches_gives_none(tmp_path):

@@ -6,14 +6,13 @@ that is described is imported, so this costs milliseconds. What a system does no
 
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
-from layernorm_backward import cgroup, installed
+from layernorm_backward import cgroup, installed, macos
 from layernorm_backward.system_files import contents
 
 PACKAGES = (
@@ -30,7 +29,6 @@ PACKAGES = (
 )
 _CPU, _CPU_INFO = Path("/sys/devices/system/cpu"), Path("/proc/cpuinfo")
 _VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "Advanced SIMD"}
-_SYSCTL_CACHES = {"l1d": "hw.l1dcachesize", "l2": "hw.l2cachesize", "last_level": "hw.l3cachesize"}
 
 
 def describe() -> dict[str, str | int | float]:
@@ -87,22 +85,21 @@ def last_level_cache_bytes() -> int:
 def cache_bytes() -> dict[str, int]:
     """Bytes of l1d and l2 of one core, and of last_level: every cache of the last level, together."""
     if sys.platform == "darwin":
-        sizes = {name: int(_sysctl(key) or 0) for name, key in _SYSCTL_CACHES.items()}
-        return sizes | {"last_level": sizes["last_level"] or sizes["l2"]}
+        return macos.cache_bytes()
     return _linux_caches(_CPU, sorted(os.sched_getaffinity(0)))
 
 
 def cpu_model() -> str:
     """The processor's own name; the architecture where the system does not tell."""
     if sys.platform == "darwin":
-        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+        return macos.sysctl("machdep.cpu.brand_string") or platform.machine()
     return _field(_CPU_INFO, "model name") or platform.processor() or platform.machine()
 
 
 def vectors() -> str:
     """The widest vector instructions that the system shows: a hypervisor may hide those of the processor."""
     if sys.platform == "darwin":
-        shown = _sysctl("machdep.cpu.features") + " " + _sysctl("machdep.cpu.leaf7_features")
+        shown = macos.sysctl("machdep.cpu.features") + " " + macos.sysctl("machdep.cpu.leaf7_features")
     else:
         shown = _field(_CPU_INFO, "flags") or _field(_CPU_INFO, "Features")
     flags = set(shown.lower().split())
@@ -133,11 +130,6 @@ def _bytes(text: str) -> int:
 def _field(path: Path, name: str) -> str:
     lines = (line.partition(":") for line in contents(path).splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == name), "")
-
-
-def _sysctl(name: str) -> str:
-    done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 def _operating_system() -> str:
