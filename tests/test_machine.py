@@ -46,6 +46,26 @@ def test_the_widest_vector_instructions_that_are_shown_are_told(tmp_path, monkey
     assert machine.describe()["vectors"] == vectors
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="this system has no such file")
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("model name\t: Xeon\nCPU part\t: 0x1", "Xeon"),
+        (
+            "CPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c",
+            "aarch64, implementer 0x41, variant 0x3, part 0xd0c",
+        ),
+        ("nothing", "generic"),
+    ],
+)
+def test_a_processor_without_a_name_is_told_by_its_numbers(tmp_path, monkeypatch, told, name):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{told}\n")
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(platform, "processor", lambda: "generic")
+    assert machine.cpu_model() == name
+
+
 def _cache(folder, core, index, **files):
     here = folder / f"cpu{core}" / "cache" / f"index{index}"
     here.mkdir(parents=True)

@@ -90,10 +90,13 @@ def cache_bytes() -> dict[str, int]:
 
 
 def cpu_model() -> str:
-    """The processor's own name; the architecture where the system does not tell."""
+    """The processor's own name; else its architecture, with the numbers that Linux on Arm tells instead."""
     if sys.platform == "darwin":
         return macos.sysctl("machdep.cpu.brand_string") or platform.machine()
-    return _field(_CPU_INFO, "model name") or platform.processor() or platform.machine()
+    numbers = [(name, _field(_CPU_INFO, f"CPU {name}")) for name in ("implementer", "variant", "part")]
+    design = ", ".join(f"{name} {told}" for name, told in numbers if told)
+    named = f"{platform.machine()}, {design}" if design else platform.processor() or platform.machine()
+    return _field(_CPU_INFO, "model name") or named
 
 
 def vectors() -> str:
