@@ -6,13 +6,15 @@ import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numba
 import pytest
 
-from layernorm_backward import kernels
+from layernorm_backward import kernels, machine
 from layernorm_backward.__main__ import main
 from layernorm_backward.bench import schedule
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.records import tables
+from layernorm_backward.timing.timed import too_many
 from workspace import ROOT
 
 SIZE = ["--rows", "16", "--hidden", "24", "--threads", "1", "--seconds", "0.4"]
@@ -292,6 +294,18 @@ def test_what_cannot_be_run_ends_with_exit_code_2_and_one_line(theirs, options, 
     assert main(words) == 2
     err = capsys.readouterr().err.rpartition("\r")[2].strip()
     assert said in err and "\n" not in err
+
+
+def test_what_holds_numba_to_fewer_threads_or_none_of_its_code_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 1)
+    assert main(["bench", "--kernel", "recentred", *SIZE, "--threads", "2"]) == 2
+    assert capsys.readouterr().err == "error: threads is 2; allowed: 1 to 1 (NUMBA_NUM_THREADS), or all\n"
+    assert too_many(2) == "NUMBA_NUM_THREADS is 1, not 2" and too_many(1) == ""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    assert main(["bench", "--kernel", "recentred", *SIZE]) == 2
+    said = "NUMBA_DISABLE_JIT is set; unset it: the roof and our kernels are compiled"
+    assert capsys.readouterr().err == f"error: {said}\n"
 
 
 @pytest.mark.parametrize("option", ["--dtype", "--direction"])

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import pandas as pd
+from numba import config as numba_config
 
 from layernorm_backward import bench as benches
 from layernorm_backward import watch
@@ -20,7 +21,7 @@ from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.options import progress, require_csv, require_writable, tell, writing
 from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
-from layernorm_backward.timing.timed import most_threads
+from layernorm_backward.timing.timed import allowed_threads, most_threads
 
 _NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are
 AUDITED = "float32"  # where `audit` is given no dtype
@@ -79,7 +80,7 @@ def _audit(target: str, setting: Setting) -> str:
 
 def _count(threads: str) -> int:
     if threads != "all" and not threads.isdecimal():
-        raise ValueError(f"threads is {threads!r}; allowed: 1 to {most_threads()}, or all")
+        raise ValueError(f"threads is {threads!r}; allowed: {allowed_threads()}")
     return most_threads() if threads == "all" else int(threads)
 
 
@@ -87,6 +88,8 @@ def _require_timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> N
     if kernel.device != "cpu":
         here = f"; {missing(kernel)}" if missing(kernel) else ""
         raise ValueError(f"{kernel.name} runs on {kernel.device}; bench times kernels on the CPU{here}")
+    if numba_config.DISABLE_JIT:
+        raise ValueError("NUMBA_DISABLE_JIT is set; unset it: the roof and our kernels are compiled")
     try:
         _require_quick_calls(kernel, setting, deadline)
     except TooSlowError as error:

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import DtypeName, dtype_of, require_gamma
-from layernorm_backward.timing.timed import most_threads
+from layernorm_backward.timing.timed import allowed_threads, most_threads
 
 EPS = 1e-5
 
@@ -30,7 +30,7 @@ class Setting:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; allowed: at least 1")
         if not 1 <= self.threads <= most_threads():
-            raise ValueError(f"threads is {self.threads}; allowed: 1 to {most_threads()}, or all")
+            raise ValueError(f"threads is {self.threads}; allowed: {allowed_threads()}")
         if not 0 < self.seconds < math.inf:
             raise ValueError(f"seconds is {self.seconds:g}; allowed: finite and > 0")
         if self.seed < 0:

@@ -17,6 +17,17 @@ def most_threads() -> int:
     return min(machine.usable_cores(), numba_config.NUMBA_NUM_THREADS)
 
 
+def allowed_threads() -> str:
+    """The numbers of threads that can be had here, as an error names them."""
+    held = " (NUMBA_NUM_THREADS)" if _held() else ""
+    return f"1 to {most_threads()}{held}, or all"
+
+
+def _held() -> bool:
+    """Whether Numba is held to fewer threads than there are usable cores."""
+    return machine.usable_cores() > numba_config.NUMBA_NUM_THREADS
+
+
 def thread_counts(wanted: Iterable[ThreadCount]) -> list[int]:
     """The thread counts in a config, "all" resolved, each once, in order; ValueError for one below 1."""
     counts = [most_threads() if count == "all" else count for count in wanted]
@@ -27,7 +38,14 @@ def thread_counts(wanted: Iterable[ThreadCount]) -> list[int]:
 
 def too_many(threads: int) -> str:
     """Why a thread count cannot be had here, "" where it can."""
-    return f"{most_threads()} cores are usable here, not {threads}" if threads > most_threads() else ""
+    most = most_threads()
+    if threads <= most:
+        return ""
+    return (
+        f"NUMBA_NUM_THREADS is {most}, not {threads}"
+        if _held()
+        else f"{most} cores are usable here, not {threads}"
+    )
 
 
 def times(samples: pd.DataFrame, name: str) -> dict[str, Any]:
