@@ -75,6 +75,18 @@ def test_without_cupy(monkeypatch):
     assert device_missing() == "CuPy is not installed"
 
 
+def test_a_home_that_cupy_cannot_write_to_is_the_reason(monkeypatch):
+    class Refusing:
+        def find_spec(self, name, *_):
+            if name == "cupy":
+                raise PermissionError(13, "Permission denied", "/home/.cupy")
+
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
+    told = "[Errno 13] Permission denied: '/home/.cupy'; CUPY_CACHE_DIR names another folder"
+    assert device_missing() == f"CuPy cannot be imported: {told}"
+
+
 @pytest.mark.parametrize("how", [{"count": 0}, {"status": 35}, {"status": 100}])
 def test_without_a_device_or_a_driver(monkeypatch, how):
     fake_cupy(monkeypatch, **how)

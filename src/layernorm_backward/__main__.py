@@ -190,8 +190,12 @@ def _runs_foreign_code(words: list[str]) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; Ctrl-C ends it in one line and exit code 130."""
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        return _run(words)
+    except numba_cache.NoFolderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return watch.COULD_NOT_BE_RUN if _runs_foreign_code(words) else 1
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return watch.INTERRUPTED

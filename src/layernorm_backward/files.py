@@ -7,6 +7,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
+def writable(folder: Path) -> bool:
+    """Whether files can be written to a folder, which is made where it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure."""

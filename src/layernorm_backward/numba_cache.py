@@ -7,15 +7,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+from layernorm_backward.files import writable
+
 VARIABLE = "NUMBA_CACHE_DIR"
 _IN_TREE = Path(__file__).parent / "kernels" / "__pycache__"
 
 
+class NoFolderError(OSError):
+    """Nothing can be written to, for code or for a time."""
+
+
 def ensure() -> None:
-    """Where Numba would find no folder, name a temporary one to it and in the environment, and say so."""
-    if any(_writable(folder) for folder in _folders()):
+    """Where Numba would find no folder, name a temporary one to it and in the environment, and say so.
+
+    NoFolderError where there is none, either.
+    """
+    if any(map(writable, _folders())):
         return
-    folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="numba-")
+    folder = os.environ[VARIABLE] = _temporary()
     if "numba" in sys.modules:  # which has read the environment
         sys.modules["numba"].config.CACHE_DIR = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -23,17 +32,16 @@ def ensure() -> None:
     print(f"warning: {said}", file=sys.stderr)
 
 
+def _temporary() -> str:
+    try:
+        return tempfile.mkdtemp(prefix="numba-")
+    except OSError:
+        said = "no folder for compiled code can be written to, nor one for temporary files"
+        raise NoFolderError(f"{said}: {VARIABLE} names one") from None
+
+
 def _folders() -> list[Path]:
     """Where Numba looks for one, in its order."""
     named = os.environ.get(VARIABLE)
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111, Path's raises
     return [*([Path(named)] if named else []), _IN_TREE, Path(cache) / "numba"]
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -154,6 +154,8 @@ def device_missing() -> str:
         import cupy
     except ImportError:
         return "CuPy is not installed"
+    except OSError as error:  # it makes a folder in the home directory
+        return f"CuPy cannot be imported: {error}; CUPY_CACHE_DIR names another folder"
     try:
         if not cupy.cuda.runtime.getDeviceCount():
             return "there is no CUDA device here, or no driver for it"

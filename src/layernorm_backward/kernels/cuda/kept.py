@@ -5,21 +5,26 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from layernorm_backward.files import whole
+from layernorm_backward.files import whole, writable
 
 
 def kept(suffix: str, parts: object, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The file made of these sources with these parts (options, versions, text); made if it is not there."""
+    """The file made of these sources with these parts (options, versions, text); made if it is not there.
+
+    OSError where it cannot be written.
+    """
     digest = hashlib.sha256(repr(parts).encode())
     for source in sorted(sources):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     path = _folder() / f"{digest.hexdigest()[:32]}{suffix}"
     if not path.exists():
+        if not writable(path.parent):
+            raise OSError(f"{path.parent} cannot be written to; XDG_CACHE_HOME names another folder")
         with whole(path) as temporary:
             make(temporary)
     return path
 
 
 def _folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "layernorm_backward"
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111, Path's raises
+    return Path(cache) / "layernorm_backward"
