@@ -1,6 +1,7 @@
 """Which tables of a run were measured on another processor, or with other versions, than the rest."""
 
 import json
+import os
 import re
 import shutil
 from math import isnan, nan
@@ -91,6 +92,20 @@ def test_what_was_taken_from_the_archive_or_is_not_told_is_not_compared():
     found = records({}, {"numpy": "2.3.1"}, {"numpy": ""})
     found["b"]["archived"] = "there"
     assert mixed.differences(found) == []
+
+
+def test_variables_that_change_what_is_measured_are_compared_and_those_of_the_workflow_are_not(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"PATH": "here"})
+    plain = {"variables": describe()["variables"]}
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(Path("a", "folder")))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # for each job of the workflow
+    assert describe()["variables"] == plain["variables"] == "none"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    monkeypatch.setenv("NUMBA_OPT", "0")
+    found = records(plain, plain, {"variables": describe()["variables"]})
+    said = "variables none in 2 tables and NUMBA_OPT=0 OMP_WAIT_POLICY=passive in c"
+    assert mixed.differences(found, here=plain) == [said]
+    assert mixed.differences(records({}, plain)) == []  # a record of former code does not tell
 
 
 def test_tables_from_a_gpu_are_compared_among_themselves():

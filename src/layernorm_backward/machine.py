@@ -1,7 +1,7 @@
 """The machine that a number was measured on: processor, caches, memory, versions, load.
 
-Read from the operating system (Linux: /proc and /sys; macOS: sysctl) and from package metadata; nothing
-that is described is imported, so this costs milliseconds. What a system does not tell is "" or 0.
+Read from the operating system (Linux: /proc and /sys; macOS: sysctl), the environment and package metadata;
+nothing that is described is imported, so this costs milliseconds. What a system does not tell is "" or 0.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from layernorm_backward import cgroup, installed, macos
+from layernorm_backward import cgroup, installed, macos, variables
 from layernorm_backward.system_files import contents
 
 PACKAGES = (
@@ -46,6 +46,7 @@ def describe() -> dict[str, str | int | float]:
         "last_level_cache_bytes": caches.get("last_level", 0),
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min": load_1min(),
+        "variables": variables.told(),
         "architecture": platform.machine(),
         "os": _operating_system(),
         "python": platform.python_version(),

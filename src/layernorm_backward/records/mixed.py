@@ -1,4 +1,4 @@
-"""Tables of one run that were not measured alike: on another processor or system, or with other versions.
+"""Tables of one run that were not measured alike: another processor, system, version or variable.
 
 A fact is an entry of `machine` in a table's record, under the name that it has there. What the system did not
 tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere. Tables
@@ -37,7 +37,7 @@ def apart(records: Records) -> list[Records]:
 
 
 def facts(machine: Mapping[str, Any]) -> dict[str, str]:
-    """What the numbers of a table may depend on: processor, caches, cores, system and versions."""
+    """What the numbers of a table may depend on: processor, caches, cores, system, versions, variables."""
     unnamed = INDIFFERENT | {"cpu", "gpu"}
     others = {name: value for name, value in machine.items() if name not in unnamed}
     return {name: str(value) for name, value in ({"processor": processor(machine)} | others).items() if value}

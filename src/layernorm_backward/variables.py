@@ -1,0 +1,17 @@
+"""Variables of the environment that change how code is compiled, or how fast it runs, for a record."""
+
+import os
+
+NONE = "none"
+_FAMILIES = ("NUMBA_", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MALLOC_", "NPY_", "GLIBC_TUNABLES")
+_OF_JOBS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # Snakemake sets them; what is timed sets its threads
+
+
+def told() -> str:
+    """Those that are set, "NUMBA_OPT=0 OMP_WAIT_POLICY=passive" say; paths are left out, as of caches."""
+    found = (
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_FAMILIES) and name not in _OF_JOBS and os.sep not in value
+    )
+    return " ".join(found) or NONE
