@@ -72,10 +72,10 @@ def main(given: dict[str, Any], spent_s: float = 0.0) -> int:
 
 
 def _audit(target: str, setting: Setting) -> str:
-    """The command that audits the same kernel in the same dtype, which gamma has there too."""
+    """The command that audits the same kernel in the same dtypes."""
     command = f"audit {target}" + ("" if setting.dtype == AUDITED else f" --dtype {setting.dtype}")
-    also = "" if setting.gamma_dtype == setting.dtype else f", of gamma in {setting.dtype}"
-    return f"`{command}` says more{also}"
+    also = "" if setting.gamma_dtype == setting.dtype else f" --gamma-dtype {setting.gamma_dtype}"
+    return f"`{command}{also}` says more"
 
 
 def _count(threads: str) -> int:
