@@ -84,6 +84,9 @@ def test_a_table_hangs_on_a_kernel_of_another_package(monkeypatch, tmp_path):
     assert len(hashes) == 2
 
 
+INNER = ("core.py", "core.abi3.so", "norm.cu", "norm.cuh", "norm.ptx", "norm.c", "Makefile")
+
+
 @pytest.mark.parametrize("package", ["my_package", f"{PACKAGE}_mine"])
 def test_a_table_hangs_on_all_files_of_another_package_and_on_its_version(monkeypatch, tmp_path, package):
     monkeypatch.syspath_prepend(tmp_path)
@@ -91,7 +94,8 @@ def test_a_table_hangs_on_all_files_of_another_package_and_on_its_version(monkey
     inner, told = tmp_path / package / "inner", tmp_path / f"{package}-1.dist-info"
     for folder in (inner, told):
         folder.mkdir(parents=True)
-    files = [tmp_path / package / "norm.py", inner / "core.py", inner / "core.abi3.so", told / "METADATA"]
+    inside = [tmp_path / package / "norm.py", *(inner / name for name in INNER)]
+    files = [*inside, told / "METADATA"]
     for file in files:
         file.write_text(f"Name: {package}\nVersion: 1\n", encoding="utf-8")
     hashes = {code_hash(f"{PACKAGE}.oracle", ["theirs"])}
@@ -99,6 +103,17 @@ def test_a_table_hangs_on_all_files_of_another_package_and_on_its_version(monkey
         file.write_text(f"Name: {package}\nVersion: 2.{number}\n", encoding="utf-8")
         hashes.add(code_hash(f"{PACKAGE}.oracle", ["theirs"]))
     assert len(hashes) == 1 + len(files)
+
+
+def test_a_table_does_not_hang_on_what_python_compiles_of_another_package(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(provenance, "module_of", lambda name: "compiled_of_others.norm")
+    cache = tmp_path / "compiled_of_others" / "__pycache__"
+    cache.mkdir(parents=True)
+    (cache.parent / "norm.py").write_text("KERNEL = 1", encoding="utf-8")
+    before = code_hash(f"{PACKAGE}.oracle", ["theirs"])
+    (cache / "norm.cpython-311.pyc").write_bytes(b"1")
+    assert code_hash(f"{PACKAGE}.oracle", ["theirs"]) == before
 
 
 def test_no_module_imports_itself_on_a_detour():
