@@ -337,6 +337,22 @@ def test_the_page_is_right_as_it_is_written(tmp_path, monkeypatch, capsys):
     sys.modules.pop(name.removesuffix(".py"))
 
 
+def test_the_kernel_of_the_page_is_one_as_it_is_written(tmp_path, monkeypatch, capsys):
+    """At the end of its file, in the package that the page names, under the entry point that it shows."""
+    name, value = re.search(r'^    (\w+) = "(\S+)"$', PAGE, flags=re.MULTILINE).groups()
+    package, module = value.partition(":")[0].split(".")
+    (tmp_path / package).mkdir()
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
+    (tmp_path / package / f"{module}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = dict(kernels._points()) | {name: EntryPoint(name, value, kernels.GROUP)}
+    monkeypatch.setattr(kernels, "_points", lambda: points)
+    assert main(["bench", "--kernel", name, *SIZE]) == 0
+    assert main(["bench", "--kernel", name, *SIZE, "--dtype", "bfloat16"]) == 2
+    said = f"{name} cannot run here in bfloat16: it would sum in 16 bits"
+    assert said in capsys.readouterr().err
+
+
 def _first_words(said: str) -> list[str]:
     """One a line; non-temporal stores are those of the machine, and so is what else runs there."""
     lines = (line.split() for line in said.splitlines() if "something else ran" not in line)

@@ -71,6 +71,27 @@ def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, m
     assert "raises Panic: unwrap; allowed: MODULE:NAME of a Kernel\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("device='gpu'", "device is 'gpu'; allowed: cpu or cuda"),
+        ("unsupported=('float16', 'bfloat16')", "unsupported is ('float16', 'bfloat16'); allowed: a mapping"),
+        ("unsupported={'fp16': 'slow'}", "unsupported is {'fp16': 'slow'}; allowed: a mapping"),
+    ],
+)
+def test_a_kernel_that_says_what_does_not_exist_is_refused(
+    installed, tmp_path, monkeypatch, capsys, given, said
+):
+    text = "from layernorm_backward.kernels import KERNELS, Kernel\nof = KERNELS['recentred']\n"
+    kernel = f"dict(name='odd', device='cpu', forward=of.forward, backward=of.backward) | dict({given})"
+    (tmp_path / "odd_norm.py").write_text(f"{text}KERNEL = Kernel(**{kernel})\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed(("odd", "odd_norm:KERNEL"))
+    assert main(["audit", "odd"]) == 2
+    err = capsys.readouterr().err
+    assert f"kernel 'odd': {said}" in err and len(err.splitlines()) == 1
+
+
 def test_a_name_that_two_share_leaves_out_that_baseline_only(installed):
     installed(("compact", "their_norm:KERNEL"))
     found = bench(kernels.KERNELS["recentred"], SETTING, Deadline(3.0)).set_index("against")

@@ -66,7 +66,7 @@ def as_kernel(name: str, thing: Any) -> Kernel:
     if not (isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing))):
         size = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
-    return Kernel(name, "cpu", *thing, default_eps=1e-5, source=name)
+    return Kernel(name, "cpu", *thing, source=name)
 
 
 def try_out(kernel: Kernel, dtype: DtypeName, eps: float, gamma_dtype: DtypeName | None = None) -> None:

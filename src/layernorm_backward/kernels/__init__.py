@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from layernorm_backward import installed
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
+Device = Literal["cpu", "cuda"]
 _INSTALLED_BY = {"cupy": "make cuda"} | dict.fromkeys(("torch", "jax", "flax"), "make peers")
 NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
 OLDEST_DEVICE, HOPPER = 80, 90  # compute capability times ten
@@ -40,17 +41,26 @@ class Kernel:
 
     `default_eps` is the implementation's own eps; a kernel obeys the eps it is given. `source` says
     where formula and layout come from. `unsupported` maps a dtype's name to the reason it is missing.
-    `requires` holds the import names of packages that it needs beyond our own.
+    `requires` holds the import names of packages that it needs beyond our own. ValueError for another device,
+    and for an `unsupported` that is no mapping of dtypes' names.
     """
 
     name: str
-    device: Literal["cpu", "cuda"]
+    device: Device
     forward: Callable[..., Any]
     backward: Callable[..., Any]
-    default_eps: float
-    source: str
+    default_eps: float = 1e-5
+    source: str = ""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.device not in get_args(Device):
+            allowed = " or ".join(get_args(Device))
+            raise ValueError(f"kernel {self.name!r}: device is {self.device!r}; allowed: {allowed}")
+        if not isinstance(self.unsupported, Mapping) or not set(self.unsupported) <= set(DTYPE_NAMES):
+            allowed = f"a mapping of names ({', '.join(DTYPE_NAMES)}) to reasons"
+            raise ValueError(f"kernel {self.name!r}: unsupported is {self.unsupported!r}; allowed: {allowed}")
 
     @property
     def dtypes(self) -> tuple[str, ...]:
