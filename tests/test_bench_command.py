@@ -43,7 +43,6 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.recentred import backward, forward
 KERNEL = Kernel("outside", "cpu", forward, backward, 1e-5, "theirs")
 COPY = Kernel("numba_fused", "cpu", forward, backward, 1e-5, "theirs")
-TRIAD = Kernel("triad", "cpu", forward, backward, 1e-5, "theirs")
 DEVICE = Kernel("device", "cuda", forward, backward, 1e-5, "theirs")
 NARROW = Kernel("narrow", "cpu", forward, backward, 1e-5, "theirs", unsupported={"float32": "only doubles"})
 def slow(x, gamma, beta, eps):
@@ -138,13 +137,6 @@ def test_a_kernel_that_calls_itself_what_another_is_called_is_another_one(theirs
     assert main(["bench", "--kernel", "theirs:COPY", *SIZE, "--seconds", "6"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("theirs:COPY: ") and "\n  numba_fused " in said
-
-
-def test_a_kernel_of_an_entry_point_that_is_called_as_a_stream_is_refused(theirs, monkeypatch, capsys):
-    points = dict(kernels._points()) | {"triad": EntryPoint("triad", "theirs:TRIAD", kernels.GROUP)}
-    monkeypatch.setattr(kernels, "_points", lambda: points)
-    assert main(["bench", "--kernel", "triad", *SIZE]) == 2
-    assert "kernel 'triad' has the name of a stream; allowed: none of copy," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["theirs:KERNEL", "theirs:plain,backward", "./theirs.py:forward,backward"])

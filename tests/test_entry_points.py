@@ -1,13 +1,19 @@
 """An entry point of another package that cannot be used is told in one line, and exit code 2."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from itertools import chain
 
 import pytest
 
 from bench_small import SETTING
-from layernorm_backward import kernels
+from layernorm_backward import kernels, peers_on_gpu
 from layernorm_backward.__main__ import main
 from layernorm_backward.bench import Deadline, bench
+from layernorm_backward.gpu import roofs, variants
+from layernorm_backward.kernels.peers import PEERS
+from layernorm_backward.taken_names import TAKEN
+from layernorm_backward.timing import cell_roof
+from layernorm_backward.traffic.schemes import SCHEMES
 
 BROKEN = {
     "gone": ("no_such_module:K", "raises ModuleNotFoundError: No module named 'no_such_module'"),
@@ -99,9 +105,34 @@ def test_a_name_that_two_share_leaves_out_that_baseline_only(installed):
     assert found.loc["numpy_blocked", "reason"] == ""
 
 
-def test_the_name_of_a_peer_is_refused(installed, capsys):
+OTHERS = [
+    *chain.from_iterable(cell_roof.ROOFS.values()),
+    *roofs.OPERATIONS,
+    *PEERS,
+    *peers_on_gpu.PEERS,
+    *variants.VARIANTS,
+    *SCHEMES,
+]
+
+
+@pytest.mark.parametrize("name", sorted({*OTHERS, f"copy{cell_roof.AGAIN}"}))
+def test_a_name_that_means_something_else_is_refused(installed, name):
+    installed((name, "layernorm_backward.kernels.recentred:KERNEL"))
+    where = "the entry point layernorm_backward.kernels.recentred:KERNEL in the group"
+    said = f"kernel '{name}': {where} .* has the name of a stream, a peer, a variant or a scheme; allowed: "
+    with pytest.raises(ValueError, match=said):
+        kernels.KERNELS[name]
+    with pytest.raises(ValueError, match=said):
+        variants.kernel_of(name)
+
+
+def test_no_name_is_taken_by_nothing():
+    assert set(TAKEN) <= {*OTHERS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_means_something_else_is_told_in_one_line(installed, command, capsys):
     installed(("torch", "layernorm_backward.kernels.recentred:KERNEL"))
-    assert main(["audit", "torch"]) == 2
-    said = "error: kernel 'torch': the entry point layernorm_backward.kernels.recentred:KERNEL in the group"
+    assert main([*COMMANDS[command], "torch"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(said) and "has the name of a peer; allowed: a name that no other kernel has" in err
+    assert err.startswith("error: kernel 'torch': the entry point ") and len(err.splitlines()) == 1

@@ -19,7 +19,7 @@ from typing import Any
 from layernorm_backward import inputs, kernels
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.fitting import MisfitError, fitting
-from layernorm_backward.kernels import KERNELS, Kernel, checks, missing, remedy, whence
+from layernorm_backward.kernels import KERNELS, Kernel, checks, missing, remedy
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw
 from layernorm_backward.raised import FAILURES, place, told
@@ -92,9 +92,6 @@ def try_out(kernel: Kernel, dtype: DtypeName, eps: float, gamma_dtype: DtypeName
 
 
 def _registered(name: str) -> Kernel:
-    if name in KERNELS and name in PEERS:
-        said = f"{whence(name)} has the name of a peer; allowed: a name that no other kernel has"
-        raise ValueError(f"kernel {name!r}: {said}")
     for registry in (KERNELS, PEERS):
         if name in registry:
             return registry[name]

@@ -14,7 +14,7 @@ from layernorm_backward.bench.checked import WrongError
 from layernorm_backward.bench.contenders import baselines, line_up, require_right_yet
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.setting import Deadline, Setting
-from layernorm_backward.bench.timed import compile_roof, require_name, time_direction
+from layernorm_backward.bench.timed import compile_roof, time_direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.options import require_room
 from layernorm_backward.records.tabulate import table
@@ -35,7 +35,6 @@ def bench(
 
     ValueError where the kernel cannot be timed in this setting, WrongError where its results are wrong.
     """
-    require_name(kernel.name)
     require_room(setting.rows, setting.hidden, setting.arrays_bytes(1) // setting.hidden)
     require_exact(setting)
     tick("arrays")

@@ -67,13 +67,6 @@ def time_direction(
     return rows + [cell | {"against": other, "reason": why} for other, why in reasons.items()]
 
 
-def require_name(name: str) -> None:
-    """ValueError where a kernel has the name of a stream, so that one would be taken for the other."""
-    streams = [stream for pair in cell_roof.ROOFS.values() for stream in pair]
-    if name.removesuffix(cell_roof.AGAIN) in streams:
-        raise ValueError(f"kernel {name!r} has the name of a stream; allowed: none of {', '.join(streams)}")
-
-
 def compile_roof(direction: AnyDirection, data: Data) -> None:
     """Run each stream on one row, so that its compilation is in no measurement."""
     for call in cell_roof.streams(direction, first_rows(data.arrays, 1)).values():

@@ -20,8 +20,8 @@ def ours(name: str) -> bool:
 
 
 def kernel_of(name: str) -> Kernel:
-    """The kernel of a name, or that which it is a variant of."""
-    return KERNELS[VARIANTS[name][0] if name in VARIANTS else name]
+    """The kernel of a name, or that which it is a variant of; ValueError where others call theirs so."""
+    return KERNELS[VARIANTS[name][0] if name in VARIANTS and name not in KERNELS else name]
 
 
 def takes_machine(name: str) -> bool:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, get_args
 
-from layernorm_backward import installed
+from layernorm_backward import installed, taken_names
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
@@ -75,6 +75,9 @@ class _Registry(Mapping[str, Kernel]):
         if len(_claims().get(name, ())) > 1:
             said = f"entry points in the group {GROUP} share this name: {', '.join(_claims()[name])}"
             raise ValueError(f"kernel {name!r}: {said}; allowed: a name that no other kernel has")
+        if taken_names.is_taken(name):
+            said = f"{whence(name)} has the name of a stream, a peer, a variant or a scheme"
+            raise ValueError(f"kernel {name!r}: {said}; allowed: a name that nothing else has")
         kernel = _loaded(_points()[name])
         if kernel.name != name:
             raise ValueError(f"kernel {name!r} calls itself {kernel.name!r}; the two names must agree")
