@@ -10,7 +10,7 @@ from layernorm_backward import oracle
 from layernorm_backward.audit import audit, report
 from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.cases import CASES, case_limit
-from layernorm_backward.audit.thoughts import FLAT, LEVEL, OVERWRITTEN, READ_ONLY, UNLIKE, WRONG
+from layernorm_backward.audit.thoughts import ADVICE, FLAT, LEVEL, OVERWRITTEN, READ_ONLY, UNLIKE, WRONG
 from layernorm_backward.edge_cases import posed
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS
@@ -96,6 +96,47 @@ def test_a_shared_buffer_is_told_beside_a_random_order():
         return kept, *in_random_order(dy, saved, dx, dgamma, dbeta)[1:]
 
     assert said(backwards(change))["undisturbed"].startswith("calls share a buffer")
+
+
+def test_what_is_saved_in_one_place_for_all_calls_is_told_where_it_raises():
+    kept = []
+
+    def forward(*given):
+        y, kept[:] = HONEST.forward(*given)
+        return y, ()
+
+    kernel = replace(HONEST, forward=forward, backward=lambda dy, saved: HONEST.backward(dy, tuple(kept)))
+    found = {finding.property: finding for finding in audit(kernel, "float32", SMALL)}
+    assert found["undisturbed"].raised
+    assert said(kernel)["undisturbed"] == ADVICE["undisturbed"]
+
+
+def test_rows_of_odd_lengths_that_are_refused_share_no_buffer():
+    def spoil(x, *rest):
+        if x.shape[-1] % 2:
+            raise ValueError("odd")
+        return x, *rest
+
+    assert said(forwards(spoil))["undisturbed"] == "could not be run; the reason stands above"
+
+
+def test_a_norm_over_two_axes_is_told_to_take_the_last():
+    """Of three, the last two; its dgamma and dbeta are the sums that they are to be."""
+
+    def joined(array):
+        return array.reshape(*array.shape[:-2], -1) if array.ndim > 2 else array
+
+    def forward(x, gamma, beta, eps):
+        many = [np.resize(part, joined(x).shape[-1]) for part in (gamma, beta)]
+        y, saved = HONEST.forward(joined(x), *many, eps)
+        return y.reshape(x.shape), saved
+
+    def backward(dy, saved):
+        dx, *sums = HONEST.backward(joined(dy), saved)
+        return dx.reshape(dy.shape), *(part.reshape(-1, dy.shape[-1]).sum(axis=0) for part in sums)
+
+    thought = said(replace(HONEST, forward=forward, backward=backward))["gradient_check"]
+    assert thought == f"right where x has two axes: {ADVICE['edge_leading_axes']}"
 
 
 def in_bfloat16(dy, saved, dx, dgamma, dbeta):

@@ -83,7 +83,8 @@ def _of_raised(finding: Finding, by_name: dict[str, Finding]) -> str:
     given = finding.property == "gradient_check" or finding.property.startswith("edge_")
     if given and re.search("read-?only", finding.note, re.IGNORECASE):
         return READ_ONLY
-    if finding.property in ASKED and not by_name["y_error"].raised:
+    asked = finding.property in ASKED and not by_name["y_error"].raised
+    if asked or [name for name, other in by_name.items() if other.raised] == ["undisturbed"]:
         return ADVICE[finding.property]
     return "could not be run; the reason stands above"
 

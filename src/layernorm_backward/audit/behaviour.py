@@ -10,6 +10,7 @@ from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
 from layernorm_backward.audit.into_out import into_out
 from layernorm_backward.audit.setting import Finding, Setting, broken
 from layernorm_backward.audit.sweep import ROWS, worst_errors
+from layernorm_backward.audit.thoughts import LAST_AXIS
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.gradient_check import check
 from layernorm_backward.gradient_check.datasets import adequate
@@ -20,7 +21,7 @@ from layernorm_backward.raised import FAILURES
 EPSILONS = (1e-6, 1e-3)
 SUM_HIDDEN = 16
 WRONG_ARE = "; wrong: "
-TWO_AXES = "right where x has two axes: dgamma, dbeta are sums over all axes but the last"
+TWO_AXES = f"right where x has two axes: {LAST_AXIS}"
 
 
 def gradient_check(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:

@@ -4,6 +4,7 @@ FORMULA = "backward is not the derivative of forward, or forward is too rough to
 WRONG = "as wrong as everywhere: mend that first"
 READ_ONLY = "read-only arrays, as the gradient check passes them too, are refused or written to"
 OVERWRITTEN = "backward writes to the y that forward returned: give dx memory of its own"
+LAST_AXIS = "normalize over the last axis, sum dgamma and dbeta over all others"
 UNLIKE = "no two runs agree, other calls or none: make them repeatable first"
 ADVICE: dict[str, str] = {
     "eps_obeyed": "eps is not the one given, or not inside of the root",
@@ -13,7 +14,7 @@ ADVICE: dict[str, str] = {
     "undisturbed": "calls share a buffer: what is saved or returned is overwritten by the next call",
     "inputs_kept": "the caller's arrays are overwritten",
     "into_out": "write each result into all of its `out`, whatever that held, and nothing beside it",
-    "edge_leading_axes": "normalize over the last axis, sum dgamma and dbeta over all others",
+    "edge_leading_axes": LAST_AXIS,
     "edge_width_1": "for D = 1 dx and dgamma are to be exactly 0",
     "edge_no_rows": "for no rows dgamma and dbeta are 0",
     "edge_nan_row": "a NaN stays in its row of y and dx",
