@@ -34,6 +34,18 @@ def test_a_name_that_the_style_does_not_know_keeps_its_look():
     assert style.look("someone_elses") not in style.LOOKS.values()
 
 
+OTHERS = ["my_norm", "my_norm2", "my_numba", "my_torch", *(f"norm_{number}" for number in range(12))]
+
+
+def test_names_that_the_style_does_not_know_differ_in_a_figure_and_are_the_same_in_its_next_drawing():
+    drawn = []
+    for _ in range(2):
+        with style.context():
+            drawn.append([style.look(name) for name in [*OTHERS, *OTHERS]])
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) == len(OTHERS) and not set(drawn[0]) & set(style.LOOKS.values())
+
+
 def test_the_peers_at_their_best_are_joined_by_the_lines_of_the_legend():
     rows = pd.DataFrame({"kernel": ["torch"] * 3 + ["jax"] * 3, "hidden": [256, 1024, 4096] * 2})
     rows = rows.assign(setting="tuned", ours_ratio=2.0, ours_ratio_low=1.5, ours_ratio_high=2.5)

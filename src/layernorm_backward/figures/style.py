@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from zlib import crc32
 
 import matplotlib
 
@@ -133,11 +132,12 @@ _SPARE = tuple(
     for marker, line in (("P", "-"), ("X", _DASHES), ("p", _MIXED), ("h", _LONG))
     for colour in ("#E69F00", "#56B4E9", "#8C5A00", "#4B3B8F")
 )
+_others: dict[str, Look] = {}  # of the figure that is drawn
 
 
 def look(name: str) -> Look:
-    """The look of a name; a name that is not listed here (a kernel of another package) keeps its own too."""
-    return LOOKS.get(name) or _SPARE[crc32(name.encode()) % len(_SPARE)]
+    """The look of a name; those not listed here (kernels of other packages) get spare ones in turn."""
+    return LOOKS.get(name) or _others.setdefault(name, _SPARE[len(_others) % len(_SPARE)])
 
 
 def ordered(names: Any) -> list[str]:
@@ -148,7 +148,8 @@ def ordered(names: Any) -> list[str]:
 
 @contextmanager
 def context() -> Iterator[None]:
-    """Matplotlib's defaults and style.mplstyle, whatever the user's own settings are."""
+    """Matplotlib's defaults, style.mplstyle and all spare looks, whatever the user's own settings are."""
+    _others.clear()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rc_file(_STYLE, use_default_template=False)
