@@ -286,6 +286,47 @@ def test_a_kernel_that_writes_beside_arrays_that_begin_apart_has_not_passed(monk
     assert (row["passed"], row["reason"]) == (False, "something was written beside the arrays")
 
 
+@pytest.fixture
+def checked(monkeypatch):
+    """The row of a check of a kernel that is registered with two functions."""
+
+    def check(what, forward, backward):
+        theirs = replace(KERNELS["recentred"], name="theirs", forward=forward, backward=backward)
+        monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})
+        board, cell = HostBoard(), checks_gpu.Cell(what, "float32", "float32", 9, 40)
+        how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["theirs"], **how)
+        return row
+
+    return check
+
+
+CHECKS = ("results", "far", "apart", "repeats")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_kernel_that_takes_no_out_is_told_what_is_wanted(checked, check):
+    def backward(dy, saved):
+        return KERNELS["recentred"].backward(dy, saved)
+
+    row = checked(check, KERNELS["recentred"].forward, backward)
+    assert (row["passed"], row["reason"]) == (False, f"theirs: {variants.WANTED}")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_kernel_that_does_not_fill_out_has_passed_no_check(checked, check):
+    honest = KERNELS["recentred"]
+    row = checked(check, honest.forward, lambda dy, saved, out: honest.backward(dy, saved))
+    assert (row["passed"], row["reason"]) == (False, "NaN left in `out`: dx, dgamma, dbeta")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_kernel_that_takes_any_option_and_fills_out_has_passed(checked, check):
+    honest = KERNELS["recentred"]
+    row = checked(check, honest.forward, lambda dy, saved, **out: honest.backward(dy, saved, **out))
+    assert (row["passed"], row["reason"]) == (True, "")
+
+
 def test_outputs_are_poisoned_before_a_kernel_is_checked():
     board = HostBoard()
     given = checks_gpu.Pool(board, 1).arrays(4, 8, "bfloat16", "float32")

@@ -5,7 +5,7 @@ Results and repeats come before anything is timed; the tools, which take minutes
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
     far        as results, with the first elements of every third row far from its mean: it is gone over again
     apart      as results, of arrays that all begin elsewhere modulo 16 bytes; nothing is written beside them
-    repeats    the same bits in `runs` runs
+    repeats    the same bits in `runs` runs, none of them NaN
     memcheck, racecheck, initcheck, synccheck
                both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
 
@@ -199,7 +199,14 @@ def _judged(
     off = exact.errors(board.xp, given, found, eps)
     limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
     worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
-    return {"passed": bool(worst <= limit), "value": worst, "limit": limit}
+    left = "" if worst <= limit else _left(board, found)
+    return {"passed": bool(worst <= limit), "value": worst, "limit": limit, "reason": left}
+
+
+def _left(board: Board, found: Results) -> str:
+    """Which results hold NaN, as all did before; "" for none."""
+    names = exact.nan_in(board.xp, found)
+    return f"NaN left in `out`: {', '.join(names)}" if names else ""
 
 
 def _move(board: Board, x: Any) -> None:
@@ -218,6 +225,7 @@ def _share(error: float, limit: float) -> float:
 def _repeats(board: Board, pool: Pool, cell: Cell, name: str, runs: int, eps: float) -> dict[str, Any]:
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
     one = contenders.prepare(board, name, given, eps)
+    left = _left(board, one.results())
     first = [result.view(unsigned(result.dtype)).copy() for result in one.results()]
     differing = 0
     for _ in range(runs - 1):
@@ -225,4 +233,4 @@ def _repeats(board: Board, pool: Pool, cell: Cell, name: str, runs: int, eps: fl
             timed.call()
         again = [result.view(unsigned(result.dtype)) for result in one.results()]
         differing += not all(bool((a == b).all()) for a, b in zip(first, again, strict=True))
-    return {"passed": differing == 0, "value": float(differing), "limit": 0.0}
+    return {"passed": not (differing or left), "value": float(differing), "limit": 0.0, "reason": left}

@@ -69,6 +69,12 @@ def errors(xp: Any, given: Arrays, found: Results, eps: float) -> Errors:
     return Errors(worst["y"] / u, worst["dx"] / u, *sums)
 
 
+def nan_in(xp: Any, found: Results) -> list[str]:
+    """The names of the results that hold NaN, as those do that were not written."""
+    results = ((name, one) for name, one in found._asdict().items() if one is not None)
+    return [name for name, one in results if bool(xp.isnan(wide(one)).any())]
+
+
 def _normalized(xp: Any, x: Any, eps: float) -> tuple[Any, Any]:
     """x_hat and rstd, the mean found twice."""
     x -= x.mean(axis=-1, keepdims=True)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
+from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.kernels.cuda.machine import Machine
 
@@ -12,6 +13,8 @@ Passes = tuple[Callable[..., Any], Callable[..., Any]]  # forward and backward
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cuda_uncentred": ("cuda_fused", {"recentre": False}),
 }  # name: a kernel, and how its backward pass differs
+
+WANTED = "wanted on a GPU: forward(x, gamma, beta, eps, out) and backward(dy, saved, out), which fill `out`"
 
 
 def ours(name: str) -> bool:
@@ -30,8 +33,22 @@ def takes_machine(name: str) -> bool:
 
 
 def passes(name: str, machine: Machine) -> Passes:
-    """forward and backward of a kernel or variant, on a machine where it can be told."""
+    """forward and backward of a kernel or variant, on a machine where it can be told.
+
+    Refusal where one does not take `out`: results would be checked, and timed, in memory of their own.
+    """
     kernel = kernel_of(name)
+    if not all(map(_can_be_told_out, (kernel.forward, kernel.backward))):
+        raise Refusal(f"{name}: {WANTED}")
     _, differing = VARIANTS.get(name, (name, {}))
     told = {"machine": machine} if takes_machine(name) else {}
     return partial(kernel.forward, **told), partial(kernel.backward, **told, **differing)
+
+
+def _can_be_told_out(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter `out`, or takes any; what is not written in Python need not say."""
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:
+        return True
+    return any(one.name == "out" or one.kind is Parameter.VAR_KEYWORD for one in parameters)
