@@ -6,7 +6,7 @@ import pytest
 
 from layernorm_backward import roofs
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Pool
+from layernorm_backward.timing.pool import Pool
 
 SHAPE = (40, 33)
 DIRECTIONS = list(cell_roof.ROOFS)

@@ -17,7 +17,7 @@ from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
 from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan
 from layernorm_backward.kernels.numba_calls import Code
-from layernorm_backward.timing import prepared
+from layernorm_backward.timing.pool import buffers
 from layernorm_backward.timing.timed import most_threads
 
 SWEEP = {
@@ -177,9 +177,7 @@ def test_bits_do_not_depend_on_threads_stores_or_prefetch(measured):
 
 @pytest.mark.parametrize("hidden", [8, 48])
 def test_bits_are_compared_on_as_many_rows_as_make_all_threads_work(hidden, monkeypatch):
-    arrays = prepared.buffers(
-        (most_threads() * numba_plan.GRAIN // (4 * hidden) + 9, hidden), "float32", seed=1
-    )
+    arrays = buffers((most_threads() * numba_plan.GRAIN // (4 * hidden) + 9, hidden), "float32", seed=1)
     found, tasks = [], numba_plan.tasks
     monkeypatch.setattr(numba_plan, "tasks", lambda *of: found.append(tasks(*of)) or found[-1])
     check.agreements("backward", arrays, 1, {"default": numba_plan.choose(*arrays.x.shape, arrays.x.dtype)})

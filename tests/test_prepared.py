@@ -12,12 +12,13 @@ from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import prepared
 from layernorm_backward.timing.exact_sums import exact_sums, sums_error_u
+from layernorm_backward.timing.pool import Pool, buffers
 
 SHAPE = (40, 3, 16)
 
 
 def prepare(direction, shape=SHAPE, dtype="float32", limit_u=100.0, gamma_dtype="", **kernels):
-    pool = prepared.Pool(int(np.prod(shape)) * 8, seed=3)
+    pool = Pool(int(np.prod(shape)) * 8, seed=3)
     return prepared.prepare(kernels, direction, pool.buffers(shape, dtype, gamma_dtype), 8, limit_u)
 
 
@@ -45,7 +46,7 @@ def backward_but(change):
 
 
 def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
-    pool = prepared.Pool(1 << 16, 1)
+    pool = Pool(1 << 16, 1)
     for dtype in ("float64", "float32", "float16", "bfloat16"):
         x, dy = (inputs.values(array) for array in pool.buffers((1, 64, 16), dtype)[:2])
         assert abs(x.std() - 1) < 0.1 and not np.array_equal(x, dy)
@@ -53,7 +54,7 @@ def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
 
 
 def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
-    arrays = prepared.buffers((5, 1, 16), "float64", seed=3)
+    arrays = buffers((5, 1, 16), "float64", seed=3)
     ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
     assert refused == {} and ready["compact"].error_u_max < 10
     arrays.out[-1] *= 2  # the last row is among those looked at
@@ -70,7 +71,7 @@ def test_the_first_run_of_a_kernel_is_timed_without_its_compilation():
         return compact.forward(*arguments, **options)
 
     kernel = dataclasses.replace(compact, forward=forward)
-    arrays = prepared.buffers((2, 1, 8), "float64", seed=3)
+    arrays = buffers((2, 1, 8), "float64", seed=3)
     ready, _ = prepared.prepare({"compact": kernel}, "forward", arrays, 2, 100.0)
     assert ready["compact"].run_s < 0.9
 
@@ -94,7 +95,7 @@ def test_what_a_size_of_its_own_compiles_or_loads_is_not_in_the_time_of_a_run(di
         return compact.backward(dy, *arguments, **options)
 
     kernel = dataclasses.replace(compact, forward=forward, backward=backward)
-    arrays = prepared.Pool(1 << 16, 1).buffers((2, 8), "float64")
+    arrays = Pool(1 << 16, 1).buffers((2, 8), "float64")
     ready, _ = prepared.prepare({"compact": kernel}, direction, arrays, 2, 100.0)
     assert loaded and ready["compact"].run_s < 0.9
 
@@ -102,7 +103,7 @@ def test_what_a_size_of_its_own_compiles_or_loads_is_not_in_the_time_of_a_run(di
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 @pytest.mark.parametrize("kind", list(KEPT))
 def test_a_kernel_is_timed_whatever_it_saves(kind, direction):
-    arrays = prepared.Pool(1 << 16, 1).buffers((8, 32), "float32")
+    arrays = Pool(1 << 16, 1).buffers((8, 32), "float32")
     ready, refused = prepared.prepare({kind: KEPT[kind]}, direction, arrays, 8, 100.0)
     assert refused == {} and ready[kind].error_u_max < 10
     assert ready[kind].saved_extra_bytes >= arrays.x.nbytes
@@ -111,7 +112,7 @@ def test_a_kernel_is_timed_whatever_it_saves(kind, direction):
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_a_renewed_call_writes_what_the_first_one_wrote(direction):
-    arrays = prepared.Pool(1 << 16, 1).buffers((8, 32), "float32")
+    arrays = Pool(1 << 16, 1).buffers((8, 32), "float32")
     ready, _ = prepared.prepare({"compact": KERNELS["compact"]}, direction, arrays, 8, 100.0)
     results = arrays.out, arrays.y, arrays.dgamma, arrays.dbeta
     expected = [result.copy() for result in results]
@@ -158,7 +159,7 @@ def spoiling(name):
 @pytest.mark.parametrize("name", ["x", "gamma", "beta", "dy"])
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_what_writes_to_its_inputs_is_refused_and_the_others_run_on_what_they_held(name, dtype):
-    arrays = prepared.Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, dtype)
+    arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, dtype)
     before = [array.copy() for array in (arrays.x, arrays.dy, arrays.gamma, arrays.beta)]
     compact = KERNELS["compact"]
     for _ in range(2):  # in the next cell, too

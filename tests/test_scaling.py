@@ -11,7 +11,7 @@ from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import buffers
+from layernorm_backward.timing.pool import buffers
 
 SIZES = 2 ** np.arange(6, 17)
 

@@ -12,7 +12,7 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells, spells, timing_cpu
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import ALL_ARRAYS, Pool
+from layernorm_backward.timing.pool import ALL_ARRAYS, Pool
 from test_spells import ARGUMENTS as SPELLS
 from test_timing_cpu import ARGUMENTS as TIMING
 from test_timing_cpu import PUBLISHED

@@ -20,7 +20,7 @@ from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.guarded import Guarded, guarded
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
 

@@ -11,7 +11,7 @@ from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.fitting import parts, require_like, takes_out
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.raised import FAILURES, broken
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 
 Outputs = tuple[NDArray, NDArray, NDArray]
 

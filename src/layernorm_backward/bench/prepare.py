@@ -17,7 +17,7 @@ from layernorm_backward.bench.passes import first_rows, named, passes, require_y
 from layernorm_backward.bench.quick import TooSlowError, require_quick
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 
 FEW = 1 << 16  # elements of the first run
 TRACED = 4.0  # times as long as else, a run whose memory is traced

@@ -11,7 +11,7 @@ from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import ONE_RESULT, Pool
+from layernorm_backward.timing.pool import ONE_RESULT, Pool
 from layernorm_backward.timing.timed import thread_counts
 
 

@@ -15,7 +15,8 @@ from layernorm_backward import counters, roofs, stopwatch
 from layernorm_backward.counters.perf_events import Count
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing.prepared import ONE_RESULT, Buffers, Pool, renewed
+from layernorm_backward.timing.pool import ONE_RESULT, Buffers, Pool
+from layernorm_backward.timing.prepared import renewed
 
 KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
 MOVED = {  # elements: an ordinary store reads its line first (write-allocate)

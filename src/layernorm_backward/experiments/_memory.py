@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from layernorm_backward.directions import Direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 
 CALLS = 3  # the results of two may begin at different places of a line, and need different code
 

@@ -15,7 +15,8 @@ from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import Usage
 from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers, Prepared, prepare
+from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing.prepared import Prepared, prepare
 from layernorm_backward.timing.timed import too_many
 
 OURS = "default"  # the setting of our kernel

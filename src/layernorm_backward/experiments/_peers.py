@@ -16,7 +16,8 @@ from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.protocol import Prepared, Work
 from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.portable import norm
-from layernorm_backward.timing.prepared import Buffers, error_u_max, evenly, rows_looked_at
+from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing.prepared import error_u_max, evenly, rows_looked_at
 
 SUMS = ("dgamma", "dbeta")
 

@@ -13,7 +13,7 @@ from layernorm_backward.directions import AnyDirection
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import Count, Names, Several, Shape, Threads, WorkingSet
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import ALL_ARRAYS
+from layernorm_backward.timing.pool import ALL_ARRAYS
 from layernorm_backward.timing.timed import thread_counts
 
 

@@ -12,7 +12,7 @@ from layernorm_backward.experiments._cells import Cell, keys
 from layernorm_backward.experiments._rounds import joined
 from layernorm_backward.experiments._variants import DEFAULT, PAID, idle
 from layernorm_backward.kernels.numba_plan import Plan
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.timed import labelled, times, too_many
 
 AGAIN = "again"  # the default a second time, for the noise

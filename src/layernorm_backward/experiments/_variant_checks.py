@@ -25,7 +25,8 @@ from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.timing.prepared import Buffers, evenly
+from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing.prepared import evenly
 from layernorm_backward.timing.timed import most_threads
 
 EPS = numba_fused.KERNEL.default_eps

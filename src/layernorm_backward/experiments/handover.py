@@ -35,7 +35,7 @@ from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.timed import labelled, together, too_many
 
 LOOPS = {"handed": 1, "kept": 0}  # -> how many vectors a thread goes on in a round

@@ -43,7 +43,7 @@ from layernorm_backward.peers_at_work.memory import SharedMemory
 from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.prepared import Pool
+from layernorm_backward.timing.pool import Pool
 from layernorm_backward.timing.timed import together
 
 REQUIRES = ("torch", "jax")  # import names; without them the rows say so

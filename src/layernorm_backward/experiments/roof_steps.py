@@ -28,7 +28,8 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.roofs import row_streams
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers, prepare
+from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing.prepared import prepare
 from layernorm_backward.timing.sizing import Sized
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 

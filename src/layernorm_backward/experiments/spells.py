@@ -44,7 +44,8 @@ from layernorm_backward.experiments._rounds import Share, joined, known_s, share
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.timing.prepared import Buffers, prepare, renewed
+from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing.prepared import prepare, renewed
 from layernorm_backward.timing.timed import labelled, together, too_many
 
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]

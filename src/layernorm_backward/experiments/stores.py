@@ -26,7 +26,7 @@ from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 
 THEN = ("nothing", "read")

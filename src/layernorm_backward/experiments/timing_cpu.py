@@ -46,7 +46,8 @@ from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
-from layernorm_backward.timing.prepared import Buffers, Pool, Prepared, prepare, renewed, rows_looked_at
+from layernorm_backward.timing.pool import Buffers, Pool
+from layernorm_backward.timing.prepared import Prepared, prepare, renewed, rows_looked_at
 from layernorm_backward.timing.timed import together, too_many
 
 BASELINES = ("compact", "overcached", "numpy_blocked")

@@ -15,7 +15,7 @@ import pandas as pd
 
 from layernorm_backward import difference, roofs, stopwatch
 from layernorm_backward.directions import AnyDirection
-from layernorm_backward.timing.prepared import Buffers
+from layernorm_backward.timing.pool import Buffers
 
 ROOFS: dict[AnyDirection, tuple[str, str]] = {
     "forward": ("copy", "copy_nt"),

@@ -9,7 +9,6 @@ the kernel's own.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from math import sqrt
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -18,44 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import clock, inputs, oracle
-from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.checked_kernel import BrokenError, checked
 from layernorm_backward.directions import DIRECTIONS, TENSORS, AnyDirection
-from layernorm_backward.dtypes import dtype_of, round_to, sum_dtype, unit_roundoff
+from layernorm_backward.dtypes import sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
 from layernorm_backward.fitting import takes_out
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_items
 from layernorm_backward.pace import LONG_S
-from layernorm_backward.timing.exact_sums import Sums, exact_sums, sums_error_u
-from layernorm_backward.timing.repeated import Repeated, restored
+from layernorm_backward.timing.exact_sums import sums_error_u
+from layernorm_backward.timing.pool import Buffers
 
 ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
-ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
-ONE_RESULT = 3  # x, dy, and y or dx: what it has where no cell takes both
 LEAST_ROWS = 4  # in which errors are looked at
 STORED_U = 2  # u of the storage dtype: what is stored is rounded once, or twice where x_hat is stored, too
-BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
-
-
-class Buffers(NamedTuple):
-    """x, dy, out, y (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,).
-
-    `out` takes y or dx. Where both are written, it takes dx, and y an array of its own; else y is `out`.
-    `sums` works out what dgamma and dbeta are for an eps; None where they are not to be looked at. `restored`
-    names those of x, dy, gamma, beta that were written to, which then hold again what they held at first.
-    """
-
-    x: NDArray
-    dy: NDArray
-    out: NDArray
-    gamma: NDArray
-    beta: NDArray
-    dgamma: NDArray
-    dbeta: NDArray
-    y: NDArray
-    sums: Callable[[float], Sums] | None = None
-    restored: Callable[[], list[str]] = list
 
 
 class Prepared(NamedTuple):
@@ -70,71 +45,6 @@ class Prepared(NamedTuple):
     saved_scalars: int
     error_u_max: float
     sums_error_u: float
-
-
-class Pool:
-    """Memory for the arrays of many cells, allocated and written once: no cell meets a page fault.
-
-    x and dy are from N(0,1): BLOCK random numbers each, repeated, so that no row equals one near it;
-    `inputs_in` is the memory they lie in where it is not to be allocated here.
-    """
-
-    def __init__(
-        self,
-        bytes_each: int,
-        seed: int,
-        arrays: int = ALL_ARRAYS,
-        inputs_in: tuple[NDArray[np.uint8], ...] = (),
-    ) -> None:
-        self._seed = seed
-        own = arrays - len(inputs_in)
-        self._memory = [*inputs_in, *(aligned_empty(bytes_each, np.uint8) for _ in range(own))]
-        self._inputs: tuple[Repeated, ...] = ()
-        self._sums: dict[tuple[object, ...], Sums] = {}
-        for memory in self._memory[2:]:
-            memory.fill(0)
-
-    def buffers(self, shape: tuple[int, ...], dtype: str, gamma_dtype: str = "") -> Buffers:
-        """Arrays of this shape; gamma from N(1,1/4), beta from N(0,1), in x's dtype where none is given.
-
-        They share their memory with those of every other call.
-        """
-        self._fill(dtype_of(dtype))
-        size = int(np.prod(shape)) * dtype_of(dtype).itemsize
-        x, dy, out, *y = (memory[:size].view(dtype_of(dtype)).reshape(shape) for memory in self._memory)
-        rng = inputs.generator(self._seed, *shape)
-        gamma = inputs.gamma(rng, "random", shape[-1], dtype_of(gamma_dtype or dtype))
-        beta = inputs.beta(rng, shape[-1], gamma.dtype)
-        dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
-        given = {"x": Repeated(x, self._inputs[0].block), "dy": Repeated(dy, self._inputs[1].block)}
-        given |= {"gamma": Repeated(gamma, gamma.copy()), "beta": Repeated(beta, beta.copy())}
-        known = partial(self._known_sums, x, dy), partial(restored, given)
-        return Buffers(x, dy, out, gamma, beta, dgamma, dbeta, *y or [out], *known)
-
-    def _known_sums(self, x: NDArray, dy: NDArray, eps: float) -> Sums:
-        """Worked out once for a shape and dtype: these tell what x and dy hold."""
-        key = x.shape, x.dtype, eps
-        if key not in self._sums:
-            self._sums[key] = exact_sums(x, dy, eps)
-        return self._sums[key]
-
-    def _fill(self, dtype: np.dtype) -> None:
-        if self._inputs and self._inputs[0].array.dtype == dtype:
-            return
-        rng = inputs.generator(self._seed)
-        flat = [
-            memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            for memory in self._memory[:2]
-        ]
-        blocks = [round_to(rng.standard_normal(min(BLOCK, array.size)), dtype) for array in flat]
-        self._inputs = tuple(map(Repeated, flat, blocks))
-        for one in self._inputs:
-            one.fill()
-
-
-def buffers(shape: tuple[int, ...], dtype: str, seed: int) -> Buffers:
-    """The arrays of one cell, in memory of their own; see `Pool`. y is `out`."""
-    return Pool(int(np.prod(shape)) * dtype_of(dtype).itemsize, seed, ONE_RESULT).buffers(shape, dtype)
 
 
 def prepare(
