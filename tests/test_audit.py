@@ -253,6 +253,60 @@ def test_a_tail_of_any_length_that_is_lost_is_found(left, dtype):
     assert not edge_cases.outcome("widths", trial, CASES).passed
 
 
+def outcome(name, kernel, dtype="float32", seed=SMALL.seed):
+    problem, exact = edge_cases.posed(name, dtype, SMALL.eps, seed, CASES)
+    return edge_cases.outcome(name, edge_cases.Trial(kernel, problem, exact, SMALL.eps, SMALL.limit_u), CASES)
+
+
+def spoiled(result, condition):
+    """HONEST, but a gradient is 0 where the shape of dy is such."""
+
+    def backward(dy, saved):
+        found = list(HONEST.backward(dy, saved))
+        if condition(dy.shape):
+            found[result][...] = 0
+        return tuple(found)
+
+    return dataclasses.replace(HONEST, backward=backward)
+
+
+@pytest.mark.parametrize("width", range(2, 16))
+@pytest.mark.parametrize("result", range(3))
+def test_a_gradient_that_is_lost_in_short_rows_is_found(result, width):
+    """Where D = 2, too: dx is 0 there but for eps, which is seen beside u."""
+    found = outcome("widths_short", spoiled(result, lambda shape: shape[-1] == width))
+    assert not found.passed and f"worst at D = {width}; " in found.reason
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("result", range(3))
+def test_a_gradient_that_is_lost_in_few_rows_is_found(result, rows):
+    found = outcome("few_rows", spoiled(result, lambda shape: shape[:-1] == (rows,)))
+    assert not found.passed and f"worst at {rows} rows; " in found.reason
+
+
+@pytest.mark.parametrize(("name", "axes"), [("one_axis", 1), ("four_axes", 4)])
+def test_a_kernel_for_two_axes_and_three_is_told_of_others(name, axes):
+    def forward(x, *rest):
+        if x.ndim == axes:
+            raise ValueError("two axes or three")
+        return HONEST.forward(x, *rest)
+
+    found = audit(dataclasses.replace(HONEST, forward=forward), "float32", SMALL)
+    said = "normalize over the last axis, sum dgamma and dbeta over all others"
+    assert advice(found) == {said: [f"edge_{name}"]}
+
+
+@pytest.mark.parametrize("name", ["widths_short", "few_rows", "one_axis", "four_axes"])
+@pytest.mark.parametrize("kernel", [name for name, it in KERNELS.items() if it.device == "cpu"])
+def test_our_kernels_pass_on_few_rows_and_short_ones_and_any_number_of_axes(kernel, name):
+    kernel = KERNELS[kernel]
+    found = {
+        (dtype, seed): outcome(name, kernel, dtype, seed) for dtype in kernel.dtypes for seed in range(3)
+    }
+    assert all(one.passed for one in found.values()), found
+
+
 def test_the_worst_width_is_told_and_the_size_of_what_should_be_0():
     def off(dx, saved):
         return dx * (1 + 0.5 * (dx.shape[-1] == 36)) + 1e-9 * (dx.shape[-1] == 1)

@@ -28,6 +28,8 @@ ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have r
     f"edge_{name}"
     for name in (
         "leading_axes",
+        "one_axis",
+        "four_axes",
         "width_1",
         "no_rows",
         "non_contiguous",

@@ -1,10 +1,11 @@
-"""Edge cases of the audit alone, beside those of the table edge_cases: odd sizes, and a gamma or dy unlike x.
+"""Edge cases of the audit alone, beside those of the table edge_cases: odd sizes, few rows and short
+ones, one axis and four, and a gamma or dy unlike x.
 
 They show loops that forget what is left over after whole blocks, however long these are, and backward passes
 that take dy's layout for x's, zeros for nothing, or the last axis for the second.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import edge_cases, oracle
 from layernorm_backward.audit.setting import Setting
+from layernorm_backward.audit.short_rows import SHORT, against_terms, alternating
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.edge_cases import Case, Outcome, Trial, as_given
@@ -20,29 +22,45 @@ from layernorm_backward.problem import Problem
 MANY = 1031
 WIDTHS = range(33, 48)  # whatever is left over after whole blocks of up to 16
 LAST = 7
+FEW = (2, 3)
 FAINT = 2.0**-8
+Change = Callable[[Problem], Problem]
+Judge = Callable[[Trial], Outcome]
 
 
-def changed(change: Callable[[Problem], Problem]) -> Callable[[Trial], Outcome]:
-    """Judged as usual, after a change of the problem."""
+def changed(change: Change, judge: Judge = as_given) -> Judge:
+    """Judged as usual, or otherwise, after a change of the problem."""
 
-    def judge(trial: Trial) -> Outcome:
+    def judge_changed(trial: Trial) -> Outcome:
         problem = change(trial.problem)
         exact = oracle.results(*problem.values(), trial.eps)
-        return as_given(trial._replace(problem=problem, exact=exact))
+        return judge(trial._replace(problem=problem, exact=exact))
 
-    return judge
+    return judge_changed
 
 
-def each_width(trial: Trial) -> Outcome:
-    """Judged as usual at each of WIDTHS, on the first columns of the trial's arrays; the worst is told."""
-    found = {width: changed(partial(_narrowed, width=width))(trial) for width in WIDTHS}
-    worst = max(found, key=lambda width: found[width].value)
-    return found[worst]._replace(reason=f"worst at D = {worst}; {found[worst].reason}")
+def worst_of(changes: Mapping[str, Change], judge: Judge = as_given) -> Judge:
+    """Judged after each of the changes; the worst is told."""
+
+    def judge_all(trial: Trial) -> Outcome:
+        found = {what: changed(change, judge)(trial) for what, change in changes.items()}
+        worst = max(found, key=lambda what: found[what].value)
+        return found[worst]._replace(reason=f"worst at {worst}; {found[worst].reason}")
+
+    return judge_all
+
+
+def narrowed(widths: range) -> dict[str, Change]:
+    """To the first columns, so many."""
+    return {f"D = {width}": partial(_narrowed, width=width) for width in widths}
 
 
 def _narrowed(problem: Problem, width: int) -> Problem:
     return Problem(*(array[..., :width].copy() for array in problem))
+
+
+def _first_rows(problem: Problem, rows: int) -> Problem:
+    return problem._replace(x=problem.x[:rows].copy(), dy=problem.dy[:rows].copy())
 
 
 def _normal(deviates: Floats, u: float) -> Floats:
@@ -87,8 +105,8 @@ def _alike(problem: Problem) -> Problem:
 _WIDTHS = f"D = {WIDTHS[0]} to {WIDTHS[-1]}"
 FURTHER: dict[str, Case] = {
     "leading_axes": Case("x of three axes", (3, 5, 64), _normal, as_given),
-    "widths": Case(_WIDTHS, (16, WIDTHS[-1]), _normal, each_width),
-    "widths_far": Case(f"{_WIDTHS}, mean 2^-10/u", (16, WIDTHS[-1]), _far, each_width),
+    "widths": Case(_WIDTHS, (16, WIDTHS[-1]), _normal, worst_of(narrowed(WIDTHS))),
+    "widths_far": Case(f"{_WIDTHS}, mean 2^-10/u", (16, WIDTHS[-1]), _far, worst_of(narrowed(WIDTHS))),
     "width_4099": Case("D = 4099", (4, 4099), _normal, as_given),
     "rows_1031": Case(f"{MANY} rows, the last count most", (MANY, 16), _normal, changed(_last_rows_count)),
     "dy_transposed": Case("dy in Fortran order, x not", (8, 64), _normal, changed(_transposed)),
@@ -96,6 +114,20 @@ FURTHER: dict[str, Case] = {
     "dy_sparse": Case("dy 0 but for an element of every other row", (8, 64), _normal, changed(_sparse)),
     "gamma_zeros": Case("gamma with zeros", (8, 64), _normal, changed(_with_zeros)),
     "gamma_uniform": Case("gamma 1.5 throughout", (8, 64), _normal, changed(_alike)),
+    "widths_short": Case(
+        f"D = {SHORT[0]} to {SHORT[-1]}",
+        (16, SHORT[-1]),
+        alternating,
+        worst_of(narrowed(SHORT), against_terms),
+    ),
+    "few_rows": Case(
+        f"{' or '.join(map(str, FEW))} rows",
+        (max(FEW), 64),
+        _normal,
+        worst_of({f"{rows} rows": partial(_first_rows, rows=rows) for rows in FEW}),
+    ),
+    "one_axis": Case("x of one axis", (64,), _normal, as_given),
+    "four_axes": Case("x of four axes", (2, 3, 4, 64), _normal, as_given),
 }
 _KNOWN = {  # the value of each is an error, and a run stands alone
     name: case._replace(judge=as_given) if name.startswith("scale_") else case

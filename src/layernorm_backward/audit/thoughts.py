@@ -14,7 +14,6 @@ ADVICE: dict[str, str] = {
     "undisturbed": "calls share a buffer: what is saved or returned is overwritten by the next call",
     "inputs_kept": "the caller's arrays are overwritten",
     "into_out": "write each result into all of its `out`, whatever that held, and nothing beside it",
-    "edge_leading_axes": LAST_AXIS,
     "edge_width_1": "for D = 1 dx and dgamma are to be exactly 0",
     "edge_no_rows": "for no rows dgamma and dbeta are 0",
     "edge_nan_row": "a NaN stays in its row of y and dx",
@@ -25,8 +24,16 @@ ADVICE: dict[str, str] = {
     "edge_gamma_zeros": "x_hat cannot be had from y where gamma is 0; gamma may be negative",
     "edge_gamma_uniform": "gamma may be the same throughout and not 1",
 } | dict.fromkeys(("edge_dy_transposed", "edge_dy_expanded"), "dy may lie in memory unlike x")
+ADVICE |= dict.fromkeys(("edge_leading_axes", "edge_one_axis", "edge_four_axes"), LAST_AXIS)
 ADVICE |= dict.fromkeys(
-    ("edge_widths", "edge_widths_far", "edge_width_4099", "edge_rows_1031"),
+    (
+        "edge_widths",
+        "edge_widths_far",
+        "edge_width_4099",
+        "edge_rows_1031",
+        "edge_widths_short",
+        "edge_few_rows",
+    ),
     "what is left over after whole blocks is lost",
 )
 CHUNKS = "rows of y or dx are wrong where there are many: look at the borders between chunks of rows"
