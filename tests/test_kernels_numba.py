@@ -282,6 +282,14 @@ def test_calls_on_few_rows_have_the_bits_of_all_others(dtype, problem, monkeypat
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_large_results_that_a_call_allocates_begin_at_a_line(dtype, problem):
+    x, gamma, beta, dy = problem((513, 1024), dtype)
+    y, saved = numba_fused.forward(x, gamma, beta, EPS)
+    dx, *_ = numba_fused.backward(dy, saved)
+    assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
+
+
 def test_results_are_written_where_a_memory_map_has_them(problem, tmp_path):
     """Without a copy, which would be as large."""
     x, gamma, beta, dy = problem((512, 512), "float32")
