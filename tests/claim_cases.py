@@ -64,6 +64,11 @@ def wrapped(make: Any, *calls: Any) -> list[Tables]:
     return [(make(*(call if isinstance(call, tuple) else (call,))),) for call in calls]
 
 
+def stacked(*tables: pd.DataFrame) -> list[Tables]:
+    """The rows of all as one table."""
+    return [(pd.concat(tables, ignore_index=True),)]
+
+
 def errors() -> Iterator[Case]:
     yield from cases_of(
         "gradient_error_is",
@@ -71,7 +76,7 @@ def errors() -> Iterator[Case]:
         {"published": 5e-11, "right": 1e-6},
         confirmed=wrapped(error_rows, (4e-11, 6e-11), (1e-11, 6e-11)),
         corrected=wrapped(error_rows, (4e-9, 6e-9), (4e-13, 6e-13)),
-        refuted=wrapped(error_rows, 1e-2, (1e-10, 1e-2)),
+        refuted=wrapped(error_rows, 1e-2, (1e-10, 1e-2), (1e-10, 1e-10, 1e-2)),
     )
     apart, one = ([(by_method(*errors),)] for errors in ((1e-11, 9e-11, 1e-10), (4e-11, 9e-11, 1e-10)))
     numbers = {"published": 5e-11, "right": 1e-6}
@@ -93,15 +98,25 @@ def errors() -> Iterator[Case]:
         {"elements": "elements"},
         confirmed=[(spot(0, wide, edge),)],
         corrected=[(spot(0, wide, edge_missed),)],
-        refuted=[(spot(0, edge, (7, False)),), (spot(1, wide, edge),)],
+        refuted=[
+            (spot(0, edge, (7, False)),),
+            (spot(1, wide, edge),),
+            (spot(0, wide, edge_missed, (7, False)),),
+        ],
     )
     faultless = [spot(0, wide, edge), spot(1, wide, edge), spot(0, edge_missed, wide)]
     kept, alarmed, missing = (one[one["drawn"] == 100] for one in faultless)
     yield from cases_of(
         "large_check_catches", 0, {"check": "elements"}, confirmed=[(kept,)], refuted=[(alarmed,), (missing,)]
     )
+    usual, once = (("a", "random", error, False) for error in (4e-11, 6e-11))
+    worst_counts = derivation(usual, usual, once, ("b", "random", 5e-11, False))
     yield from cases_of(
-        "two_derivations_agree", 1e-10, {}, confirmed=[two(4e-11, 5e-11)], refuted=[two(6e-11, 5e-11)]
+        "two_derivations_agree",
+        1e-10,
+        {},
+        confirmed=[two(4e-11, 5e-11)],
+        refuted=[two(6e-11, 5e-11), (worst_counts,)],
     )
     yield from cases_of(
         "formula_is_right",
@@ -131,7 +146,7 @@ def errors() -> Iterator[Case]:
         0,
         {},
         confirmed=wrapped(exact_on, (0.0, 0.0)),
-        corrected=wrapped(exact_on, (0.0, 1e-16)),
+        corrected=wrapped(exact_on, (0.0, 1e-16)) + stacked(exact_on(0.0, 0.0), exact_on(0.0, 1e-16)),
         refuted=wrapped(exact_on, (1e-16, 1e-16)),
     )
     yield from cases_of(
@@ -158,8 +173,10 @@ def errors() -> Iterator[Case]:
         16,
         {},
         confirmed=wrapped(cancellation, (5.0, 2.0)),
-        corrected=wrapped(cancellation, (500.0, 2.0)),
-        refuted=wrapped(cancellation, (500.0, 200.0)),
+        corrected=wrapped(cancellation, (500.0, 2.0))
+        + stacked(cancellation(5.0, 2.0), cancellation(500.0, 2.0)),
+        refuted=wrapped(cancellation, (500.0, 200.0))
+        + stacked(cancellation(500.0, 2.0), cancellation(500.0, 200.0)),
     )
     yield from cases_of(
         "division_last_avoids_overflow",

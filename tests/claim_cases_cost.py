@@ -42,12 +42,13 @@ def costs() -> Iterator[Case]:
         corrected=[(saved(3, 2, 1), cases(True))],
         refuted=[(saved(4, 1, 1), cases(True)), (saved(3, 1, 1), cases(True, False))],
     )
+    other_needs = saved(8, 2, 300).replace({"saved_scalars": {1: 2}})
     yield from cases_of(
         "saves_too_much",
         0,
         ITEMS,
         confirmed=wrapped(saved, (8, 2, 300)),
-        corrected=wrapped(saved, (8, 4, 300)),
+        corrected=[*wrapped(saved, (8, 4, 300)), (other_needs,)],
         refuted=wrapped(saved, (2, 1, 300)),
     )
     light, heavy = wrapped(saved, (8, 4, 300)), wrapped(saved, (8, 4, 120))
@@ -68,7 +69,11 @@ def costs() -> Iterator[Case]:
         ACCESSES,
         confirmed=[_accesses((12, 12), (12, 12), (4, 5))],
         corrected=[_accesses((12, 21), (6, 11), (4, 5))],
-        refuted=[_accesses((12, 21), (6, 11), (4, 7)), _accesses((20, 21), (6, 6), (4, 5))],
+        refuted=[
+            _accesses((12, 21), (6, 11), (4, 7)),
+            _accesses((20, 21), (6, 6), (4, 5)),
+            _accesses((12, 12), (12, 12), (4, 7)),
+        ],
     )
     yield from cases_of(
         "operations_are",
@@ -133,7 +138,7 @@ def times() -> Iterator[Case]:
         0.1,
         MEMORY,
         confirmed=[_memory(0.0, 5)],
-        corrected=[_memory(1.0, 2)],
+        corrected=[_memory(1.0, 2), _with_fewer_rows(_memory(1.0, 2), 5)],
         refuted=[_memory(1.0, 5), _memory([0.0, 0.0, 1.0], 5), _memory(1.0, 2, 5, 2)],
     )
 
@@ -153,6 +158,11 @@ def reductions(backward: int, right: bool) -> Tables:
 def _memory(exponent: float | list[float], *arrays: int) -> Tables:
     each = exponent if isinstance(exponent, list) else [exponent]
     return exponents(*((one, one, one) for one in each)), peaks(*(many * 8 * 64.0 for many in arrays))
+
+
+def _with_fewer_rows(tables: Tables, arrays: int) -> Tables:
+    """Points of half the rows beside, at which so many arrays are alive."""
+    return tables[0], pd.concat([tables[1], peaks(arrays * 8 * 32.0).assign(rows=4)], ignore_index=True)
 
 
 def _stores(ordinary: tuple[float, float], streamed: tuple[float, float]) -> Tables:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from claim_cases import Case, Tables, cases_of
+from claim_cases import Case, Tables, cases_of, stacked
 from claim_frames import frame
 
 SHORT = {"column": "roof_fraction", "hidden": [[256, 1024]]}
@@ -20,6 +20,7 @@ def goals() -> Iterator[Case]:
         confirmed=[
             reached((256, 0.88), (1024, 0.95)),
             reached((256, 0.9), (64, 0.1)),
+            *stacked(*reached((256, 0.9)), *reached((512, 0.1), residency="partly")),
         ],
         corrected=[reached((256, 0.87), (1023, 0.95))],
         refuted=[reached((256, 0.87)), reached((1024, 0.5), (1025, 0.95), (64, 0.95))],

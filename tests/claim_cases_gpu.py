@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from claim_cases import Case, Tables, cases_of
+from claim_cases import Case, Tables, cases_of, stacked
 from claim_cases_goals import with_interval
 from claim_frames import frame
 
@@ -72,7 +72,12 @@ def gpu() -> Iterator[Case]:
         "gpu_fusion_gains",
         0.1,
         GAIN,
-        confirmed=[_ratios((64, "cuda_separate", 1.9), (128, "cuda_separate", 3.2))],
+        confirmed=[
+            _ratios((64, "cuda_separate", 1.9), (128, "cuda_separate", 3.2)),
+            *stacked(
+                *_ratios((64, "cuda_separate", 2.5)), *_ratios((64, "cuda_separate", 0.5), residency="cold")
+            ),
+        ],
         corrected=[_ratios((64, "cuda_separate", 7.0))],
         refuted=[_ratios((64, "cuda_separate", 0.9), (65, "cuda_separate", 2.5))],
     )
@@ -171,8 +176,8 @@ def _launches(forward: tuple[int, int], backward: tuple[int, int]) -> Tables:
     return (frame("kernel direction dtype launches", *rows, hidden=1024, reason=""),)
 
 
-def _ratios(*cells: tuple[int, str, float], reason: str = "") -> Tables:
-    keys = KEYS | {"rows": 9, "residency": "memory", "reason": reason}
+def _ratios(*cells: tuple[int, str, float], reason: str = "", residency: str = "memory") -> Tables:
+    keys = KEYS | {"rows": 9, "residency": residency, "reason": reason}
     return (with_interval(frame("hidden kernel ours_ratio", *cells, **keys), "ours_ratio"),)
 
 

@@ -35,11 +35,17 @@ def mean_paths() -> Iterator[Case]:
     lost = cell(error=float("inf"), residual=float("inf"))
     small, large = [cell(error=3.0)], [cell(error=30.0)]
     yield from cases_of("pass_errors_stay_below", 4, {}, confirmed=small, refuted=large)
-    yield from cases_of("pass_errors_reach", 10, {"kappa": {"gaussian": 1e3}}, confirmed=large, refuted=small)
+    one_errs = [*large, more(small[0], large[0])]
+    yield from cases_of(
+        "pass_errors_reach", 10, {"kappa": {"gaussian": 1e3}}, confirmed=one_errs, refuted=small
+    )
     passes = {"confirmed": [cell(), more(cell(), cell())], "refuted": [cell(violations=1)]}
     passes["refuted"].append(more(cell(), cell(violations=1), cell()))
     yield from cases_of("passes_within_bounds", 0, {}, **passes)
-    yield from cases_of("bounds_are_loose", 0.1, {}, confirmed=[cell(ratio=0.01)], refuted=[cell()])
+    loose = cell(ratio=0.01)
+    yield from cases_of(
+        "bounds_are_loose", 0.1, {}, confirmed=[loose], refuted=[cell(), more(loose, loose, cell())]
+    )
     yield from cases_of("eta_and_rho_explain", 4, {}, confirmed=[cell()], refuted=[cell(remainder=5.0)])
     yield from cases_of(
         "first_order_explains", 0.05, {}, confirmed=[cell()], refuted=[cell(residual=6.0), lost]

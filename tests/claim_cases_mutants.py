@@ -15,9 +15,10 @@ def checked(alarms: int, *caught: bool) -> tuple[pd.DataFrame]:
     return (frame(columns, *rows, check="ours", setting="default", data="mixed random shifted"),)
 
 
-def both(first: tuple[pd.DataFrame], second: tuple[pd.DataFrame]) -> tuple[pd.DataFrame]:
-    """The second on another data set."""
-    return (pd.concat([first[0], second[0].assign(data="zero_mean random normal")], ignore_index=True),)
+def on_sets(*tables: tuple[pd.DataFrame]) -> tuple[pd.DataFrame]:
+    """Each on a data set of its own."""
+    own = [table.assign(data=f"set {number}") for number, (table,) in enumerate(tables, 1)]
+    return (pd.concat(own, ignore_index=True),)
 
 
 def executed(own: float, ours: int) -> tuple[pd.DataFrame]:
@@ -39,10 +40,12 @@ def mutants() -> Iterator[Case]:
         {},
         confirmed=[checked(0, True, True)],
         corrected=[checked(1, True, True)],
-        refuted=[checked(0, True, False), both(checked(0, True, True), checked(0, True, False))],
+        refuted=[checked(0, True, False), on_sets(checked(0, True, True), checked(0, True, False))],
     )
     one, two = checked(0, False, True, True), checked(0, False, False, True)
-    yield from cases_of("faults_are_caught", 1, {}, confirmed=[both(one, one)], refuted=[both(one, two)])
+    yield from cases_of(
+        "faults_are_caught", 1, {}, confirmed=[on_sets(one, one)], refuted=[on_sets(one, two)]
+    )
     yield from cases_of(
         "faults_survive",
         2,
@@ -51,8 +54,14 @@ def mutants() -> Iterator[Case]:
         corrected=[checked(0, False, True, True)],
         refuted=[checked(0, True, True)],
     )
+    quiet, alarm = checked(0, True), checked(1, True)
     yield from cases_of(
-        "right_kernel_fails", 0.5, {}, confirmed=[checked(1, True)], refuted=[checked(0, True)]
+        "right_kernel_fails",
+        0.5,
+        {},
+        confirmed=[alarm, on_sets(alarm, quiet)],
+        corrected=[on_sets(alarm, quiet, quiet, quiet)],
+        refuted=[quiet],
     )
     yield from cases_of(
         "sets_suffice",

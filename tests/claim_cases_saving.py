@@ -20,8 +20,8 @@ def other_dtype(error: float) -> pd.DataFrame:
     return pd.concat([saved_rows(1.0), saved_rows(error, saved="mean_float64")])
 
 
-def rounded_rstd(error: float) -> pd.DataFrame:
-    return pd.concat([saved_rows(0.5), saved_rows(error, saved="mean_rstd_bfloat16")])
+def rounded_rstd(*errors: float) -> pd.DataFrame:
+    return pd.concat([saved_rows(*(0.5 for _ in errors)), saved_rows(*errors, saved="mean_rstd_bfloat16")])
 
 
 def represented(*cells: tuple[float, float]) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def saving() -> Iterator[Case]:
         1,
         {},
         confirmed=wrapped(rounded_rstd, 1.4),
-        refuted=wrapped(rounded_rstd, 1.6),
+        refuted=wrapped(rounded_rstd, 1.6, (1.4, 1.4, 1.6)),
     )
 
 

@@ -30,7 +30,10 @@ def stores() -> Iterator[Case]:
         {},
         confirmed=[read_next((0.6, False), (1.4, True)), read_next((1.04, False), (0.96, True))],
         corrected=[read_next((0.6, False), (1.4, True), (1.2, False))],
-        refuted=[read_next((1.4, False), (0.6, True))],
+        refuted=[
+            read_next((1.4, False), (0.6, True)),
+            read_next((0.6, False), (1.4, False), (1.3, False)),
+        ],
     )
     yield from cases_of(
         "ordinary_within",

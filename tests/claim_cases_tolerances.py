@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from claim_cases import Case, cases_of, wrapped
+from claim_cases import Case, cases_of, stacked, wrapped
 from claim_frames import frame
 
 
@@ -37,4 +37,6 @@ def tolerances() -> Iterator[Case]:
         refuted=[*good, (one_dtype_passes(),)],
     )
     full, less = ([(cells(True, value=share),)] for share in (1.0, 0.5))
-    yield from cases_of("share_is", 0.1, {"expected": 1.0}, confirmed=full, refuted=less)
+    yield from cases_of(
+        "share_is", 0.1, {"expected": 1.0}, confirmed=full, refuted=less + stacked(*full[0], *less[0])
+    )

@@ -13,10 +13,10 @@ from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import cell, mean_paths
 from claim_cases_mutants import covers, executed, mutants
 from claim_cases_saving import representing, saving
-from claim_cases_slopes import slopes
+from claim_cases_slopes import fitted, slopes
 from claim_cases_spells import slowed, spells
 from claim_cases_steps import steps
-from claim_cases_stores import stores
+from claim_cases_stores import read_next, stores
 from claim_cases_sums import placement, stopped, summation
 from claim_cases_tolerances import one_dtype_passes, tolerances
 from claim_cases_trained import trained
@@ -36,7 +36,7 @@ from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.kernels.cuda.plan import static_bytes
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.cells import geometric_mean
+from layernorm_backward.paper.predicates.cells import KEYS, geometric_mean
 from layernorm_backward.paper.predicates.judgement import (
     VERDICTS,
     NothingMeasured,
@@ -383,3 +383,23 @@ def test_lists_read_as_english():
         "a and b",
         "a, b and c",
     ]
+
+
+@pytest.mark.parametrize("key", [*KEYS, "rows"])
+def test_a_cell_of_peers_is_one_of_all_its_keys(key):
+    one, other = (peers((256, "torch", 2.0))[0] for _ in range(2))
+    told = 64 if pd.api.types.is_numeric_dtype(other[key]) else "another"
+    table = pd.concat([one, other.assign(**{key: told})], ignore_index=True)
+    judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
+    assert " over 2 cells " in judgement.value
+
+
+def test_the_least_array_that_ordinary_stores_lose_with_is_told():
+    table = read_next((0.6, False), (1.4, True), (1.5, True))
+    judgement = PREDICATES["ordinary_within"](*table, tolerance=0.05)
+    assert judgement.reason == "1 of 3 cells stay within 5 %; the others have 2 MB and more"
+
+
+def test_the_slope_that_is_told_is_the_farthest_from_theory():
+    judgement = PREDICATES["powers_are_those_of_theory"](*fitted(2.05, 0.8), tolerance=0.1)
+    assert judgement.value.startswith("2 slopes; farthest from theory 0.80, welford dx ")
