@@ -265,9 +265,11 @@ def test_the_summary_ends_with_what_the_rules_warned_of(runs, monkeypatch, capsy
         excuses.warn(thing, outcome)
         said = capsys.readouterr().err
         (logs / f"{rule}.log").write_text(f"before\n{said}after\n", encoding="utf-8")
+    (logs / "paper_pdf.log").write_text("warning: a figure is cut\n", encoding="utf-8")
     assert ended(runs).partition(" not compared\n")[2].splitlines() == [
         "warning: 2 claims not measured, for rows that edited files no longer measure:",
         f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
         "warning: 2 numbers n/a, for rows that edited files no longer measure:",
         f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
+        "warning: a figure is cut",
     ]

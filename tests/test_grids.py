@@ -49,10 +49,12 @@ def test_a_pivot_puts_one_key_in_rows_and_one_in_columns(folder):
     ]
 
 
-@pytest.mark.parametrize(("reduce", "cell"), [("min", "0.25"), ("max", "0.50")])
-def test_a_cell_of_a_pivot_is_reduced_as_it_is_asked(folder, reduce, cell):
-    how = {"format": "two", "reduce": reduce}
-    text = pivot(folder, "derivation", "gamma_kind", "quantity", "rel_error", {}, **how, **LAYOUT)
+@pytest.mark.parametrize(
+    ("how", "cell"), [({"reduce": "min"}, "0.25"), ({"reduce": "max"}, "0.50"), ({}, "0.50")]
+)
+def test_a_cell_of_a_pivot_is_reduced_as_it_is_asked_or_to_the_largest(folder, how, cell):
+    by = ("derivation", "gamma_kind", "quantity", "rel_error", {})
+    text = pivot(folder, *by, format="two", **how, **LAYOUT)
     assert lines(text)[2:] == [f"| `random` | {cell} |"]
 
 

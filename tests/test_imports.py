@@ -59,6 +59,11 @@ def test_a_table_hangs_on_the_modules_that_other_processes_run_for_it():
     assert at_work <= modules_used(f"{PACKAGE}.experiments.peers_cpu")
 
 
+def test_a_table_hangs_on_modules_that_are_imported_from_their_package():
+    named = {f"{PACKAGE}.{name}" for name in ("oracle", "timing.sizing", "kernels.lanes", "roofs.near")}
+    assert named <= modules_used(f"{PACKAGE}.experiments.timing_cpu")
+
+
 def test_a_table_hangs_on_its_own_schema_and_on_no_other(monkeypatch):
     eps, model = (f"{PACKAGE}.experiments.{name}" for name in ("eps", "model"))
     before = code_hash(eps), code_hash(model)

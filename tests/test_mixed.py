@@ -205,3 +205,8 @@ def test_the_paper_has_a_sentence_only_where_tables_differ():
         "\nNot all tables of this run were measured alike: "
         "numpy 2 in 2 tables and 1 in `c`; os a in 2 tables and b in `c`.\n"
     )
+
+
+def test_the_table_whose_threads_waited_most_is_told():
+    shares = {stem: {waited.WAITED: share} for stem, share in (("a", 0.02), ("b", 0.125), ("c", 0.0))}
+    assert waited.largest(shares) == "12.5\u00a0% (table `b`)"

@@ -30,9 +30,9 @@ DERIVATION = pd.DataFrame(
 def run(tmp_path):
     """Writes the table into a study's folder and evaluates entries over it."""
 
-    def evaluate(entries, study="paper"):
+    def evaluate(entries, study="paper", table=DERIVATION):
         folder = tmp_path / study / "tables"
-        tables.write(DERIVATION, folder / "derivation.csv")
+        tables.write(table, folder / "derivation.csv")
         source = tmp_path / "numbers.yaml"
         source.write_text(yaml.safe_dump(entries), encoding="utf-8")
         numbers.write(source, folder, tmp_path / "numbers.json")
@@ -75,6 +75,14 @@ def test_the_prose_on_edge_cases_counts_no_kernel_of_a_reader(name):
     )
     entry = numbers.load(ROOT / "paper" / "numbers.yaml")[name]
     assert set(select(cases, entry.where)["kernel"]) == {"compact", "numba_fused"}
+
+
+@pytest.mark.parametrize(
+    ("reduce", "value"), [("min", 1), ("median", 2), ("max", 9), ("sum", 14), ("count", 4), ("distinct", 3)]
+)
+def test_each_reduction_is_that_of_its_name(run, reduce, value):
+    four = DERIVATION.iloc[[0] * 4].assign(shape=list("abcd"), rel_error=[1.0, 2.0, 9.0, 2.0])
+    assert run({"it": entry(reduce=reduce)}, table=four)["it"]["value"] == value
 
 
 def test_only_takes_exactly_one_row(run):

@@ -138,6 +138,17 @@ def test_nothing_is_excused_in_a_table_as_it_was_configured_nor_in_ci(folder, co
     assert capsys.readouterr().err == ""
 
 
+def test_nothing_is_excused_in_a_table_of_another_study(folder):
+    measured(folder, EDITED)
+    full = folder.parents[1] / "archive" / "full"
+    measured(full, PUBLISHED)
+    record = {"study": "full", "promoted": "2026-11-21T10:00:00+00:00"}
+    (full / "provenance.json").write_text(json.dumps(record), encoding="utf-8")
+    said = r"^numbers\.yaml: one: scaling\..*; measure such rows \(the archive\), or change the entry$"
+    with pytest.raises(numbers.NumberError, match=said):
+        collected(folder, one=NUMBER | {"study": "full"})
+
+
 def test_in_ci_an_edited_table_is_no_fault_of_the_machine(folder, monkeypatch):
     measured(folder, PUBLISHED)
     assert judged(folder, scope="this machine")["reason"] == "no such cell could be measured here"

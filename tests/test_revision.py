@@ -100,3 +100,8 @@ def test_a_copy_outside_of_any_checkout_has_the_commit_that_is_told(tmp_path, mo
 def test_a_checkout_of_another_user_has_its_commit(checkout, monkeypatch):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert len(revision.commit(checkout)) == 12
+
+
+def test_what_is_told_beside_a_commit_is_kept(checkout, monkeypatch):
+    monkeypatch.setenv(revision.TOLD, f"{TOLD}+changes")
+    assert revision.commit(checkout) == f"{TOLD}+changes"
