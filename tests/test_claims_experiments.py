@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from layernorm_backward import inputs
+from layernorm_backward import inputs, oracle
 from layernorm_backward.experiments import cancellation, division_order
+from layernorm_backward.problem import draw_aligned
 
 SHAPE = {"spreads": [1.0, 1e-3], "hidden": 256, "rows": 16, "eps": 1e-5, "seed": 1}
 
@@ -31,6 +32,16 @@ def test_the_relative_error_grows_as_kappa_g_and_the_absolute_error_does_not(can
     assert large.kappa_g / small.kappa_g == pytest.approx(1e3, rel=0.3)
     assert large.error_u_median / small.error_u_median == pytest.approx(1e3, rel=0.5)
     assert max(small.absolute_error_u_max, large.absolute_error_u_max) < 8
+
+
+def test_kappa_g_is_that_of_the_median_row(cancelled):
+    rng = inputs.generator(SHAPE["seed"], SHAPE["hidden"])
+    x = inputs.rows(rng, SHAPE["rows"], SHAPE["hidden"], np.float64)
+    x, gamma, _, dy = draw_aligned(rng, x, 1.0).values()
+    dx = oracle.backward(x, gamma, dy, SHAPE["eps"]).dx.hi
+    kappa_g = np.linalg.norm(dy, axis=1) / np.linalg.norm(dx, axis=1) / np.sqrt(x.var(1) + SHAPE["eps"])
+    told = cancelled[(cancelled["dtype"] == "float64") & (cancelled["spread"] == 1.0)]["kappa_g"]
+    assert told.to_numpy() == pytest.approx(np.median(kappa_g), rel=1e-9)
 
 
 def test_a_dtype_that_a_kernel_does_not_take_has_its_reason(narrow):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from layernorm_backward import inputs
 from layernorm_backward.experiments import eps
 from selection import select
 
@@ -55,3 +56,9 @@ def test_a_dtype_that_a_kernel_lacks_has_a_reason_and_no_truth_value(narrow):
     rows = eps.run(kernels=[narrow], dtypes=["float16"], **SHAPE)
     assert rows["finite"].isna().all()
     assert set(rows["reason"]) == {"not so narrow"}
+
+
+@pytest.mark.parametrize("value", [1e-12, 1e-5])
+def test_nearly_constant_rows_have_a_variance_of_eps(value):
+    x = eps._rows(inputs.generator(1), "nearly_constant", (8, 1000), value, "float64")
+    assert x.var() == pytest.approx(value, rel=0.1, abs=0)

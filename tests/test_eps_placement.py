@@ -117,3 +117,11 @@ def test_dx_beyond_the_largest_float16_is_not_finite(table):
     assert cells["finite"].all()
     small = eps_placement.run(**(SWEEP | {"eps": [1e-12], "variances": [0.0], "dtypes": ["float16"]}))
     assert not select(small, placement="inside", upstream="normal")["finite"].any()
+
+
+def test_the_gain_told_is_that_of_the_row_with_the_largest():
+    _, one = data(hidden=50)
+    cells = eps_placement._cell(one, {"dtype": "float64", "eps": 1e-5})
+    gains = np.linalg.norm(evaluate("inside", one, 1e-5).dx, axis=1) / np.linalg.norm(one.dy, axis=1)
+    (told,) = (cell["dx_gain"] for cell in cells if cell["placement"] == "inside")
+    assert told == pytest.approx(gains.max(), rel=1e-12) and gains.min() < 0.99 * told

@@ -107,6 +107,25 @@ def test_first_order_suffices_where_the_error_is_small(table):
     assert lost["residual_u_max"].item() > 10 * lost["remainder_u_max"].item()
 
 
+def test_over_the_rows_of_a_cell_the_median_or_the_largest_is_told():
+    rows = np.array([1.0, 2.0, 9.0])
+    found = _pass_errors._summary(rows, rows + 1, rows + 2, rows + 3, np.array([2.0, 2.0, 4.0]))
+    assert found.pop("errors") is rows
+    assert found == {
+        "error_u_median": 2.0,
+        "error_u_max": 9.0,
+        "identity_u_median": 3.0,
+        "identity_u_max": 10.0,
+        "residual_u_max": 11.0,
+        "remainder_u_max": 12.0,
+        "bound_u": 4.0,
+        "bound_ratio_median": 1.0,
+        "bound_ratio_max": 2.25,
+        "bounded_rows": 3,
+        "violations": 1,
+    }
+
+
 @pytest.fixture(scope="module")
 def case():
     """Rows of kappa 1e5 by Welford's recurrence, which spoils both statistics: error of dx, eta and rho."""

@@ -80,6 +80,11 @@ def test_moved_rows_tell_the_ways_apart_and_the_bound_holds(errors):
     held_row_by_row(measured, "bound_ratio_max", "dx_error_u_max", "bound_u")
 
 
+def test_the_largest_error_of_a_cell_is_above_the_median(errors):
+    measured = select(errors, reason="")
+    assert (measured["dx_error_u_max"] > measured["dx_error_u_median"]).any()
+
+
 def test_rows_that_the_dtype_makes_constant_are_not_measured(errors):
     lost = select(errors, offset=1e4, dtype="bfloat16")
     assert lost["reason"].str.endswith("are constant in bfloat16").all()

@@ -195,3 +195,23 @@ def test_of_equal_covers_the_earlier_is_taken_and_none_is_refused():
     assert smallest_cover(np.array([[False, True], [True, True], [True, True]])) == ([1], True)
     with pytest.raises(ValueError, match="no cover"):
         smallest_cover(np.array([[True, False]]))
+
+
+def test_what_a_member_adds_is_what_those_before_it_have_not_killed():
+    cover = mutation_cover.run(together={}, mutation=measured())
+    parts = [part for _, part in cover.groupby(["check", "setting"])]
+    assert max(map(len, parts)) > 1
+    for part in parts:
+        survivors = [name for name in part["survivors"].iloc[0].split(", ") if name]
+        assert part["added"].sum() == part["mutants"].iloc[0] - len(survivors)
+
+
+def test_over_the_draws_the_smallest_error_is_told_and_how_many_are_caught():
+    draws = [mutation.Seen(0.5, 8.0, 9, None), mutation.Seen(0.25, 3.0, 12, None)]
+    rows = list(mutation._judged(draws, {"default": 1.0, "loose": 4.0}))
+    assert [row["error_over_tolerance"] for row in rows] == [3.0, 0.75]
+    assert [(row["caught"], row["caught_draws"], row["draws"]) for row in rows] == [
+        (True, 2, 2),
+        (False, 1, 2),
+    ]
+    assert {(row["rel_error"], row["evaluations"]) for row in rows} == {(0.25, 12)}

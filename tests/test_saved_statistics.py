@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs, oracle, passes, saving
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.experiments import saved_statistics
 from layernorm_backward.problem import draw
 from layernorm_backward.theory.saving_bounds import eta_bound
@@ -66,6 +66,15 @@ def test_rows_are_off_centre_by_no_more_than_the_bound(table):
     measured = table.dropna(subset=["eta_u_max"])
     assert len(measured) > 400
     held_row_by_row(measured, "eta_bound_ratio_max", "eta_u_max", "eta_bound_u")
+
+
+def test_an_offset_is_told_in_u_of_the_sums():
+    problem = problem_of("bfloat16", 10.0)
+    ways = ["two_pass"], ["mean_float32"], ["as_saved"]
+    (found,) = saved_statistics._cell(problem, np.hypot(1, 10.0), *ways, 1e-5)
+    kept = saving.keep("mean_float32", "two_pass", problem, 1e-5)
+    eta = saving.backward("as_saved", kept, problem).eta
+    assert found["eta_u_max"] == eta.max() / unit_roundoff(np.float32)
 
 
 def test_the_bound_is_near_where_the_rounded_mean_decides(table):

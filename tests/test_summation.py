@@ -170,3 +170,24 @@ def test_sums_beyond_the_largest_float16_are_not_measured():
     assert tree["reason"].item() == "8 of 8 sums overflow"
     assert tree["rel_error_median"].isna().all()
     assert select(found, scheme="running")["reason"].item() == ""
+
+
+def test_the_change_in_reverse_order_is_told_up_to_so_many_rows_and_those_too(table):
+    reversed_rows = select(table, reason="")["order_change"].notna()
+    assert set(table.loc[reversed_rows[reversed_rows].index, "rows"]) == {10, 100, 300}
+    assert (select(table, reason="")[~reversed_rows]["rows"] > 300).all()
+
+
+def test_over_the_sums_of_a_cell_the_median_or_the_largest_is_told():
+    sums = ([0.0, 1.0, 4.0], [0.0, 2.0, 9.0], [1.0, 3.0, 11.0], [1.0, 5.0, 10.0], [8.0, 4.0, 8.0])
+    assert summation._summary(summation.Sample(*map(np.array, sums))) == {
+        "sums": 3,
+        "rel_error_median": 1.0,
+        "rel_error_max": 4.0,
+        "computed_share_median": 3.0,
+        "condition_median": 5.0,
+        "bound": 8.0,
+        "bound_ratio_max": 0.5,
+        "exact_share": 1 / 3,
+        "order_change": 9.0,
+    }

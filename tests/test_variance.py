@@ -163,6 +163,16 @@ def test_representation_error_is_that_of_the_data_and_none_of_the_algorithm(tabl
     assert (select(table, data="ladder", dtype="float64")["representation_error"] == 0).all()
 
 
+def test_over_the_rows_of_a_cell_kappa_is_the_median_and_the_error_told_the_largest(table):
+    (cell,) = variance._gaussian_cells("float64", [(10.0, 64)], SWEEP["rows"], SWEEP["seed"])
+    exact = oracle.moments(cell.x)
+    error = np.abs(moments("naive", cell.x, np.float64).variance / exact.variance.hi - 1)
+    found = select(table, dtype="float64", data="gaussian", offset=10.0, hidden=64, algorithm="naive")
+    assert found["kappa"].item() == pytest.approx(np.median(np.hypot(1, cell.x.mean(1) / cell.x.std(1))))
+    assert found["rel_error_max"].item() == pytest.approx(error.max(), abs=2.0**-52)
+    assert found["rel_error_median"].item() == pytest.approx(np.median(error), abs=2.0**-52)
+
+
 def test_an_overflowing_algorithm_is_infinitely_wrong(table):
     cell = select(table, algorithm="naive", dtype="float16", accumulator="storage", data="gaussian")
     cell = select(cell, offset=1e3, hidden=64)
