@@ -15,7 +15,7 @@ from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.kernel_bounds import BLOCK, LINE
-from layernorm_backward.theory.reach import rows_of
+from layernorm_backward.theory.reach import rows_of, squares
 from layernorm_backward.theory.result_bounds import sizes, within
 
 EPS, HIDDEN = 1e-5, 128
@@ -110,6 +110,14 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
     assert ((statistics.reach < rounding.largest / 2).any()) == finite
 
 
+@pytest.mark.parametrize("kappa", [1.0, 30.0, 1e3])
+def test_the_reach_of_the_squares_is_their_sum_on_rows_off_zero(kappa):
+    x = hard_rows(kappa).x
+    found = squares(rows_of(oracle.moments(x)), np.zeros(len(x)))
+    assert (found >= np.sum(x * x, axis=1) * (1 - 1e-12)).all()
+    assert (found <= np.maximum(np.sum(x * x, axis=1), HIDDEN) * (1 + 1e-12)).all()
+
+
 def test_lanes_are_as_deep_as_a_block_of_lines_the_blocks_and_the_pairs_of_lanes():
     assert (BLOCK, LINE) == (numba_walk.BLOCK, lanes.LINE)
     assert [lanes_depth(count, 16, 16) for count in (1, 16, 17, 256, 257, 65536)] == [4, 4, 5, 19, 20, 274]
@@ -121,6 +129,9 @@ def test_an_algebraic_mean_starts_from_a_shift_of_up_to_one_standard_deviation()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift > plain.drift).all()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).drift < 1.5 * plain.drift).all()
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).stray > plain.stray).all()
+    rounded = np.full_like(rows.kappa, 1 + 2.0**-20)  # a shift that one standard deviation was rounded to
+    further = mean_bounds.recentred_sums(rows, 7, 2.0**-53, rounded)
+    assert (mean_bounds.algebraic(rows, 7, 2.0**-53).variance > further.variance).all()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,12 @@ def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
         assert len(np.unique(x[0], axis=0)) == 64
 
 
+def test_no_two_rows_are_alike_where_the_numbers_are_repeated():
+    hidden, size = 64, 2 * prepared.BLOCK
+    x = prepared.Pool(2 * size, 1).buffers((size // hidden, hidden), "float16").x
+    assert len({row.tobytes() for row in x}) == len(x)
+
+
 def test_the_error_is_that_of_the_rows_of_the_timed_arrays():
     arrays = buffers((5, 1, 16), "float64", seed=3)
     ready, refused = prepared.prepare({"compact": KERNELS["compact"]}, "backward", arrays, 2, 100.0)
