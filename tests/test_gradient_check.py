@@ -9,6 +9,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.experiments import gradient_check as experiment
 from layernorm_backward.gradient_check import METHODS, GradientError, Point, adequate, check, normal
 from layernorm_backward.gradient_check import tolerance as allowed
+from layernorm_backward.gradient_check.comparison import Comparison
 from layernorm_backward.gradient_check.methods import central, richardson
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.reference import forward_equations
@@ -68,6 +69,24 @@ def test_the_error_names_the_element_and_both_values():
     assert found.error == pytest.approx(1e-3, rel=1e-5)
     assert found.tolerance < 1e-5
     assert repr(found.analytic) in str(found)
+
+
+def test_the_error_names_an_element_of_a_unit_that_failed_and_not_a_larger_one_that_passed():
+    analytic, numeric = np.array([[0.0, 5.0], [1.0, 0.0]]), np.zeros((2, 2))
+    assert Comparison("dx", "full", analytic, numeric, np.array([10.0, 0.5]), 1).worst() == (1, 0)
+
+
+def test_errors_are_measured_over_the_numeric_norm_the_larger_element_and_the_sum():
+    found = Comparison("dx", "full", np.array([[6.0, 0.0]]), np.array([[3.0, 4.0]]), np.array([0.5]), 1)
+    assert found.measures() == {
+        "rel_error": 1.0,
+        "max_element_error": 1.0,
+        "max_norm_error": 4 / 9,
+        "max_abs_error": 4.0,
+        "tolerance": 0.1,
+    }
+    doubled = found._replace(analytic=np.array([[6.0, 4.0]]))
+    assert doubled.measures()["max_element_error"] == 0.5
 
 
 def test_a_wrong_gradient_fails_in_its_own_row_of_the_table():
@@ -187,6 +206,12 @@ def test_a_spot_check_of_the_wrong_row_sees_it():
         check(one_wrong_row(123), **LARGE, spot_rows=400)
 
 
+def test_which_rows_a_spot_check_takes_is_drawn():
+    options = LARGE | {"spot_rows": 200, "method": "central2", "directions": 1, "raise_on_failure": False}
+    tables = (check(one_wrong_row(399), **options, seed=seed) for seed in range(8))
+    assert {bool(table[table.scope == "rows"].passed.item()) for table in tables} == {False, True}
+
+
 def test_a_tolerance_of_ones_own_is_relative_to_each_row():
     slightly_wrong = spoiled(lambda dx, dgamma, dbeta: (dx * (1 + 1e-5), dgamma, dbeta))
     assert check(slightly_wrong, tolerance=1e-4).passed.all()
@@ -238,6 +263,12 @@ def test_the_adequate_rows_hold_variance_near_eps_and_a_far_mean():
     assert ((var[1::4] / eps > 0.1) & (var[1::4] / eps < 10)).all()
     assert (ratio[2::4] > 300).all()
     assert (var[::4] > 0.1).all()
+
+
+@pytest.mark.parametrize(("dtype", "far"), [("float32", 1e3), ("float16", 2**5.5), ("bfloat16", 16.0)])
+def test_the_adequate_rows_lie_less_far_out_where_their_spread_would_be_rounded_away(dtype, far):
+    x = adequate((4, 8, 64), 1e-5, seed=0, dtype=dtype).x.reshape(-1, 64)[2::4].astype(float)
+    assert x.mean() == pytest.approx(far, abs=0.2) and x.std(axis=-1).min() > 0.7
 
 
 def config(**changes):
