@@ -413,6 +413,7 @@ def test_bandwidth_is_that_of_the_usual_working_set_beyond_the_cache():
     cell |= {"reason": "", "method": "graph", "residency": "memory"}
     cell |= {"roof_gb_per_s": 2000.0, "roof_operation": "triad"}
     shapes = [(1 << 17, 1024, 1.0), (1 << 15, 4096, 1.0), (1 << 13, 4096, 9.0), (1 << 13, 16384, 1.0)]
+    shapes += [(1 << 18, 1024, 9.0)]
     table = pd.DataFrame(
         [cell | {"rows": n, "hidden": d, "bytes": 12 * n * d, "median_s": s * 1e-3} for n, d, s in shapes]
     )

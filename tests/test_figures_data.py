@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from layernorm_backward.figures import (
+    _panels,
     kernel_costs,
     maps_gpu,
     peers_cpu,
@@ -14,6 +15,8 @@ from layernorm_backward.figures import (
     stores,
     timing_cpu,
     timing_gpu,
+    timing_shapes,
+    tolerance,
     traffic_cpu,
     variance,
 )
@@ -201,3 +204,49 @@ def test_the_guides_of_the_variance_start_at_u_of_the_sums(accumulator, u):
         it for it in lines(variance.draw(found.assign(accumulator=accumulator))) if it.get_linestyle() == ":"
     ]
     assert [it.get_ydata()[0] for it in dotted] == pytest.approx([u, u])
+
+
+def test_errors_far_below_u_and_overflows_are_drawn_on_the_edges():
+    rows = {"algorithm": "naive", "data": "gaussian", "representable": True, "accumulator": "storage"}
+    errors = {"kappa": [1.0, 10.0, 100.0], "rel_error_max": [0.0, 1e-3, np.inf]}
+    drawn = lines(variance.draw(table(rows | errors, hidden=1024, bound=np.nan)))
+    (lowest,) = (it.get_ydata()[0] for it in drawn if it.get_ydata()[1:].tolist() == [1e-3])
+    assert lowest == 2.0**-24 / 100
+    assert shown(drawn, [100], [1e2])
+
+
+@pytest.mark.parametrize(("ends", "ringed"), [((1.2, 1.8), True), ((0.9, 1.8), False), ((0.2, 0.9), True)])
+def test_an_exponent_is_ringed_where_its_interval_leaves_one_out(ends, ringed):
+    points = table({"rows": [10, 100]}, hidden=64, axis="rows", median_s=[1.0, 2.0], extra_bytes=1e6)
+    low, high = ends
+    fit = {"quantity": ["time", "extra"], "points": 2, "exponent": sum(ends) / 2}
+    fits = table(fit, axis="rows", exponent_low=low, exponent_high=high)
+    assert any(line.get_markersize() == 7 for line in lines(scaling.draw(points, fits))) == ringed
+
+
+def test_a_rule_is_shown_by_its_share_of_all_cases_and_fails_at_any_scale():
+    shares = {"std": [1e-3, 1.0], "value": [0.0, 1.0], "cases": [90, 10], "passed": [True, False]}
+    (panel,) = tolerance.draw(table(shares, rule="allclose", property="killed", kappa=1.0)).axes
+    assert [text.get_text() for text in panel.texts] == ["10"]
+    (passed,) = tolerance.draw(table(shares, rule="a", property="killed", kappa=1.0, passed=True)).axes
+    assert panel.patches[0].get_facecolor() != passed.patches[0].get_facecolor()
+
+
+@pytest.mark.parametrize(
+    ("backward", "told"), [("cache", "1\u00d78\u00d764*"), ("memory", "1\u00d78\u00d764")]
+)
+def test_an_asterisk_marks_a_shape_that_is_in_the_cache_in_both_directions(backward, told):
+    both = {"direction": ["forward", "backward"], "residency": ["cache", backward]}
+    times = {f"{part}_s": 1e-3 for part in ("median", "p20", "p80")}
+    fractions = {f"roof_fraction{end}": 0.5 for end in ("", "_low", "_high")}
+    figure = timing_shapes.draw(table(both, shape="1x8x64", rows=8, hidden=64, **times, **fractions))
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [told]
+
+
+def test_of_each_kernel_and_cell_the_row_of_most_threads_is_taken():
+    assert timing_cpu.most_threads(table({"threads": [1, 4, 2]}, shape="1x8x64"))["threads"].tolist() == [4]
+
+
+def test_the_nearest_size_is_that_of_the_smallest_ratio_and_of_two_the_smaller():
+    assert _panels.nearest([512, 1800], 1024) == 1800
+    assert _panels.nearest([2048, 512], 1024) == 512
