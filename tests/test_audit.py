@@ -12,7 +12,7 @@ import pytest
 
 from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
-from layernorm_backward.audit import audit, sweep
+from layernorm_backward.audit import audit, calls, into_out, sweep
 from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.target import as_kernel
@@ -447,3 +447,42 @@ def test_what_a_pair_saves_is_kept_apart_from_x():
 
     assert failed(as_kernel("plain", (plain, backward))) == set()
     assert "edge_x_deleted" in failed(as_kernel("sly", (sly, backward)))
+
+
+def test_what_a_call_of_other_row_length_leaves_behind_is_found():
+    planted, last = Planted(), []
+
+    def forward(x, gamma, beta, eps):
+        last.append(x.shape[-1])
+        return planted.forward(x, gamma, beta, eps)
+
+    def backward(dy, saved):
+        dx, *sums = planted.backward(dy, saved)
+        return dx * (last[-1] == dy.shape[-1]), *sums
+
+    found = calls.undisturbed(
+        dataclasses.replace(HONEST, forward=forward, backward=backward), "float32", SMALL
+    )
+    assert (found.passed, found.note) == (False, "dx")
+
+
+def test_a_result_that_is_returned_beside_a_right_one_in_out_is_found():
+    def backward(dy, saved, out=None):
+        dx, *sums = HONEST.backward(dy, saved, out)
+        return dx if out is None else 2 * dx, *sums
+
+    found = into_out.into_out(dataclasses.replace(HONEST, backward=backward), "float32", SMALL)
+    assert (found.passed, found.note) == (False, "dx")
+
+
+def test_the_kappa_told_is_that_up_to_which_every_error_is_small():
+    kappas, errors = np.array([1.0, 10.0, 100.0, 1e3]), np.array([1.0, 8.0, 9.0, 1.0])
+    (found,) = (
+        it for it in sweep._of_quantity("dx", kappas, errors, 2.0**-24, SMALL) if "kappa" in it.property
+    )
+    assert (found.value, found.limit, found.passed) == (10.0, 1e3, False)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 100.0), ("bfloat16", SMALL.limit_u)])
+def test_a_sum_may_be_off_by_the_root_of_its_rows_unless_it_is_in_16_bits(dtype, limit):
+    assert SMALL.sum_limit_u(10_000, dtype) == limit
