@@ -99,6 +99,7 @@ def test_variables_that_change_what_is_measured_are_compared_and_those_of_the_wo
     plain = {"variables": describe()["variables"]}
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(Path("a", "folder")))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # for each job of the workflow
+    monkeypatch.setenv("KMP_DUPLICATE_LIB_OK", "True")  # by threadpoolctl
     assert describe()["variables"] == plain["variables"] == "none"
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.setenv("NUMBA_OPT", "0")

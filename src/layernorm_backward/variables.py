@@ -4,7 +4,11 @@ import os
 
 NONE = "none"
 _FAMILIES = ("NUMBA_", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MALLOC_", "NPY_", "GLIBC_TUNABLES")
-_OF_JOBS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # Snakemake sets them; what is timed sets its threads
+_SET_FOR_US = {  # by Snakemake, where what is timed sets its own threads, and by threadpoolctl
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "KMP_DUPLICATE_LIB_OK",
+}
 
 
 def told() -> str:
@@ -12,6 +16,6 @@ def told() -> str:
     found = (
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
-        if name.startswith(_FAMILIES) and name not in _OF_JOBS and os.sep not in value
+        if name.startswith(_FAMILIES) and name not in _SET_FOR_US and os.sep not in value
     )
     return " ".join(found) or NONE
