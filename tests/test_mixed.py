@@ -210,4 +210,4 @@ def test_the_paper_has_a_sentence_only_where_tables_differ():
 
 def test_the_table_whose_threads_waited_most_is_told():
     shares = {stem: {waited.WAITED: share} for stem, share in (("a", 0.02), ("b", 0.125), ("c", 0.0))}
-    assert waited.largest(shares) == "12.5\u00a0% (table `b`)"
+    assert waited.largest(shares) == ("b", 0.125)

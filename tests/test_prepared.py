@@ -12,7 +12,7 @@ from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import prepared
 from layernorm_backward.timing.exact_sums import exact_sums, sums_error_u
-from layernorm_backward.timing.pool import Pool, buffers
+from layernorm_backward.timing.pool import BLOCK, Pool, buffers
 
 SHAPE = (40, 3, 16)
 
@@ -54,8 +54,8 @@ def test_no_two_rows_near_each_other_are_alike_and_every_dtype_is_filled():
 
 
 def test_no_two_rows_are_alike_where_the_numbers_are_repeated():
-    hidden, size = 64, 2 * prepared.BLOCK
-    x = prepared.Pool(2 * size, 1).buffers((size // hidden, hidden), "float16").x
+    hidden, size = 64, 2 * BLOCK
+    x = Pool(2 * size, 1).buffers((size // hidden, hidden), "float16").x
     assert len({row.tobytes() for row in x}) == len(x)
 
 
