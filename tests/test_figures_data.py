@@ -215,6 +215,14 @@ def test_errors_far_below_u_and_overflows_are_drawn_on_the_edges():
     assert shown(drawn, [100], [1e2])
 
 
+@pytest.mark.parametrize("quantity", ["time", "extra"])
+def test_exponents_of_one_quantity_alone_are_drawn(quantity):
+    points = table({"rows": [10, 100]}, hidden=64, axis="rows", median_s=[1.0, 2.0], extra_bytes=1e6)
+    fit = {"quantity": [quantity], "points": 2, "exponent": 1.5}
+    fits = table(fit, axis="rows", exponent_low=1.4, exponent_high=1.6)
+    assert shown(lines(scaling.draw(points, fits)), [1.5], [0])
+
+
 @pytest.mark.parametrize(("ends", "ringed"), [((1.2, 1.8), True), ((0.9, 1.8), False), ((0.2, 0.9), True)])
 def test_an_exponent_is_ringed_where_its_interval_leaves_one_out(ends, ringed):
     points = table({"rows": [10, 100]}, hidden=64, axis="rows", median_s=[1.0, 2.0], extra_bytes=1e6)

@@ -80,5 +80,5 @@ def _exponents(panel: Axes, fits: pd.DataFrame) -> None:
     panel.axvline(1, color=style.GREY, linestyle=":", linewidth=0.9)
     _panels.unmeasured(panel, fits)
     panel.set_yticks(range(len(lines)), [f"{d}, ${'N' if a == 'rows' else 'D'}$" for d, a in lines])
-    panel.set_ylim(len(lines) - 0.5, -0.5)
+    panel.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     panel.set_xlabel("exponent")
