@@ -42,6 +42,29 @@ def test_a_stream_stores_as_its_name_says(direction, monkeypatch):
     assert past_the_cache == [False, True]
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_beyond_the_cache_a_stream_asks_in_pages_and_is_no_roof(direction, monkeypatch):
+    arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, "float64")
+    assert cell_roof.in_pages(direction, arrays, "cache") == {}
+    ((name, call),) = cell_roof.in_pages(direction, arrays, "memory").items()
+    assert name not in cell_roof.ROOFS[direction]
+    arrays.y.fill(np.nan)
+    arrays.out.fill(np.nan)
+    call()
+    if direction != "backward":
+        assert np.array_equal(arrays.y, arrays.x)
+    if direction != "forward":
+        assert np.allclose(arrays.out, arrays.x + roofs.SCALE * arrays.dy)
+    rows = [(it, 0, 1.0, False) for it in (*cell_roof.ROOFS[direction], name)]
+    samples = pd.DataFrame(rows, columns=["name", "repeat", "seconds", "waited"])
+    assert cell_roof.paged(samples, direction) == name
+    assert cell_roof.paged(samples[samples["name"] != name], direction) == ""
+    samples.loc[samples["name"] == name, "seconds"] = 0.5
+    assert cell_roof.fastest(samples, direction) != name
+    monkeypatch.setattr(roofs, "missing", lambda _: "no such store")
+    assert cell_roof.in_pages(direction, arrays, "memory") == {}
+
+
 @pytest.mark.parametrize(("residency", "expected"), [("memory", "copy_nt"), ("cache", "copy")])
 def test_the_stream_that_is_expected_to_be_the_roof_runs_twice(residency, expected):
     calls = {"copy": print, "copy_nt": len}

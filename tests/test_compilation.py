@@ -175,10 +175,10 @@ def test_an_error_of_a_process_is_raised(monkeypatch):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_code_is_that_of_its_fields(direction, monkeypatch):
     calls = []
-    monkeypatch.setattr(numba_calls, "forward_pass", lambda *code, **how: calls.append((*code, how)))
+    monkeypatch.setattr(numba_calls, "forward_pass", lambda *code: calls.append(code))
     monkeypatch.setattr(numba_calls, "backward_pass", lambda *code: calls.append(code))
     Code(direction, "float32", 2, False, lag=True, recentre=False).compiled()
-    forward, backward = ("float32", 2, False, {"lag": True}), ("float32", 2, False, False, True, False)
+    forward, backward = ("float32", 2, False, False, True), ("float32", 2, False, False, True, False)
     assert calls == [forward if direction == "forward" else backward]
 
 

@@ -15,7 +15,7 @@ from layernorm_backward.experiments import _variant_cells, _variants, kernel_cos
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
-from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_pace, numba_plan
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.timing.pool import buffers
 from layernorm_backward.timing.timed import most_threads
@@ -224,13 +224,31 @@ def test_each_variant_takes_one_decision_otherwise():
     shape = Shape(1000, 64, "float32", "backward", 3)
     made = plans(_variants._MAKE, shape)
     default = made.pop("default")
-    together = {"sums_per_thread": {"chunks", "block"}, "no_prefetch": {"ahead", "spread"}}
+    distance = {"ahead", "spread", "pages"}
+    together = {"sums_per_thread": {"chunks", "block"}, "no_prefetch": distance, "in_pages": distance}
     for name, plan in made.items():
         changed = {field for field in plan._fields if getattr(plan, field) != getattr(default, field)}
         assert len(changed) <= 1 or changed <= together[name], name
     assert made["sums_per_thread"].chunks == 3 and made["sums_per_thread"].block >= 334
     assert made["sums_per_thread"].block % default.group == 0
     assert [made[f"{n}_row" + "s" * (n != "one")].group for n in ("one", "two", "four")] == [1, 2, 4]
+
+
+def test_in_pages_and_in_order_are_each_what_the_other_is_not():
+    """Where the default reads in pages, several rows are read in order."""
+    shape = Shape(1000, 64, "float32", "backward", 3)
+    default = plans([], shape)["default"]
+    paged = _variants._MAKE["in_pages"](default._replace(group=2, lag=True), shape)
+    assert (paged.group, paged.pages, paged.lag) == (1, numba_pace.PAGES, False)
+    assert _variants._MAKE["in_pages"](paged, shape) == paged
+    ordered = _variants._MAKE["in_order"](paged, shape)
+    assert (ordered.pages, ordered.ahead, ordered.spread) == (1, numba_pace.NEXT_PAGE, numba_pace.SPREAD)
+    assert _variants._MAKE["in_order"](ordered, shape) == ordered
+    for name, group in (("two_rows", 2), ("four_rows", 4)):
+        plan = _variants._MAKE[name](paged, shape)
+        assert numba_plan.checked(plan._replace(block=32)) and plan.group == group
+        assert (plan.ahead, plan.spread) == (ordered.ahead, ordered.spread)
+        assert _variants._MAKE[name](default, shape) == default._replace(group=group)
 
 
 def test_every_variant_of_every_shape_is_a_plan_that_can_be_followed():

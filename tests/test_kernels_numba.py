@@ -149,10 +149,13 @@ def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
         (1, 2, True, False, 0, 0),
         (1, 2, True, True, 0, 0),
         (1, 0, False, True, 1, 5),
+        (1, 64, True, False, 0, 0, 8),
+        (1, 2, True, True, 3, 0, 2),
     )
-    for number, (group, ahead, stream, widened, begin, more) in enumerate(ways):
+    for number, (group, ahead, stream, widened, begin, more, *pages) in enumerate(ways):
         stretch = default.block + more if number else 0
-        plan = default._replace(group=group, ahead=ahead, stream=stream, widened=widened, stretch=stretch)
+        how = {"group": group, "ahead": ahead, "stream": stream, "widened": widened, "stretch": stretch}
+        plan = default._replace(pages=pages[0] if pages else 1, **how)
         y, dx = (aligned_empty(x.size + begin, x.dtype)[begin:].reshape(shape) for _ in range(2))
         _, saved = numba_fused.forward(x, gamma, beta, EPS, out=y, plan=plan)
         results = numba_fused.backward(dy, saved, out=(dx, *vectors), plan=plan)
@@ -344,7 +347,7 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         (tmp_path / f"{name}.py").write_text("")
     assert sources.checksum(folder=tmp_path) == before
     compiled = [
-        (forward_pass("float32", 1, True), [1, None, True, before_all]),
+        (forward_pass("float32", 1, True), [1, None, True, before_all, None]),
         (backward_pass("float32", 1, True), [1, None, True, True, before_all, None]),
     ]
     compiled.append((flat_streams.streams(), [before_all]))
@@ -372,11 +375,12 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
 
     @njit(error_model="numpy")
     def both(x, row, vector, result, sums, part, copies, ragged):
-        how, one, four = (16, 0, 0, -1), zeros(x, 1), zeros(x, 4)
-        given = (x, vector, vector, 0.0, result, row, row), 0, 4, how
-        numba_chunks.forward_task(*given, ragged, None, one, one)
-        numba_chunks.forward_task(*given, None, None, four, one)
-        numba_chunks.forward_task(*given, None, True, four, one)
+        how, one, four = (16, 0, 0, 1, -1), zeros(x, 1), zeros(x, 4)
+        read, rows = (x, vector, vector, 0.0, result, row, row), (0, 4, how)
+        numba_chunks.forward_task(read, None, *rows, ragged, None, one, one)
+        numba_chunks.forward_task(read, elements(vector), *rows, None, None, one, one)
+        numba_chunks.forward_task(read, None, *rows, None, None, four, one)
+        numba_chunks.forward_task(read, None, *rows, None, True, four, one)
         given = (x, x, row, row, vector, result), sums, (0, 1), sums, part, copies, (4, *how, 4)
         kept = elements(vector), elements(result)
         numba_chunks.backward_task(*given, None, ragged, None, True, one, one)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.kernels import numba_pace
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_ring import LATE
@@ -11,8 +12,8 @@ L2 = 1 << 20
 IN_PAGE = 4096 // LINE  # lines
 
 
-def chosen(row_bytes, direction, few, far=True):
-    return numba_pace.choose(row_bytes, np.dtype("float32"), direction, L2, few, far)
+def chosen(row_bytes, direction, few, far=True, memory=True):
+    return numba_pace.choose(row_bytes, np.dtype("float32"), direction, L2, few, far, memory=memory)
 
 
 def between(row_bytes, ahead):
@@ -40,7 +41,7 @@ def test_only_rows_that_would_do_so_ask_farther_ahead(row_bytes, ahead):
 
 
 def test_nothing_of_it_where_the_first_level_cache_is_asked():
-    assert chosen(2048, "backward", few=False, far=False).ahead == numba_pace.NEXT_PAGE
+    assert chosen(2048, "backward", few=False, far=False, memory=False).ahead == numba_pace.NEXT_PAGE
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
@@ -50,8 +51,8 @@ def test_lines_in_the_caches_are_asked_for_nearby_where_that_was_faster(directio
     for row_bytes in (256, 4100, 16384, 1 << 16):
         for few in (False, True):
             for far in (False, True):
-                pace = chosen(row_bytes, direction, few, far)
-                stored = numba_pace.choose(row_bytes, dtype, direction, L2, few, far, stream=False)
+                pace = chosen(row_bytes, direction, few, far, memory=False)
+                stored = numba_pace.choose(row_bytes, dtype, direction, L2, few, far, False, False)
                 assert stored == pace or (few and far and stored == pace._replace(ahead=numba_pace.NEARBY))
                 near.append(stored != pace)
     assert sum(near) == 4
@@ -85,6 +86,41 @@ def test_rows_side_by_side_on_a_xeon_that_keeps_them_in_its_caches(direction, dt
 def test_rows_side_by_side_on_a_xeon_with_2_mb_of_l2(direction, dtype, groups):
     def group(hidden):
         row_bytes = hidden * np.dtype(dtype).itemsize
-        return numba_pace.choose(row_bytes, np.dtype(dtype), direction, 2 << 20, few=False, far=False).group
+        how = np.dtype(dtype), direction, 2 << 20, False, False
+        return numba_pace.choose(row_bytes, *how, memory=False).group
 
     assert {hidden: group(hidden) for hidden in groups} == groups
+
+
+PAGED = [
+    ("forward", "float32", 64, True),
+    ("forward", "float32", 4100, True),
+    ("forward", "float32", 8192, True),
+    ("forward", "float64", 8256, False),
+    ("forward", "float64", 10004, True),
+    ("forward", "float32", 16388, False),
+    ("forward", "bfloat16", 960, False),
+    ("forward", "bfloat16", 1024, True),
+    ("forward", "float16", 4096, True),
+    ("forward", "float16", 4160, False),
+    ("forward", "float16", 4098, False),
+    ("backward", "float32", 64, True),
+    ("backward", "float64", 6144, True),
+    ("backward", "float64", 6208, False),
+    ("backward", "float32", 1 << 16, False),
+    ("backward", "float32", (1 << 16) + 4, True),
+    ("backward", "float16", 2048, False),
+]
+
+
+@pytest.mark.parametrize(("direction", "dtype", "row_bytes", "paged"), PAGED, ids=str)
+def test_single_rows_from_memory_are_asked_for_in_pages_where_that_was_faster(
+    direction, dtype, row_bytes, paged
+):
+    """On a Xeon, longer rows where several would be read side by side otherwise; alone if they are ragged."""
+    how = row_bytes, np.dtype(dtype_of(dtype)), direction, L2
+    pace = numba_pace.choose(*how, few=False, far=False)
+    assert (pace.pages == numba_pace.PAGES) == paged
+    assert not paged or pace == numba_pace.Pace(1, 64, 0, pages=numba_pace.PAGES)
+    for elsewhere in ({"memory": False}, {"few": True}, {"far": True}, {"stream": False, "memory": False}):
+        assert numba_pace.choose(*how, **{"few": False, "far": False} | elsewhere).pages == 1

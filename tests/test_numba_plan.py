@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import stopwatch
+from layernorm_backward.directions import TENSORS
 from layernorm_backward.kernels import numba_chunks, numba_fused, numba_pace, numba_plan
 
 EPS = 1e-5
@@ -86,12 +87,20 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
         (10**5, 1025, "float16", "backward", True),
         (10**5, 1088, "float16", "backward", False),
         (10**3, 1024, "float16", "backward", False),
-        (10**5, 1024, "float16", "forward", False),
+        (10**6, 1024, "float16", "forward", True),
+        (10**6, 513, "bfloat16", "forward", True),
+        (10**6, 2048, "bfloat16", "forward", True),
+        (10**6, 2080, "bfloat16", "forward", False),
+        (10**6, 448, "float16", "forward", False),
+        (10**3, 1024, "float16", "forward", False),
+        (10**6, 1024, "float32", "forward", False),
         (10**5, 512, "float32", "backward", False),
     ],
     ids=str,
 )
-def test_short_rows_of_float16_are_kept_beyond_the_cache(rows, hidden, dtype, direction, kept, on_a_xeon):
+def test_short_rows_of_16_bits_are_kept_wide_beyond_the_cache(
+    rows, hidden, dtype, direction, kept, on_a_xeon
+):
     assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).widened == kept
 
 
@@ -110,14 +119,43 @@ def test_rows_are_kept_without_copies_of_their_statistics_on_a_zen(on_a_xeon, mo
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
     for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
-        plan = numba_plan.choose(10**5, hidden, np.dtype("float32"), direction)
+        plan = numba_plan.choose(500, hidden, np.dtype("float32"), direction)
         assert (plan.group == 1 and plan.ahead == numba_pace.NEXT_PAGE) == alone
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_rows_are_asked_for_in_pages_where_the_last_level_does_not_hold_the_arrays(
+    direction, on_a_xeon, monkeypatch
+):
+    """Of which results go past the caches sooner than that."""
+    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level: inner)
+    whole = (32 << 20) // (4 * 1024 * TENSORS[direction])
+    for rows, pages in ((whole, 1), (whole + 1, numba_pace.PAGES)):
+        plan = numba_plan.choose(rows, 1024, np.dtype("float32"), direction, threads=1)
+        assert plan.stream and plan.pages == pages
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
         ({"group": 3}, r"group is 3; allowed: \(1, 2, 4\)"),
+        (
+            {"pages": 8, "ahead": 64, "group": 2},
+            "pages is 8, ahead 64, group 2; allowed: 1 page, or powers of",
+        ),
+        (
+            {"pages": 3, "ahead": 64, "group": 1},
+            "pages is 3, ahead 64, group 1; allowed: 1 page, or powers of",
+        ),
+        (
+            {"pages": 8, "ahead": 44, "group": 1},
+            "pages is 8, ahead 44, group 1; allowed: 1 page, or powers of",
+        ),
+        ({"pages": 8, "ahead": 4, "group": 1}, "pages is 8, ahead 4, group 1; allowed: 1 page, or powers of"),
+        (
+            {"pages": 0, "ahead": 64, "group": 1},
+            "pages is 0, ahead 64, group 1; allowed: 1 page, or powers of",
+        ),
         ({"group": 4, "block": 6}, "block is 6; allowed: multiples of the 4 rows of a group"),
         ({"chunks": 0}, "chunks is 0, ahead .*; allowed: from 1, from 0, from 0"),
         ({"ahead": -1}, "ahead -1, spread .*; allowed: from 1, from 0, from 0"),

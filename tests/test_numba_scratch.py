@@ -70,8 +70,24 @@ def test_the_forward_pass_has_gamma_and_beta(hidden):
     gamma, beta = np.arange(hidden, dtype=np.float32), -np.arange(hidden, dtype=np.float32)
     columns = -(-hidden // 16) * 16
     layout = numba_scratch.of_forward(columns, 4)
-    found = placed(layout, gamma, beta, dtype=np.float32, cut=numba_scratch.cut_forward)
+    *found, kept = placed(layout, gamma, beta, dtype=np.float32, cut=numba_scratch.cut_forward)
     assert address(found[0]) % PAGE == 0
+    assert kept.size == 0 and layout.size == 2 * columns + PAGE // 4
     for vector, given in zip(found, (gamma, beta), strict=True):
         assert address(vector) % LINE == 0
         assert np.array_equal(vector, [*given, *[0] * (columns - hidden)])
+
+
+@pytest.mark.parametrize("hidden", [1, 64, 512, 1024, 1536, 2047])
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_each_task_keeps_a_row_forward_apart_from_gamma_beta_and_the_others(hidden, tasks):
+    vector, columns = np.zeros(hidden, np.float32), -(-hidden // 32) * 32
+    layout = numba_scratch.of_forward(columns, 4, tasks)
+    gamma, beta, kept = placed(layout, vector, vector, dtype=np.float32, cut=numba_scratch.cut_forward)
+    assert kept.shape[0] == tasks
+    assert kept.strides[0] >= 4 * columns + numba_scratch.APART
+    for row in kept:
+        assert address(row) % LINE == 0
+        for other in (gamma, beta):
+            apart = (address(row) - address(other)) % PAGE
+            assert min(apart, PAGE - apart) >= PAGE // 4

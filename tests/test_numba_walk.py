@@ -29,8 +29,8 @@ def lines_asked_for(which, then, j, hidden, early, rows, streamed=True, few=Fals
         "prefetch": lambda x, start, like: near.append(start),
         "FEW": few,
     }
-    source = numba_walk.ask.py_func
-    run = FunctionType(source.__code__, vars(numba_walk) | around)
+    near_by = FunctionType(numba_walk._ask_near.py_func.__code__, vars(numba_walk) | around)
+    run = FunctionType(numba_walk.ask.py_func.__code__, vars(numba_walk) | around | {"_ask_near": near_by})
     run(None, which, then, j, hidden, early, streamed, rows)
     return usual, near
 
@@ -38,7 +38,7 @@ def lines_asked_for(which, then, j, hidden, early, rows, streamed=True, few=Fals
 @pytest.mark.parametrize("rows", [1, 2, 4])
 @pytest.mark.parametrize(("hidden", "ahead"), [(5, 1), (5, 4), (5, 5), (5, 23), (1024, 0), (1024, 256)])
 def test_what_is_asked_for_is_what_is_read_so_many_columns_later(rows, hidden, ahead):
-    asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16), zeros(x, rows)))
+    asked_by = njit(lambda x: numba_walk.asked(hidden, (ahead, 32 * 16, 1), zeros(x, rows)))
     early, first = asked_by(np.ones(1, np.float32)), 3
     for column, which in product(range(hidden), range(2)):
         found, near = lines_asked_for(which, first * rows * hidden, column, hidden, early, rows)
@@ -52,13 +52,39 @@ def test_what_is_asked_for_is_what_is_read_so_many_columns_later(rows, hidden, a
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_lines_in_the_caches_come_into_the_first_level_where_that_was_faster(few, streamed):
-    asked_for = lines_asked_for(0, 0, 5, 64, (256, 48, 0, (0, 0)), 1, streamed, few)
+    turns = numba_walk.order.py_func(256, 1, 16)
+    asked_for = lines_asked_for(0, 0, 5, 64, (256, 48, 0, (0, 0), turns), 1, streamed, few)
     assert asked_for == (([], [261]) if few and not streamed else ([261], []))
+
+
+@pytest.mark.parametrize(("page", "pages"), [(64, 8), (64, 4), (64, 64), (32, 2), (16, 1)])
+@pytest.mark.parametrize("hidden", [16, 48, 64 * 16, 17, 1023])
+def test_pages_are_asked_for_in_turn_each_line_once_and_a_page_or_more_ahead(page, pages, hidden):
+    """Rows of float32, some of which begin within a line: a line is asked for once for each that is read."""
+    early = njit(lambda x: numba_walk.asked(hidden, (page * 16, 0, pages), zeros(x, 1)))(
+        np.ones(1, np.float32)
+    )
+    rows = -(-4 * page * pages * 16 // hidden)
+    asked, read = [], []
+    for row, j in product(range(rows), range(0, hidden, 16)):
+        ((start,), _) = lines_asked_for(0, row * hidden, j, hidden, early, 1)
+        asked.append(start // 16)
+        read.append((row * hidden + j) // 16)
+    first_asked = {line: step for step, line in reversed(list(enumerate(asked)))}
+    first_read = {line: step for step, line in reversed(list(enumerate(read)))}
+    begun = page * pages  # lines of the pages that no page before has asked for in full
+    for line, step in first_read.items():
+        if line >= begun:
+            assert line - read[first_asked[line]] >= page and first_asked[line] < step
+    if hidden % 16 == 0:
+        assert len(set(asked)) == len(asked)
+    at_once = {line // page for line in asked[2 * begun : 2 * begun + pages]}
+    assert hidden % 16 or len(at_once) == pages
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_lines_asked_for_at_once_lie_apart_modulo_a_page(rows):
-    distance = 16 * 16, 16 * numba_pace.SPREAD
+    distance = 16 * 16, 16 * numba_pace.SPREAD, 1
     leads = njit(lambda x: numba_walk.asked(4096, distance, zeros(x, rows))[3])(np.ones(1, np.float32))
     places = {row * leads[0] + which * leads[1] for row in range(rows) for which in range(2)}
     assert len({4 * place % 4096 for place in places}) == 2 * rows
@@ -80,7 +106,14 @@ def test_what_a_plan_spreads_is_spread_in_the_compiled_walk(few, far, spread, mo
     plan = numba_plan.choose(10**5, 4096, np.dtype("float32"))
     assert plan.spread == spread
     call = numba_calls.call("backward", (64, 4096), *[np.dtype("float32")] * 2, 1, 0, plan)
-    assert tuple(call.numbers[1:4]) == (4096, plan.ahead * 16, plan.spread * 16)
+    assert tuple(call.numbers[1:5]) == (4096, plan.ahead * 16, plan.spread * 16, plan.pages)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_pages_of_a_plan_are_those_of_the_compiled_walk(direction):
+    plan = numba_plan.Plan(group=1, ahead=64, stream=True, chunks=1, pages=8)
+    call = numba_calls.call(direction, (64, 1024), *[np.dtype("float32")] * 2, 1, 0, plan)
+    assert tuple(call.numbers[1:5]) == (1024, 64 * 16, 0, 8)
 
 
 class _Asked(Tally):

@@ -59,9 +59,9 @@ def test_one_thread_and_two_write_the_same(operation):
 def test_non_temporal_streams_store_past_the_cache_and_the_ordinary_ones_do_not():
     a, b = aligned_empty(64, "float64"), np.ones(64)
     assembly = {}
-    for function in (flat_streams._copy_nt, flat_streams._copy):
+    for function, more in ((flat_streams._copy_nt, (32, 1)), (flat_streams._copy, ())):
         fresh = njit(function.py_func)  # what comes from Numba's cache keeps no assembly
-        fresh(a, b)
+        fresh(a, b, *more)
         assembly[function] = "".join(fresh.inspect_asm().values())
     assert "movnt" in assembly[flat_streams._copy_nt] and "sfence" in assembly[flat_streams._copy_nt]
     assert "movnt" not in assembly[flat_streams._copy]
@@ -101,7 +101,7 @@ def test_a_triad_without_its_second_source_is_refused():
 
 def test_an_unknown_operation_is_refused_with_those_there_are():
     with pytest.raises(
-        ValueError, match="unknown operation 'scale'; allowed: copy, copy_nt, triad, triad_nt"
+        ValueError, match="unknown operation 'scale'; allowed: copy, copy_nt, copy_pages, triad, triad_nt"
     ):
         stream("scale", np.ones(4), np.ones(4))
 
@@ -110,7 +110,7 @@ def test_where_non_temporal_stores_are_missing_the_reason_is_told(monkeypatch):
     monkeypatch.setattr(flat_streams.platform, "machine", lambda: "riscv64")
     flat_streams.non_temporal_missing.cache_clear()
     try:
-        assert "riscv64" in roofs.missing("copy_nt")
+        assert "riscv64" in roofs.missing("copy_nt") and "riscv64" in roofs.missing("copy_pages")
         assert roofs.missing("copy") == ""
         with pytest.raises(ValueError, match="riscv64"):
             stream("triad_nt", aligned_empty(4, "float64"), np.ones(4), np.ones(4))

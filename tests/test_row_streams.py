@@ -14,7 +14,11 @@ from layernorm_backward.kernels.numba_walk import GROUPS, LEAD
 from layernorm_backward.roofs import row_loops, row_streams
 from layernorm_backward.roofs.row_streams import SCALE, STEPS
 
-CASES = [("float32", Plan(1, 96, True, 1)), ("bfloat16", Plan(4, 16, False, 1))]
+CASES = [
+    ("float32", Plan(1, 96, True, 1)),
+    ("float32", Plan(1, 64, True, 1, pages=8)),
+    ("bfloat16", Plan(4, 16, False, 1)),
+]
 SHAPE = 268, 160
 
 

@@ -108,8 +108,10 @@ def test_16_bits_are_modelled_where_nothing_is_widened_in_passes():
 
 
 def test_roofs_of_the_timing_have_their_bytes_here():
-    roofs = {name for direction in ("forward", "backward") for name in cell_roof.ROOFS[direction]}
-    assert set(_counted.MOVED) == roofs
+    timed = {name for direction in ("forward", "backward") for name in cell_roof.ROOFS[direction]}
+    in_pages = {"copy_pages": 2, "triad_pages": 3}
+    assert in_pages | {"copy": 3, "copy_nt": 2, "triad": 4, "triad_nt": 3} == _counted.MOVED
+    assert timed == set(_counted.MOVED) - set(in_pages)
 
 
 @pytest.fixture

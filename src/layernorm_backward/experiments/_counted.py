@@ -20,7 +20,7 @@ from layernorm_backward.timing.prepared import renewed
 
 KEYS = ["kernel", "direction", "dtype", "rows", "hidden"]
 MOVED = {  # elements: an ordinary store reads its line first (write-allocate)
-    name: count + (not name.endswith("_nt")) for name, count in roofs.ACCESSES.items()
+    name: count + (not roofs.non_temporal(name)) for name, count in roofs.ACCESSES.items()
 }
 
 

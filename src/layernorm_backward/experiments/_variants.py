@@ -6,6 +6,7 @@ sums_per_thread   a chunk a thread, its rows added one after the other, up to a 
 ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
 no_prefetch       no line asked for ahead of its use
 no_spread         lines of all rows and arrays asked for at the same distance
+in_pages          single rows, asked for in several pages in turn; in_order: line after line
 no_copies         mean and rstd read where they lie, not copied for many rows at a time
 kept_apart        each row of a group a line behind the one before it, and the sums ahead of the results, so
                   that their lines do not meet in the first-level cache; side_by_side: neither
@@ -17,7 +18,8 @@ from typing import Literal, NamedTuple
 
 from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.kernels import numba_plan
+from layernorm_backward.kernels import numba_pace, numba_plan
+from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import Code, code
 from layernorm_backward.kernels.numba_plan import Plan
 
@@ -28,6 +30,8 @@ Variant = Literal[
     "streaming_stores",
     "no_prefetch",
     "no_spread",
+    "in_pages",
+    "in_order",
     "no_copies",
     "kept_apart",
     "side_by_side",
@@ -51,19 +55,30 @@ class Shape(NamedTuple):
     threads: int
 
 
+_IN_PAGES = {"ahead": numba_pace.PAGE // LINE, "spread": 0, "pages": numba_pace.PAGES}
+_IN_ORDER = {"ahead": numba_pace.NEXT_PAGE, "spread": numba_pace.SPREAD, "pages": 1}
+
+
+def _grouped(plan: Plan, group: int) -> Plan:
+    """Rows of a group are read side by side, not in pages."""
+    return plan._replace(group=group, **(_IN_ORDER if plan.pages > 1 else {}))
+
+
 _MAKE: dict[str, Callable[[Plan, Shape], Plan]] = {
     "no_recentring": lambda plan, _: plan._replace(recentre=False),
     "sums_per_thread": lambda plan, shape: plan._replace(chunks=shape.threads, block=_share(plan, shape)),
     "ordinary_stores": lambda plan, _: plan._replace(stream=False),
     "streaming_stores": lambda plan, _: plan._replace(stream=True),
-    "no_prefetch": lambda plan, _: plan._replace(ahead=0, spread=0),
+    "no_prefetch": lambda plan, _: plan._replace(ahead=0, spread=0, pages=1),
     "no_spread": lambda plan, _: plan._replace(spread=0),
+    "in_pages": lambda plan, _: plan._replace(group=1, lag=False, **_IN_PAGES),
+    "in_order": lambda plan, _: plan._replace(**_IN_ORDER) if plan.pages > 1 else plan,
     "no_copies": lambda plan, _: plan._replace(stretch=0),
     "kept_apart": lambda plan, _: plan._replace(lag=plan.group > 1),
     "side_by_side": lambda plan, _: plan._replace(lag=False),
     "one_row": lambda plan, _: plan._replace(group=1),
-    "two_rows": lambda plan, _: plan._replace(group=2),
-    "four_rows": lambda plan, _: plan._replace(group=4),
+    "two_rows": lambda plan, _: _grouped(plan, 2),
+    "four_rows": lambda plan, _: _grouped(plan, 4),
 }
 
 _BACKWARD = {

@@ -128,7 +128,7 @@ def _steps(direction: str, arrays: Buffers, plan: Plan, residency: str) -> dict[
     calls = cell_roof.with_noise(cell_roof.streams(direction, arrays), residency)
     for name in row_streams.STEPS[direction]:
         calls[name] = _step(direction, name, arrays, plan)
-        calls[name + NOT_ASKED] = _step(direction, name, arrays, plan._replace(ahead=0, spread=0))
+        calls[name + NOT_ASKED] = _step(direction, name, arrays, plan._replace(ahead=0, spread=0, pages=1))
     return calls
 
 

@@ -4,7 +4,8 @@ A cell is a direction (forward, backward, or both in turn), a shape, a dtype of 
 thread count. Its kernels, copy or triad on the very same arrays, and the baselines run interleaved.
 NumPy kernels use one thread by nature: they have rows in the cells with one thread; those in `threaded` in
 all, and there the baselines run beside them. A row is held against the roof with its own number of threads,
-with ordinary or non-temporal stores, whichever was faster.
+with ordinary or non-temporal stores, whichever was faster; pages_fraction is of the stream that asks for
+lines in several pages in turn, which is more than the roof where they come from memory.
 
 All cells are timed one after the other, and so again in each of several rounds (`_rounds`). Results are
 checked in the first of them: the others have the same numbers in the same memory.
@@ -152,6 +153,7 @@ def _samples(
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
+    calls |= cell_roof.in_pages(cell.direction, arrays, residency)
     known = found.run_s | known_s(found.samples[count])
     with stopwatch.threads(count):
         return stopwatch.compare(calls, known_s=known, **share._asdict())
@@ -166,6 +168,8 @@ def _rows(
 
 def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any]) -> dict[str, Any]:
     row = {"kernel": name} | _columns.of_call(keys, samples, name)
+    if paged := cell_roof.paged(samples, keys["direction"]):
+        row |= stopwatch.ratio(samples, paged, name).columns("pages_fraction")
     for baseline in set(BASELINES) & set(samples["name"]):
         row |= stopwatch.ratio(samples, baseline, name).columns(f"{baseline}_ratio")
     return row

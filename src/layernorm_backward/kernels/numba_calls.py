@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 class Code(NamedTuple):
     """Which code of `numba_passes` runs: that of a pass, "forward" or "backward", for a storage dtype.
 
-    The other fields are as there; a forward pass has no use for `widened` and `recentre`.
+    The other fields are as there; a forward pass has no use for `recentre`.
     """
 
     direction: str
@@ -41,7 +41,7 @@ class Code(NamedTuple):
     def compiled(self) -> Callable[..., bool]:
         """The code, compiled or from the cache."""
         if self.direction == "forward":
-            return forward_pass(self.dtype, self.group, self.ragged, lag=self.lag)
+            return forward_pass(*self[1:-1])
         return backward_pass(*self[1:])
 
 
@@ -53,10 +53,8 @@ def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 
         how = processor.few_registers(), processor.asks_far()
         group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
     lag = not ragged and numba_plan.lags(plan, hidden, lanes)
-    chosen = Code(direction, name_of(dtype), group, ragged, lag=lag)
-    if direction == "forward":
-        return chosen
-    return chosen._replace(widened=plan.widened and group == 1, recentre=plan.recentre)
+    chosen = Code(direction, name_of(dtype), group, ragged, plan.widened and group == 1, lag)
+    return chosen if direction == "forward" else chosen._replace(recentre=plan.recentre)
 
 
 class Call(NamedTuple):
@@ -159,7 +157,8 @@ def call(
     first = -begin % LINE // dtype.itemsize if stream else -1
     chosen = code(direction, hidden, dtype, plan, first)
     columns, vectors = -(-hidden // lanes) * lanes, between(chosen.dtype, name_of(gamma_dtype))
-    walk = [columns if vectors else hidden, hidden, plan.ahead * lanes, plan.spread * lanes, first]
+    distance = plan.ahead * lanes, plan.spread * lanes, plan.pages
+    walk = [columns if vectors else hidden, hidden, *distance, first]
     units = plan.chunks if direction == "backward" else max(plan.chunks, min(rows, threads))
     tasks = max(1, min(threads, units))
     if direction == "backward":
@@ -168,7 +167,7 @@ def call(
             units, plan.block, plan.stretch, rows, tasks, columns, wide.itemsize, chosen.widened
         )
     else:
-        scratch = numba_scratch.of_forward(columns, wide.itemsize)
+        scratch = numba_scratch.of_forward(columns, wide.itemsize, tasks if chosen.widened else 0)
     return Call(
         chosen.compiled(),
         scratch.size,

@@ -84,10 +84,11 @@ def _backward_chunks(
     mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
     """
     align_stack()
-    block, hidden, ahead, spread, first, stretch = how
+    block, hidden, ahead, spread, pages, first, stretch = how
     count, whole, columns = shape
     group = height(like)
-    early, early_alone = asked(hidden, (ahead, spread), like), asked(hidden, (ahead, spread), one)
+    distance = ahead, spread, pages
+    early, early_alone = asked(hidden, distance, like), asked(hidden, distance, one)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
     zero, ring = fold(like), (some_lines(rows[5], HELD), first, i * hidden)
     known, given, copied = ((zero, zero, zero), (zero, zero, zero)), rows[2:4], i
@@ -171,20 +172,20 @@ def copy_total(sums, dgamma, dbeta):
 
 
 @njit(**PLAIN)
-def _forward_rows(rows, i, end, how, ragged, lag, like, one):
+def _forward_rows(rows, widened, i, end, how, ragged, lag, like, one):
     """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
     align_stack()
-    hidden, ahead, spread, first = how
-    group, early, begin = height(like), asked(hidden, (ahead, spread), like), i
+    hidden, ahead, spread, pages, first = how
+    group, early, begin = height(like), asked(hidden, (ahead, spread, pages), like), i
     held = some_lines(rows[4], _HELD_BY_GROUP)
     if i + group <= end:
         following = i + group if i + 2 * group <= end else i
-        known = first_moments(rows, i, following, hidden, lag, like)
+        known = first_moments(rows, widened, i, following, hidden, lag, like)
         while i + group <= end:
             following, ring = i + group if i + 2 * group <= end else i, (held, first, begin * hidden)
             later = i + 2 * group if i + 3 * group <= end else i
             where = (i, following, later), known, hidden, early, ring
-            known = forward_group(rows, *where, ragged, lag, like, one)
+            known = forward_group(rows, widened, *where, ragged, lag, like, one)
             if ragged is not None and (group > 1 or following == i):
                 empty(rows[4], (i + 1) * hidden, hidden, ring, like)
                 begin = i + group
@@ -193,20 +194,20 @@ def _forward_rows(rows, i, end, how, ragged, lag, like, one):
 
 
 @njit(**PLAIN)
-def forward_task(rows, i, end, how, ragged, lag, like, one):
+def forward_task(rows, widened, i, end, how, ragged, lag, like, one):
     x, gamma, beta, eps, y, mean, rstd = rows
     held = elements(x), elements(gamma), elements(beta), eps, elements(y), elements(mean), elements(rstd)
-    i = _forward_rows(held, i, end, how, ragged, lag, like, one)
+    i = _forward_rows(held, widened, i, end, how, ragged, lag, like, one)
     if height(like) > 1:
-        _forward_rows(held, i, end, how, ragged, None, one, one)
+        _forward_rows(held, None, i, end, how, ragged, None, one, one)
     fence()
 
 
 @njit(**PLAIN)
-def forward_alone(rows, how, ragged, lag, like):
-    """All rows, by one task that shares with none."""
+def forward_alone(rows, kept, how, widened, ragged, lag, like):
+    """All rows, by one task that shares with none; kept: as in `numba_scratch.of_forward`."""
     like, one = by_parity(like), by_parity(zeros(rows[0], 1))
-    forward_task(rows, 0, rows[-1].size, how, ragged, lag, like, one)
+    forward_task(rows, _kept(kept, 0, widened), 0, rows[-1].size, how, ragged, lag, like, one)
 
 
 @njit(**PLAIN)
@@ -220,6 +221,14 @@ def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
 
 
 @njit(**PLAIN)
+def _kept(kept, task, widened):
+    """Where a task keeps z of a row in the dtype of the sums; None where it does not."""
+    if widened is None:
+        return None
+    return elements(kept[task])
+
+
+@njit(**PLAIN)
 def _widened(part, widened, columns):
     """Where a row is kept in the dtype of the sums, z and dy; None where it is not."""
     if widened is None:
@@ -228,12 +237,13 @@ def _widened(part, widened, columns):
 
 
 @njit(**PLAIN)
-def forward_pieces(task, work, rows, how, ragged, lag, like):
+def forward_pieces(task, work, rows, kept, how, widened, ragged, lag, like):
     """All pieces of the rows that a task gets; work: the ends of the pieces, and which are taken."""
     like, one, span = by_parity(like), by_parity(zeros(rows[0], 1)), next_piece(*work, task)
-    count, units = rows[-1].size, work[0][-1, -1]
+    count, units, widened = rows[-1].size, work[0][-1, -1], _kept(kept, task, widened)
     while span[0] < span[1]:
-        forward_task(rows, span[0] * count // units, span[1] * count // units, how, ragged, lag, like, one)
+        begin, end = span[0] * count // units, span[1] * count // units
+        forward_task(rows, widened, begin, end, how, ragged, lag, like, one)
         span = next_piece(*work, task)
 
 

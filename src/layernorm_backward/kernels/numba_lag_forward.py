@@ -9,7 +9,7 @@ from numba import njit
 
 from layernorm_backward.kernels.lane_memory import lines, numbers, put, some_lines
 from layernorm_backward.kernels.lanes import across, fold, from_row, height, spread, width
-from layernorm_backward.kernels.numba_forward_lines import moment, normalized
+from layernorm_backward.kernels.numba_forward_lines import moment, normalized, shifted
 from layernorm_backward.kernels.numba_ring import write
 from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, LEAD, PLAIN, ask
 
@@ -24,7 +24,7 @@ def moments_ahead(rows, i, hidden, shift, like):
     x, at, centre, zero = rows[0], i * hidden, across(shift, like), fold(like)
     block = (zero, zero)
     for j in range(0, LEAD * width(like), width(like)):
-        block = moment(x, (at + j, hidden, j), None, centre, block)
+        block = moment(x, None, (at + j, hidden, j), None, centre, block)
     return _sum((zero, zero), block)
 
 
@@ -66,8 +66,9 @@ def _columns(rows, span, known, centre, sums, walk, streamed, like, one):
             sums, block = _next_block(sums, block, which, zero)
         ask(x, 0, then, j + ahead, hidden, early, streamed, like)
         there, here = (then + j + ahead, hidden - lag, j + ahead), (at + j, hidden - lag, j)
-        block = moment(x, there, None, shift, block)
-        write(normalized(x, gamma, beta, here, lag, None, row), y, *here[:2], None, streamed, None)
+        block = moment(x, None, there, None, shift, block)
+        y_line = normalized(shifted(x, here, None, row), gamma, beta, j, lag, row)
+        write(y_line, y, *here[:2], None, streamed, None)
     _put(sums, state, 0)
     _put(block, state, _BLOCKS)
     for which in range(count):
@@ -88,8 +89,9 @@ def _alone(rows, span, columns, which, state, hidden, streamed, one):
         if (j - begin) // lanes % BLOCK == 0:
             sums, block = _sum(sums, block), (zero, zero)
         here, there = at + which * hidden + j, then + which * hidden + j + ahead
-        block = moment(x, (there, 0, j + ahead), None, shift, block)
-        write(normalized(x, gamma, beta, (here, 0, j), None, None, row), y, here, 0, None, streamed, None)
+        block = moment(x, None, (there, 0, j + ahead), None, shift, block)
+        y_line = normalized(shifted(x, (here, 0, j), None, row), gamma, beta, j, None, row)
+        write(y_line, y, here, 0, None, streamed, None)
     _put(sums, state, which)
     _put(block, state, _BLOCKS + which)
 

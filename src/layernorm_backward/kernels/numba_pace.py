@@ -13,6 +13,8 @@ from layernorm_backward.kernels.numba_ring import LATE
 
 PAGE = 4096  # bytes: rows up to so many are faster one by one
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
+PAGES = 8  # in which lines are asked for in turn, where they come from memory: 4 and 16 are nearly as fast
+PAGED, PAGED_BACKWARD = 2 * PAGE, 3 * PAGE // 2  # bytes: up to so many, such rows are faster one by one
 FOUR = 3 * PAGE // 4  # bytes, forward: of longer rows, four side by side take less time
 FEW_LINES = 128  # bytes of 16-bit rows, forward, so short that four at a time are faster
 NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
@@ -29,20 +31,29 @@ NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
 
 
 class Pace(NamedTuple):
-    """group: rows at a time. ahead, spread: lines, as in `numba_plan.Plan`. lag: as there."""
+    """group: rows at a time. ahead, spread: lines, as in `numba_plan.Plan`. pages, lag: as there."""
 
     group: int
     ahead: int
     spread: int = SPREAD
     lag: bool = False
+    pages: int = 1
 
 
 def choose(
-    row_bytes: int, dtype: np.dtype, direction: str, l2: int, few: bool, far: bool, stream: bool = True
+    row_bytes: int,
+    dtype: np.dtype,
+    direction: str,
+    l2: int,
+    few: bool,
+    far: bool,
+    stream: bool = True,
+    memory: bool = True,
 ) -> Pace:
     """The pace of rows of so many bytes, for a second-level cache of `l2` bytes.
 
     few, far: as `processor.few_registers` and `processor.asks_far` tell. stream: as in `numba_plan.Plan`.
+    memory: whether x and the result are more than the caches hold.
     """
     narrow = dtype.itemsize == 2
     if far and not few:
@@ -53,6 +64,9 @@ def choose(
             pace = _few(pace, row_bytes, narrow, direction)
         elif not stream:
             pace = _kept(pace, row_bytes, narrow, direction)
+        elif memory:
+            alone = row_bytes % LINE > 0 and ragged_group(pace.group, row_bytes, direction, few, far) == 1
+            pace = _from_memory(pace, row_bytes, narrow, direction, alone)
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
     pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
     if few and far and not stream:
@@ -69,6 +83,8 @@ def _ragged(pace: Pace, row_bytes: int, direction: str, few: bool, far: bool) ->
     group = ragged_group(pace.group, row_bytes, direction, few, far)
     if far:
         return Pace(group, FAR_AHEAD, 0)
+    if pace.pages > 1:
+        return pace
     return pace._replace(group=group, ahead=NEXT_PAGE if row_bytes <= SHORT else pace.ahead)
 
 
@@ -96,6 +112,18 @@ def _near_forward(row_bytes: int, narrow: bool, l2: int) -> Pace:
         return Pace(4, 12)  # statistics of several rows take the time of one
     few_lines = narrow and row_bytes < PAGE // 4
     return Pace(2, 16) if row_bytes > long or few_lines else Pace(1, 40)
+
+
+def _from_memory(pace: Pace, row_bytes: int, narrow: bool, direction: str, alone: bool) -> Pace:
+    """Where x comes from memory, which gives a fifth more to who asks in several pages at once.
+
+    alone: whether these are single rows anyway. 16 bits backward are bound by their arithmetic.
+    """
+    if narrow:
+        single = direction == "forward" and PAGE // 4 <= row_bytes <= PAGE
+    else:
+        single = alone or row_bytes <= (PAGED if direction == "forward" else PAGED_BACKWARD)
+    return Pace(1, PAGE // LINE, 0, pages=PAGES) if single else pace
 
 
 def _kept(pace: Pace, row_bytes: int, narrow: bool, direction: str) -> Pace:

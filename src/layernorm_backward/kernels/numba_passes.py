@@ -41,9 +41,9 @@ def _backward(sources, group, ragged, widened, lag, recentre):
         hidden = numbers[1]
         if gamma.size != numbers[0] or mean.size * hidden != x.size or rstd.size != mean.size:
             return False
-        vector, sums, levels, parts, copies = cut_backward(held, numbers[7:], gamma)
+        vector, sums, levels, parts, copies = cut_backward(held, numbers[8:], gamma)
         rows = dy, x, mean, rstd, vector, dx
-        how = numbers[5], hidden, numbers[2], numbers[3], numbers[4], numbers[6]
+        how = numbers[6], hidden, numbers[2], numbers[3], numbers[4], numbers[5], numbers[7]
         like = zeros(x, group)
         tasks, scratch = len(pieces), (sums, levels, parts, copies)
         if tasks == 1:
@@ -65,26 +65,27 @@ def _backward(sources, group, ragged, widened, lag, recentre):
     return backward
 
 
-def _forward(sources, group, ragged, lag):
-    lag = lag if group > 1 else None
+def _forward(sources, group, ragged, widened, lag):
+    lag, widened = lag if group > 1 else None, widened if group == 1 else None
 
     def forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces):
         _ = sources
         if not disjoint((extent(y),), (extent(x), extent(gamma), extent(beta))):
             return False
-        kept = mean.dtype.type(eps)
-        if gamma.size != numbers[0] or beta.size != gamma.size or not 0 < kept < np.inf:
+        least = mean.dtype.type(eps)
+        if gamma.size != numbers[0] or beta.size != gamma.size or not 0 < least < np.inf:
             return False
-        rows = x, *cut_forward(held, numbers[5:], gamma, beta), kept, y, mean, rstd
-        how = numbers[1], numbers[2], numbers[3], numbers[4]
+        wide_gamma, wide_beta, kept = cut_forward(held, numbers[6:], gamma, beta)
+        rows = x, wide_gamma, wide_beta, least, y, mean, rstd
+        how = numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
         like = zeros(x, group)
         tasks = len(pieces)
         if tasks == 1:
-            forward_alone(rows, how, ragged, lag, like)
+            forward_alone(rows, kept, how, widened, ragged, lag, like)
         else:
             work = pieces, untaken(tasks)
             for task in prange(tasks):
-                forward_pieces(task, work, rows, how, ragged, lag, like)
+                forward_pieces(task, work, rows, kept, how, widened, ragged, lag, like)
         return True
 
     return forward
@@ -94,17 +95,21 @@ _STORED = {"float64": float64, "float32": float32, "float16": int16, "bfloat16":
 
 
 @cache
-def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Callable[..., bool]:
+def forward_pass(
+    dtype: str, group: int, ragged: bool, widened: bool = False, lag: bool = False
+) -> Callable[..., bool]:
     """forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces), compiled.
 
     The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
-    lines. lag: rows of a group, if they are of 2*LEAD lines or more, are kept apart, see `numba_lag_forward`.
+    lines. widened: single rows are kept between their sweeps, see `numba_forward`; `held` has room for them
+    then. lag: rows of a group, if they are of 2*LEAD lines or more, are kept apart, see `numba_lag_forward`.
     Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
     where that cannot be written.
 
     x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta in the dtype of the sums, and so is
     the scratch `held`; gamma and beta as `lane_memory.in_lanes` has them. numbers: elements of gamma, hidden,
-    ahead, spread and first, then the places in `held` as in `numba_scratch`. pieces as in `numba_sharing`.
+    ahead, spread, pages and first, then the places in `held` as in `numba_scratch`. pieces as in
+    `numba_sharing`.
     Returns False, and has written nothing, where y overlaps what is given, gamma or beta has other elements,
     or eps is not finite and > 0 in the dtype of the sums.
 
@@ -114,7 +119,7 @@ def forward_pass(dtype: str, group: int, ragged: bool, lag: bool = False) -> Cal
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
     given = flat, vector, vector, float64, _array(stored), row, row, row, *_SHARED
-    way = group, ragged or None, lag or None
+    way = group, ragged or None, widened or None, lag or None
     return _compile(types.boolean(*given), named(_forward(checksum(), *way), dtype, *way))
 
 
@@ -130,10 +135,9 @@ def backward_pass(
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, pieces), compiled.
 
     As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: elements of gamma,
-    hidden, ahead, spread, first, block and stretch, then the places. False, too, where mean or rstd is not
-    one a row. Rows with parts of lines go one by one. widened: single rows
-    are kept as they are summed, see `numba_backward`; `held` has room for them then. lag: as there, of
-    pairs of rows, see `numba_lag_backward`.
+    hidden, ahead, spread, pages, first, block and stretch, then the places. False, too, where mean or rstd is
+    not one a row. Rows with parts of lines go one by one. widened: as there, see `numba_backward`. lag: as
+    there, of pairs of rows, see `numba_lag_backward`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)

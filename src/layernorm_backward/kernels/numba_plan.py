@@ -37,10 +37,11 @@ class Plan(NamedTuple):
     stream: whether the large result goes past the caches. chunks: of rows, each with sums of its
     own. block: rows whose dgamma and dbeta are added one after the other. stretch: rows whose mean and rstd
     are copied at a time before they are worked on; 0: none. spread: lines over which all that is asked for at
-    once, of the rows of a group and of x and dy, is spread. widened: whether single rows are kept, in the
-    dtype of the sums, between their two sweeps. lag: whether the lines of a group are kept apart in the
-    first-level cache, as in `numba_lag_backward`. recentre: whether the mean is re-centred; without, for
-    measuring what it costs.
+    once, of the rows of a group and of x and dy, is spread. pages: of `ahead` lines, in which single rows are
+    asked for in turn, see `numba_walk.in_turn`; 1: one line after the other. widened: whether single rows are
+    kept, in the dtype of the sums, between their two sweeps. lag: whether the lines of a group are kept apart
+    in the first-level cache, as in `numba_lag_backward`. recentre: whether the mean is re-centred; without,
+    for measuring what it costs.
     """
 
     group: int
@@ -50,6 +51,7 @@ class Plan(NamedTuple):
     block: int = BLOCK
     stretch: int = 0
     spread: int = 0
+    pages: int = 1
     widened: bool = False
     lag: bool = False
     recentre: bool = True
@@ -76,11 +78,19 @@ def checked(plan: Plan) -> Plan:
     if plan.chunks < 1 or plan.ahead < 0 or plan.spread < 0:
         given = f"chunks is {plan.chunks}, ahead {plan.ahead}, spread {plan.spread}"
         raise ValueError(f"{given}; allowed: from 1, from 0, from 0")
+    if not (plan.pages == 1 or (plan.group == 1 and _in_pages(plan))):
+        given = f"pages is {plan.pages}, ahead {plan.ahead}, group {plan.group}"
+        raise ValueError(f"{given}; allowed: 1 page, or powers of two, pages up to ahead, with a group of 1")
     if plan.stretch and plan.stretch < plan.block:
         raise ValueError(
             f"stretch is {plan.stretch}; allowed: 0 and from the {plan.block} rows of a block on"
         )
     return plan
+
+
+def _in_pages(plan: Plan) -> bool:
+    powers = all(number > 0 and number & (number - 1) == 0 for number in (plan.pages, plan.ahead))
+    return powers and plan.pages <= plan.ahead
 
 
 def choose(
@@ -95,9 +105,10 @@ def choose(
 def _chosen(
     rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
 ) -> Plan:
-    row_bytes, (l2, _) = hidden * dtype.itemsize, _caches()
-    stream = not stays(TENSORS[direction] * rows * row_bytes, threads)
-    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream)
+    row_bytes, (l2, last_level) = hidden * dtype.itemsize, _caches()
+    size = TENSORS[direction] * rows * row_bytes
+    stream, memory = not stays(size, threads), size > last_level
+    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream, memory)
     alone = stream and direction == "backward" and pace.group == 1
     return Plan(
         pace.group,
@@ -107,7 +118,8 @@ def _chosen(
         block(rows, hidden),
         stretch=_stretch(row_bytes, l2) if alone and not far else 0,
         spread=pace.spread,
-        widened=alone and not few and dtype == np.float16 and row_bytes <= WIDENED,
+        pages=pace.pages,
+        widened=stream and not few and _widened(row_bytes, dtype, direction, pace),
         lag=pace.lag,
     )
 
@@ -128,6 +140,13 @@ def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
         alone = numba_pace.ragged_group(plan.group, dtype.itemsize << power, direction, *how)
         found |= {(plan.group, False, plan.widened, plan.lag), (alone, True, plan.widened, False)}
     return sorted(found)
+
+
+def _widened(row_bytes: int, dtype: np.dtype, direction: str, pace: numba_pace.Pace) -> bool:
+    """Whether single rows of 16 bits are kept wide: forward where that was measured, with several pages."""
+    if direction == "forward":
+        return dtype.itemsize == 2 and pace.pages > 1 and row_bytes <= numba_pace.PAGE
+    return dtype == np.float16 and pace.group == 1 and row_bytes <= WIDENED
 
 
 def _stretch(row_bytes: int, l2: int) -> int:

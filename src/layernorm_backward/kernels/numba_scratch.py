@@ -33,9 +33,25 @@ class Layout(NamedTuple):
     places: NDArray[np.intp]
 
 
-def of_forward(columns: int, itemsize: int) -> Layout:
-    """gamma and beta, each (columns,)."""
-    return _layout(2 * columns, [(0, columns), (columns, columns)], itemsize)
+def of_forward(columns: int, itemsize: int, tasks: int = 0) -> Layout:
+    """gamma and beta, each (columns,), and (tasks, more): a row that each of so many tasks keeps.
+
+    Such a row lies, modulo a page, as far from gamma and beta as can be, for the reason below.
+    """
+    page, vectors = PAGE // itemsize, 2 * columns
+    row = APART // itemsize + -(-columns // page) * page
+    first = -(-vectors // page) * page + _apart_from(0, columns * itemsize) // itemsize
+    places = [(0, columns), (columns, columns), (first if tasks else 0, tasks, row)]
+    return _layout(first + tasks * row if tasks else vectors, places, itemsize)
+
+
+def _apart_from(*taken: int) -> int:
+    """The line of a page, in bytes from its beginning, that is farthest from others, modulo a page."""
+
+    def distance(place: int) -> int:
+        return min(min((place - other) % PAGE, (other - place) % PAGE) for other in taken)
+
+    return max(range(0, PAGE, LINE), key=distance)
 
 
 def of_backward(
@@ -105,11 +121,13 @@ def part_row(part, which, count, columns):
 
 @njit(**PLAIN)
 def cut_forward(held, places, gamma, beta):
-    """The arrays of `of_forward`, with gamma (D,) and beta (D,) in them."""
+    """The arrays of `of_forward`, with gamma (D,) and beta (D,) in them; the third is not initialized."""
     first = _first(held)
+    start, tasks, row = first + places[4], places[5], places[6]
     return (
         _vector(held, first + places[0], gamma, places[1]),
         _vector(held, first + places[2], beta, places[3]),
+        held[start : start + tasks * row].reshape((tasks, row)),
     )
 
 

@@ -19,17 +19,46 @@ PLAIN = {"error_model": "numpy"}
 
 @njit(**INLINE)
 def asked(hidden, distance, like):
-    """start, turn, skip and leads: what to ask for while a group is read, distance = (ahead, spread) columns.
+    """start, turn, skip, leads, turns: what to ask for, from a distance of (ahead, spread, pages).
 
-    At column j of the group at element i that is element i + start + j, and from column `turn` on `skip`
-    more: a group's rows are read side by side, so behind the end of a row comes the same row of the next
-    group. Each further row is asked for leads[0] columns earlier, and each further array leads[1]: all are
-    spread over so many columns, but where rows of a group are too short for that.
+    ahead and spread are columns. At column j of the group at element i that is element i + start + j, and
+    from column `turn` on `skip` more: a group's rows are read side by side, so behind the end of a row comes
+    the same row of the next group. Each further row is asked for leads[0] columns earlier, and each further
+    array leads[1]: all are spread over so many columns, but where rows of a group are too short for that.
+    Single rows follow each other, and are asked for as `in_turn` has it.
     """
-    ahead, spread = distance
+    ahead, spread, pages = distance
     rows, groups, columns = height(like), ahead // hidden, ahead % hidden
     lead = spread // rows if rows == 1 or ahead + spread <= hidden else 0
-    return groups * rows * hidden + columns, hidden - columns, (rows - 1) * hidden, (lead, lead // 2)
+    start, skip = groups * rows * hidden + columns, (rows - 1) * hidden
+    return start, hidden - columns, skip, (lead, lead // 2), order(ahead, pages, width(like))
+
+
+@njit(**INLINE)
+def order(ahead, pages, lanes):
+    """mask, last, step, shift and first of `in_turn`: for pages of `ahead` elements, a power of two of lines.
+
+    With one page that is element after element, `ahead` elements ahead, any number of them.
+    """
+    if pages == 1:
+        return 0, 0, 0, 0, ahead
+    shift, later = 0, ahead - ahead // pages
+    while 1 << shift < pages:
+        shift += 1
+    return ahead - 1, (pages - 1) * lanes, later // lanes, shift, ahead + later
+
+
+@njit(**INLINE)
+def in_turn(at, turns):
+    """The element to ask for while that at `at` is read: of `pages` pages in turn, a line of each.
+
+    Those are the pages behind the one that is read: of the nearest its last lines are asked for, of the
+    farthest its first ones. Line l of a page of L lines is asked for while the page is read that lies
+    pages - l*pages//L before its own. So each line is asked for once, a page or more ahead.
+    """
+    mask, last, step, shift, first = turns
+    within = at & mask
+    return at - within + first + (at & last) * step + (within >> shift)
 
 
 @njit(**INLINE)
@@ -38,14 +67,22 @@ def ask(x, which, then, j, hidden, early, streamed, like):
 
     Where results are not `streamed`, x is in the caches already, and comes near where that is faster.
     """
-    start, turn, skip, leads = early
+    start, turn, skip, leads, turns = early
+    if height(like) == 1:
+        _ask_near(x, in_turn(then + j, turns) + which * leads[1], streamed, like)
+        return
     for row in range(height(like)):
         column = j + row * leads[0] + which * leads[1]
         at = then + row * hidden + start + column + (skip if column >= turn else 0)
-        if FEW and not streamed:
-            prefetch(x, at, like)
-        else:
-            ask_line(x, at, like)
+        _ask_near(x, at, streamed, like)
+
+
+@njit(**INLINE)
+def _ask_near(x, at, streamed, like):
+    if FEW and not streamed:
+        prefetch(x, at, like)
+    else:
+        ask_line(x, at, like)
 
 
 @njit(**INLINE)

@@ -167,7 +167,7 @@ SCHEMAS: dict[str, Schema] = {
         "kernel direction dtype gamma_dtype shape threads:int",
         f"rows:int hidden:int bytes:int residency {_TIMES} useful_gb_per_s:float roof_operation "
         f"roof_gb_per_s:float {_interval('roof_fraction')} differs:bool noise:float "
-        f"{_interval('compact_ratio')} {_interval('overcached_ratio')} "
+        f"{_interval('pages_fraction')} {_interval('compact_ratio')} {_interval('overcached_ratio')} "
         f"{_interval('numpy_blocked_ratio')} saved_bytes:int saved_extra_bytes:int "
         "saved_arrays:int saved_scalars:int error_u_max:float note reason",
         repeats=None,

@@ -8,8 +8,9 @@
     relay         n = n + 1        one number, by all threads in turn
     read          v = v + b        1 access an element: what is done at least with a result
 
-`_nt` marks non-temporal stores. Useful bytes only: an ordinary store also reads the line that it writes
-(write-allocate), which is not counted. Threads share the work as those of `numba_fused` do.
+`_nt` marks non-temporal stores, `_pages` those with lines that are asked for in several pages in turn. Useful
+bytes only: an ordinary store also reads the line that it writes (write-allocate), which is not counted.
+Threads share the work as those of `numba_fused` do.
 """
 
 from collections.abc import Callable
@@ -29,25 +30,31 @@ from layernorm_backward.roofs.flat_reads import reads
 from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
 from layernorm_backward.roofs.relay import relay as relay_of_threads
 
-Stream = Literal["copy", "copy_nt", "triad", "triad_nt"]
+Stream = Literal["copy", "copy_nt", "copy_pages", "triad", "triad_nt", "triad_pages"]
 STREAMS: tuple[Stream, ...] = get_args(Stream)
 __all__ = [
     "handovers",
     "missing",
     "multiply_adds",
+    "non_temporal",
     "operations",
     "read",
     "relay",
     "stream",
     "updates",
 ]
-ACCESSES = {"copy": 2, "copy_nt": 2, "triad": 3, "triad_nt": 3}
+ACCESSES = {name: 2 if name.startswith("copy") else 3 for name in STREAMS}
 SCALE = 0.5
+
+
+def non_temporal(operation: str) -> bool:
+    """Whether a stream writes past the caches."""
+    return operation.endswith(("_nt", "_pages"))
 
 
 def missing(operation: str) -> str:
     """Empty where the operation can run here, else the reason why it cannot."""
-    return non_temporal_missing() if operation.endswith("_nt") else ""
+    return non_temporal_missing() if non_temporal(operation) else ""
 
 
 def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) -> Callable[[], None]:
@@ -65,7 +72,7 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
         raise ValueError(f"{operation}: {missing(operation)}")
     if c is None and ACCESSES[operation] == 3:
         raise ValueError(f"{operation} reads two arrays, c is None; allowed: an array")
-    if operation.endswith("_nt") and a.ctypes.data % LINE:
+    if non_temporal(operation) and a.ctypes.data % LINE:
         raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
     arrays = a, b, b if c is None else c
     if not all((one.size, one.dtype) == (a.size, a.dtype) and one.flags.c_contiguous for one in arrays):
@@ -79,7 +86,7 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
             kind,
             *flat,
             scale,
-            pieces(UNITS, get_num_threads(), not operation.endswith("_nt")),
+            pieces(UNITS, get_num_threads(), not non_temporal(operation)),
         )
 
     return run

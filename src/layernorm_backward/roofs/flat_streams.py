@@ -1,5 +1,6 @@
 """Copy and triad over all cores, with ordinary stores and with non-temporal ones, compiled by Numba.
 
+With the latter, lines are asked for one after the other, or in several pages in turn, as by numba_fused.
 A non-temporal store writes a whole cache line without reading it first (no write-allocate). It must be
 aligned to its own size, and is ordered by a fence when all is written. A copy moves what is stored; a triad
 of 16-bit storage, given as `lanes` takes it, is computed in float32 and rounded.
@@ -15,17 +16,18 @@ from layernorm_backward.kernels import processor
 from layernorm_backward.kernels.lane_memory import (
     fence,
     load,
-    prefetch,
     store,
     stream,
     stream_line,
 )
 from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
+from layernorm_backward.kernels.numba_walk import ask_line, in_turn, order
 from layernorm_backward.kernels.sources import checksum
 
 COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # lines asked for early beyond the cache, what was fastest
-EARLY = not processor.asks_far()  # such a processor is faster by itself
+PAGE, PAGES = 64, 8  # lines, and pages, asked for in turn
+EARLY = not processor.asks_far()  # such a processor is faster by itself, one line after the other
 
 
 @cache
@@ -44,13 +46,13 @@ def _copy(a, b):
 
 
 @njit
-def _copy_nt(a, b):
+def _copy_nt(a, b, ahead, pages):
     like = zeros(a, 1)
     lanes = width(like)
-    whole = a.size - a.size % lanes
+    whole, turns = a.size - a.size % lanes, order(ahead * lanes, pages, lanes)
     for i in range(0, whole, lanes):
-        if EARLY:
-            prefetch(b, i + COPY_AHEAD * lanes, like)
+        if EARLY or pages > 1:
+            ask_line(b, in_turn(i, turns), like)
         stream_line(b, i, a, i)
     _copy(a[whole:], b[whole:])
     fence()
@@ -73,14 +75,15 @@ def _triad(a, b, c, s):
 
 
 @njit
-def _triad_nt(a, b, c, s):
+def _triad_nt(a, b, c, s, ahead, pages):
     scale = spread(s, by_parity(zeros(a, 1)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
+    first, second = order(ahead[0] * lanes, pages, lanes), order(ahead[1] * lanes, pages, lanes)
     for i in range(0, whole, lanes):
-        if EARLY:
-            prefetch(b, i + TRIAD_AHEAD[0] * lanes, scale)
-            prefetch(c, i + TRIAD_AHEAD[1] * lanes, scale)
+        if EARLY or pages > 1:
+            ask_line(b, in_turn(i, first), scale)
+            ask_line(c, in_turn(i, second), scale)
         stream(_scaled_sum(b, c, scale, i, None), a, i, 0)
     _triad(a[whole:], b[whole:], c[whole:], s)
     fence()
@@ -91,11 +94,15 @@ def _part(operation, a, b, c, s):
     if operation == 0:
         _copy(a, b)
     elif operation == 1:
-        _copy_nt(a, b)
+        _copy_nt(a, b, COPY_AHEAD, 1)
     elif operation == 2:
+        _copy_nt(a, b, PAGE, PAGES)
+    elif operation == 3:
         _triad(a, b, c, s)
+    elif operation == 4:
+        _triad_nt(a, b, c, s, TRIAD_AHEAD, 1)
     else:
-        _triad_nt(a, b, c, s)
+        _triad_nt(a, b, c, s, (PAGE, PAGE), PAGES)
 
 
 @njit

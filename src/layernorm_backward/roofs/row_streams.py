@@ -131,9 +131,9 @@ def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
     return [np.ascontiguousarray(in_lanes(vector.astype(wide), lanes)) for vector in vectors]
 
 
-def _distance(plan: Plan, dtype: np.dtype) -> tuple[int, int]:
-    """Columns that a plan asks ahead, and over which it spreads what it asks for."""
-    return plan.ahead * _lanes(dtype), plan.spread * _lanes(dtype)
+def _distance(plan: Plan, dtype: np.dtype) -> tuple[int, int, int]:
+    """Columns that a plan asks ahead and over which it spreads that, and pages that it asks in."""
+    return plan.ahead * _lanes(dtype), plan.spread * _lanes(dtype), plan.pages
 
 
 def _lanes(dtype: np.dtype) -> int:

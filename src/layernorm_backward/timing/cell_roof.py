@@ -4,7 +4,9 @@
     backward   triad dx = x + s*dy     3
     both       the copy, then the triad
 
-Each with ordinary and with non-temporal stores; the faster is the roof. The one that is expected to be the
+Each with ordinary and with non-temporal stores, line after line; the faster is the roof. Where lines come
+from memory, they come faster if they are asked for in several pages in turn (`in_pages`): what the roof is
+short of. The one that is expected to be the
 roof runs a second time, under its name and AGAIN: the ratio of the two is 1 in truth, and says what the
 machine adds.
 """
@@ -22,7 +24,7 @@ ROOFS: dict[AnyDirection, tuple[str, str]] = {
     "backward": ("triad", "triad_nt"),
     "both": ("copy_triad", "copy_triad_nt"),
 }
-AGAIN = "_again"
+AGAIN, IN_PAGES = "_again", "_pages"
 
 Call = Callable[[], object]
 
@@ -31,6 +33,14 @@ def streams(direction: AnyDirection, arrays: Buffers) -> dict[str, Call]:
     """The streams that can run here, by name: ordinary stores first."""
     names = [name for name in ROOFS[direction] if not roofs.missing(name)]
     return {name: _call(direction, arrays, "_nt" if name.endswith("_nt") else "") for name in names}
+
+
+def in_pages(direction: AnyDirection, arrays: Buffers, residency: str) -> dict[str, Call]:
+    """The stream that asks in several pages in turn, where it can run and lines come from memory."""
+    name = ROOFS[direction][0] + IN_PAGES
+    if residency != "memory" or roofs.missing(name):
+        return {}
+    return {name: _call(direction, arrays, IN_PAGES)}
 
 
 def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
@@ -43,6 +53,12 @@ def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
 def fastest(samples: pd.DataFrame, direction: AnyDirection) -> str:
     """The stream that is the roof."""
     return stopwatch.fastest(samples, [name for name in ROOFS[direction] if name in set(samples["name"])])
+
+
+def paged(samples: pd.DataFrame, direction: AnyDirection) -> str:
+    """The stream of `in_pages`; "" where it did not run."""
+    name = ROOFS[direction][0] + IN_PAGES
+    return name if name in set(samples["name"]) else ""
 
 
 def noise(samples: pd.DataFrame) -> float:
