@@ -32,16 +32,16 @@ def record(machine: str, stem: str) -> dict:
     return json.loads((ARCHIVE / machine / f"{stem}.meta.json").read_text(encoding="utf-8"))
 
 
-def reach(rows: pd.DataFrame) -> str:
-    return f"{rows['roof_fraction'].min():.2f} to {rows['roof_fraction'].max():.2f}"
+def reach(rows: pd.DataFrame, column: str = "roof_fraction") -> str:
+    return f"{rows[column].min():.2f} to {rows[column].max():.2f}"
 
 
-def on_cpu(machine: str) -> str:
-    """The fractions of the triad that the backward pass reaches on all threads, beyond the cache."""
+def on_cpu(machine: str, column: str = "roof_fraction") -> str:
+    """The fractions of the triad, or of one in pages, of the backward pass on all threads beyond the cache."""
     rows = read(machine, "timing_cpu")
     rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == "backward")]
     rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(WIDE)]
-    return reach(rows[rows["threads"] == rows["threads"].max()])
+    return reach(rows[rows["threads"] == rows["threads"].max()], column)
 
 
 def on_gpu(sizes: list[int], direction: str = "backward") -> str:
@@ -185,6 +185,7 @@ SENTENCES = {
     "first figure": lambda: measured(NEWEST, "timing_cpu"),
     "second figure": lambda: f"NVIDIA H200, {measured('nvidia-h200', 'timing_gpu')}",
     "its fractions": lambda: f"the kernel reaches {on_cpu(NEWEST)} of the triad there",
+    "of pages": lambda: f"there, and {on_cpu(NEWEST, 'pages_fraction')} of one that",
     "others": lambda: ", ".join(f"{on_cpu(machine)} on `{machine}`" for machine in OTHERS),
     "GPU": lambda: f"{on_gpu(EVEN)} of the triad on rows of a power of two up to {EVEN[-1]} elements",
     "GPU, other rows": lambda: (
