@@ -126,7 +126,16 @@ def test_threads_that_a_machine_has_not_are_not_all_threads(run):
     assert here["short"] != "\N{EN DASH}" and here["compact"] == new["compact"]
 
 
-def test_a_table_of_other_columns_is_left_out(run):
+def test_a_machine_whose_table_lacks_a_later_column_has_its_row(run, tmp_path):
+    """Of numbers or text, which may be empty; without one of whole numbers it cannot be read."""
+    folder = tmp_path / "results/archive"
+    for name, column in (("former", "pages_fraction"), ("ancient", "rows")):
+        changed(folder / name, lambda table, column=column: table.drop(columns=column), name)
+        promoted(folder / name, "paper", "2026-01")
+    assert [row["machine"] for row in machines.rows(run[0], folder)] == ["this run", *archived("former")]
+
+
+def test_a_table_that_was_cut_is_left_out(run):
     old = run[1] / "old" / f"{machines.STEM}.csv"
     pd.read_csv(old).drop(columns="noise").to_csv(old, index=False)
     assert [row["machine"] for row in machines.rows(*run)] == ["this run", *archived("new")]

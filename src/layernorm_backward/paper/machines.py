@@ -21,24 +21,28 @@ SPANS: dict[str, _Cells] = {
 
 
 def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str]]:
-    """This run, then the archived machines of the same study and columns, the latest first.
+    """This run, then the archived machines of the same study, the latest first.
 
-    An archive of this very run is left out. Each cell is the least and the most over rows of whole lines, on
+    An archive of this very run is left out, and one of code so old that its table cannot be read. Each cell is the least and the most over rows of whole lines, on
     all threads and beyond the cache, or a dash where nothing such was measured.
     """
     here = tables_dir / f"{STEM}.csv"
     archived = archive.tables(STEM, tables_dir.parent.name, folder)
     others = [it for it in archived if it.read_bytes() != here.read_bytes()]
-    alike = [table for table in others if _columns(table) == _columns(here)]
-    return [_row("this run", here), *(_row(_name(table), table) for table in alike)]
+    readable = [table for table in others if _readable(table)]
+    return [_row("this run", here), *(_row(_name(table), table) for table in readable)]
 
 
 def _name(table: Path) -> str:
     return f"`{table.parent.name}`, {revision.named(tables.read_meta(table)['commit'])}"
 
 
-def _columns(table: Path) -> list[str]:
-    return list(pd.read_csv(table, nrows=0))
+def _readable(table: Path) -> bool:
+    try:
+        tables.read(table)
+    except tables.TableError:
+        return False
+    return True
 
 
 def _row(name: str, path: Path) -> dict[str, str]:
