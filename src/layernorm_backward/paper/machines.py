@@ -23,8 +23,9 @@ SPANS: dict[str, _Cells] = {
 def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str]]:
     """This run, then the archived machines of the same study, the latest first.
 
-    An archive of this very run is left out, and one of code so old that its table cannot be read. Each cell is the least and the most over rows of whole lines, on
-    all threads and beyond the cache, or a dash where nothing such was measured.
+    An archive of this very run is left out, and one of code so old that its table cannot be read. Each cell
+    is the least and the most over rows of whole lines, on all threads and beyond the cache, or a dash where
+    nothing such was measured.
     """
     here = tables_dir / f"{STEM}.csv"
     archived = archive.tables(STEM, tables_dir.parent.name, folder)
