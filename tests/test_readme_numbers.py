@@ -37,7 +37,7 @@ def reach(rows: pd.DataFrame, column: str = "roof_fraction") -> str:
 
 
 def on_cpu(machine: str, column: str = "roof_fraction") -> str:
-    """The fractions of a triad of the backward pass on all threads, beyond the cache: in order, or in pages."""
+    """Fractions of a triad, in order or in pages, of the backward pass on all threads, beyond the cache."""
     rows = read(machine, "timing_cpu")
     rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == "backward")]
     rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(WIDE)]
