@@ -145,3 +145,26 @@ def test_every_element_is_asked_for_ahead_the_last_of_a_row_too(direction, group
     for array in (x, dy)[: 2 if direction == "backward" else 1]:
         places = range(array.ctypes.data + 4 * later, array.ctypes.data + array.nbytes, 4)
         assert places and tally.places.issuperset(places)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_pass_asks_for_the_lines_of_x_in_the_turns_of_its_plan(direction):
+    """Four pages of four lines: after the first row, each line of the one read next asks for one in turn."""
+    rows, hidden = 6, 64
+    x, dy, out = (aligned_empty((rows, hidden), np.float32) for _ in range(3))
+    x[...], dy[...] = np.random.default_rng(1).normal(size=(2, rows, hidden))
+    gamma, tally = np.ones(hidden, np.float32), _Asked()
+    with stopwatch.threads(1), counting(tally, (x, dy, out)) as kernel:
+        plan = kernel.Plan(1, 4, True, 1, pages=4)
+        _, saved = kernel.forward(x, gamma, gamma, 1e-5, out=out, plan=plan)
+        if direction == "backward":
+            tally.places.clear()
+            kernel.backward(dy, saved, out=(out, gamma.copy(), gamma.copy()), plan=plan)
+    turns = numba_walk.order.py_func(4 * 16, 4, 16)
+    read = range(hidden, rows * hidden, 16)
+    wanted = {numba_walk.in_turn.py_func(at, turns) // 16 for at in read}
+    for array in (x, dy)[: 2 if direction == "backward" else 1]:
+        lines = {(place - array.ctypes.data) // 64 for place in tally.places}
+        assert {it for it in lines if 0 <= it < array.size // 16} == {
+            it for it in wanted if it < array.size // 16
+        }

@@ -278,3 +278,18 @@ def test_a_dtype_that_a_kernel_lacks_leaves_a_row_with_its_reason(monkeypatch):
     found, samples = timing_cpu.run(**ARGUMENTS | only("compact"))
     assert set(found["reason"]) == {"no doubles here"}
     assert found["median_s"].isna().all() and samples.empty
+
+
+def test_beyond_the_cache_times_are_held_against_the_stream_in_pages_too(monkeypatch):
+    """That is no roof, however fast it is."""
+    steady = {"triad": 3.0, "triad_nt": 2.0, "triad_pages": 1.0, "numba_fused": 4.0, "compact": 12.0}
+    planned(monkeypatch, 6, **{name: np.full(6, its) for name, its in steady.items()})
+    one = PUBLISHED | {"directions": ["backward"], "threads": [1]}
+    arguments = ARGUMENTS | {"sets": {"one": one}}
+    inside, _ = timing_cpu.run(**arguments)
+    assert inside["pages_fraction"].isna().all()
+    monkeypatch.setattr(sizing, "residency", lambda size: "memory")
+    beyond, _ = timing_cpu.run(**arguments)
+    row = beyond.set_index("kernel").loc["numba_fused"]
+    assert row["pages_fraction"] == pytest.approx(1 / 4)
+    assert row["roof_fraction"] == pytest.approx(2 / 4) and row["roof_operation"] == "triad_nt"
