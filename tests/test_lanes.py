@@ -99,10 +99,16 @@ def masked(request):
     return request.param
 
 
-@pytest.fixture(scope="module", params=["as this processor does", "in integers"])
+@pytest.fixture(scope="module", params=["as this processor does", "in integers", "without bytes"])
 def convert(request, masked):
-    """Conversions by the processor's instructions, where it has them, and as on one that has none."""
+    """Conversions by the processor's instructions, where it has them, and as on one that has none.
+
+    "without bytes": as on one that has them, but moves no single bytes of a vector.
+    """
     with pytest.MonkeyPatch.context() as changed:
+        if request.param == "without bytes":
+            features = processor.features
+            changed.setattr(processor, "features", lambda context: features(context) - {"avx512vbmi"})
         if request.param == "in integers":
             changed.setattr(half, "instructions", lambda context: ())
             changed.setattr(processor, "features", lambda context: set())
@@ -126,6 +132,18 @@ def test_all_patterns_are_widened_exactly(name, convert):
     bits = PATTERNS[nan].astype(np.uint32)
     kept = (bits & 0x8000) << 16 | (bits & 0x7FFF) << shift | quiet | 0x7F800000
     assert np.array_equal(found[nan].view(np.uint32), kept)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_products_of_16_bits_are_exact_in_float32(name):
+    """So that gamma*dy may be rounded or not, in `numba_backward_lines`; but for what float32 cannot hold."""
+    values = PATTERNS.view(SHORT[name])
+    values = values[np.isfinite(values)].astype(np.float64)
+    one, other = np.random.default_rng(8).choice(values, (2, 1 << 18))
+    exact = one * other
+    held = (np.abs(exact) < 2.0**128) & (np.abs(exact) >= 2.0**-126)
+    assert held.mean() > 0.4
+    assert np.array_equal(exact[held], exact[held].astype(np.float32))
 
 
 def hard_to_round(dtype):

@@ -99,8 +99,8 @@ PAGED = [
     ("forward", "float64", 8256, False),
     ("forward", "float64", 10004, True),
     ("forward", "float32", 16388, False),
-    ("forward", "bfloat16", 960, False),
-    ("forward", "bfloat16", 1024, True),
+    ("forward", "bfloat16", 446, False),
+    ("forward", "bfloat16", 448, True),
     ("forward", "float16", 4096, True),
     ("forward", "float16", 4160, False),
     ("forward", "float16", 4098, False),
@@ -109,7 +109,10 @@ PAGED = [
     ("backward", "float64", 6208, False),
     ("backward", "float32", 1 << 16, False),
     ("backward", "float32", (1 << 16) + 4, True),
-    ("backward", "float16", 2048, False),
+    ("backward", "float16", 254, False),
+    ("backward", "bfloat16", 256, True),
+    ("backward", "float16", 4096, True),
+    ("backward", "float16", 4098, False),
 ]
 
 

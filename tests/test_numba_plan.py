@@ -85,13 +85,19 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
         (10**6, 64, "float16", "backward", True),
         (10**5, 1024, "float16", "backward", True),
         (10**5, 1025, "float16", "backward", True),
-        (10**5, 1088, "float16", "backward", False),
+        (10**5, 1312, "float16", "backward", True),
+        (10**5, 1344, "float16", "backward", False),
+        (10**6, 64, "bfloat16", "backward", True),
+        (10**5, 1312, "bfloat16", "backward", True),
+        (10**5, 1344, "bfloat16", "backward", False),
         (10**3, 1024, "float16", "backward", False),
+        (10**3, 1024, "bfloat16", "backward", False),
         (10**6, 1024, "float16", "forward", True),
         (10**6, 513, "bfloat16", "forward", True),
         (10**6, 2048, "bfloat16", "forward", True),
         (10**6, 2080, "bfloat16", "forward", False),
-        (10**6, 448, "float16", "forward", False),
+        (10**6, 223, "float16", "forward", False),
+        (10**6, 224, "float16", "forward", True),
         (10**3, 1024, "float16", "forward", False),
         (10**6, 1024, "float32", "forward", False),
         (10**5, 512, "float32", "backward", False),
@@ -114,6 +120,8 @@ def test_rows_are_kept_without_copies_of_their_statistics_on_a_zen(on_a_xeon, mo
     plan = numba_plan.choose(10**5, 1024, np.dtype("float16"))
     assert plan.widened
     assert plan.stretch == 0
+    for hidden, dtype in ((1088, "float16"), (1024, "bfloat16")):
+        assert not numba_plan.choose(10**5, hidden, np.dtype(dtype)).widened
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

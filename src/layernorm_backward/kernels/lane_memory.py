@@ -124,7 +124,10 @@ def store(typingctx, values, x, start, stride, count):
         for place, line in zip(
             places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
         ):
-            write(context, builder, line, place, x.dtype, counted)
+            whole = counted is None
+            parts = _parts(context, builder, line, place, x.dtype) if whole else [(line, place)]
+            for part, pointer in parts:
+                write(context, builder, part, pointer, x.dtype, counted)
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride, count), emit
@@ -139,8 +142,9 @@ def stream(typingctx, values, x, start, stride):
         for place, line in zip(
             places, _rounded(context, builder, values, arguments[0], x.dtype), strict=True
         ):
-            pointer = builder.bitcast(place, line.type.as_pointer())
-            _past_the_caches(builder, builder.store(line, pointer, align=LINE))
+            parts = _parts(context, builder, line, place, x.dtype)
+            for part, pointer in parts:
+                _past_the_caches(builder, builder.store(part, pointer, align=LINE // len(parts)))
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride), emit
@@ -285,6 +289,13 @@ def _rounded(context, builder, lanes, values, dtype):
     return [
         half.narrow(context, builder, row, dtype, lanes.parity) for row in split(builder, values, lanes.rows)
     ]
+
+
+def _parts(context, builder, line, place, dtype):
+    """The vectors that `half.narrow` has made a line of, and their places."""
+    parts = split(builder, line, half.vectors(context, dtype))
+    first = builder.bitcast(place, parts[0].type.as_pointer())
+    return [(part, builder.gep(first, [ir.Constant(_INT32, number)])) for number, part in enumerate(parts)]
 
 
 def _data(context, builder, kind, array):

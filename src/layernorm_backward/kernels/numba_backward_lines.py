@@ -18,7 +18,7 @@ from layernorm_backward.kernels.lanes import (
     rows_of,
 )
 from layernorm_backward.kernels.numba_ring import write
-from layernorm_backward.kernels.numba_walk import INLINE, shared
+from layernorm_backward.kernels.numba_walk import INLINE, narrow, shared
 
 
 @njit(**INLINE)
@@ -77,7 +77,12 @@ def differentiate_pair(d, x_hat, gamma, dx, part, place, lag, row, streamed, car
 
 @njit(**INLINE)
 def _result(d, x_hat, gamma, j, lag, row):
-    """A line of a group's dx."""
+    """A line of a group's dx.
+
+    gamma*dy is rounded as in the sum that it is held against. In the dtype of the sums that of 16-bit numbers
+    is exact, and an operation less gives the same bits; with a float32 gamma beside them it is not rounded.
+    """
     mean, rstd, _, slope, shift = row
-    g = shared(gamma, j, lag, mean) * d  # rounded as in the sum that it is held against
-    return rstd * fma(x_hat, slope, g + shift)
+    scale = shared(gamma, j, lag, mean)
+    held = fma(scale, d, shift) if narrow(d) else scale * d + shift
+    return rstd * fma(x_hat, slope, held)

@@ -23,7 +23,8 @@ WIDE, FEW = 4096, 16  # columns from which so few rows are a chunk: else few row
 MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
 VERY_SHORT = 128  # bytes
-WIDENED = 2048 + LINE  # bytes of a float16 row: of more, or with results, the first-level cache is full
+WIDENED = 2560 + LINE  # bytes of a 16-bit row: of more, or with results, the first-level cache is full
+WIDENED_FAR = 2048 + LINE  # the same on a Zen, in float16; in bfloat16 it brings nothing there
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 GRAIN = 1 << 18  # bytes of x, as it is worked on, for which it is worth to wake another thread
 _WORKED_ON = 4  # bytes of an element of 16 bits, in the dtype of its sums
@@ -119,7 +120,7 @@ def _chosen(
         stretch=_stretch(row_bytes, l2) if alone and not far else 0,
         spread=pace.spread,
         pages=pace.pages,
-        widened=stream and not few and _widened(row_bytes, dtype, direction, pace),
+        widened=stream and not few and _widened(row_bytes, dtype, direction, pace, far),
         lag=pace.lag,
     )
 
@@ -142,11 +143,13 @@ def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
     return sorted(found)
 
 
-def _widened(row_bytes: int, dtype: np.dtype, direction: str, pace: numba_pace.Pace) -> bool:
+def _widened(row_bytes: int, dtype: np.dtype, direction: str, pace: numba_pace.Pace, far: bool) -> bool:
     """Whether single rows of 16 bits are kept wide: forward where that was measured, with several pages."""
+    if dtype.itemsize > 2 or pace.group > 1:
+        return False
     if direction == "forward":
-        return dtype.itemsize == 2 and pace.pages > 1 and row_bytes <= numba_pace.PAGE
-    return dtype == np.float16 and pace.group == 1 and row_bytes <= WIDENED
+        return pace.pages > 1 and row_bytes <= numba_pace.PAGE
+    return dtype == np.float16 and row_bytes <= WIDENED_FAR if far else row_bytes <= WIDENED
 
 
 def _stretch(row_bytes: int, l2: int) -> int:

@@ -100,7 +100,13 @@ def apart(like):
 
     Lines of 16 bits have so many lanes that one sweep takes all registers, where there are few.
     """
-    return FEW and width(like) > 16
+    return FEW and narrow(like)
+
+
+@njit(**INLINE)
+def narrow(like):
+    """Whether x has 16 bits: no line of other storage has so many lanes."""
+    return width(like) > 16
 
 
 @njit(**INLINE)
