@@ -76,24 +76,13 @@ def narrow(context, builder, values, dtype, parity=False):
     if parity and not name:
         return _to_words(builder, values)
     rounded = known[name](builder, values)
-    in_turn = [lane // 2 + lane % 2 * (lanes // 2) for lane in range(lanes)]
-    return _permuted(context, builder, rounded, in_turn) if parity else rounded
+    in_order = [lane // 2 + lane % 2 * (lanes // 2) for lane in range(lanes)]
+    return _pick(builder, rounded, rounded, in_order) if parity else rounded
 
 
 def vectors(context, dtype) -> int:
     """How many vectors `narrow` makes of a line. They are written apart: to join them takes an operation."""
     return 2 if dtype == types.int16 and "avx512f" in instructions(context) else 1
-
-
-def _permuted(context, builder, line, lanes):
-    """A line's lanes in another order: byte by byte where that is one operation, and two by 16 bits."""
-    if "avx512vbmi" not in processor.features(context):
-        return _pick(builder, line, line, lanes)
-    by_bytes = ir.VectorType(ir.IntType(8), 2 * line.type.count)
-    order = ir.Constant(by_bytes, [2 * lane + byte for lane in lanes for byte in (0, 1)])
-    kind = ir.FunctionType(by_bytes, [by_bytes, by_bytes])
-    permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.permvar.qi.512")
-    return builder.bitcast(builder.call(permute, [builder.bitcast(line, by_bytes), order]), line.type)
 
 
 def _halves_of_words(builder, stored):
