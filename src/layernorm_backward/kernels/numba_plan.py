@@ -145,7 +145,7 @@ def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
 
 def _widened(row_bytes: int, dtype: np.dtype, direction: str, pace: numba_pace.Pace, far: bool) -> bool:
     """Whether single rows of 16 bits are kept wide: forward where that was measured, with several pages."""
-    if dtype.itemsize > 2 or pace.group > 1:
+    if dtype.itemsize > 2:
         return False
     if direction == "forward":
         return pace.pages > 1 and row_bytes <= numba_pace.PAGE
