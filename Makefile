@@ -47,7 +47,7 @@ compiler: ## install g++ on Debian-like systems, with which the tests run the CU
 model: $(READY) ## install the trained encoder of the experiments model, model_error: 87 MB to download
 	@sh workflow/model.sh
 
-peers: $(READY) ## install PyTorch, JAX and Flax, to audit them beside our kernels: 0.5 to 3 GB to download
+peers: $(READY) ## install PyTorch, JAX and Flax, to audit and time them beside our kernels: 0.5 to 3 GB to download
 	@sh workflow/peers.sh
 
 cuda: $(READY) ## install CuPy, NVIDIA's compiler and disassembler; no GPU is needed: 168 MB to download
