@@ -25,6 +25,7 @@ from claim_frames import (
     cost,
     derivation,
     divisions,
+    exact_on,
     exponents,
     frame,
     saved,
@@ -163,6 +164,13 @@ def test_a_gain_is_told_of_the_cells_that_were_timed_beside_the_baseline_and_of_
     )
     assert judgement.condition.endswith("numba_fused; float64; 1x1x8; threads 1")
     assert judgement.value.endswith("(medians, of 2 cells; intervals 2.5)")
+
+
+def test_the_rows_on_which_a_variance_is_exact_are_told_in_words():
+    found = PREDICATES["stable_is_exact"](exact_on(0.0, 1e-16), tolerance=0)
+    told = "relative error up to 0 (the row offset + [0, 1, 2, 3, 4]); 1e-16 (rows offset + N(0,1))"
+    assert found.value == told
+    assert found.reason == "exact only where the mean is representable: the row offset + [0, 1, 2, 3, 4]"
 
 
 def test_a_kappa_from_which_two_passes_pay_is_told():
