@@ -15,7 +15,7 @@ CAPTION = (
     "Bytes moved by the model (marker) over bytes of $x$, against the least possible (vertical bar), each "
     "kernel beyond the cache where it was timed there, at $D$ nearest to 1024; a cross, where one is drawn: "
     "bytes counted by the memory controllers, or estimated from time and roof where there are no counters. "
-    "`separate` and `fused` are the schemes of the fusion figure."
+    "`separate` and `fused` are the schemes of @fig:fusion."
 )
 HIDDEN = 1024
 
