@@ -169,6 +169,13 @@ def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
     assert all(re.search(r"Claim\s+Says", page) for page in with_rows)
 
 
+def test_templates_that_are_not_there_are_named_in_one_line(source: Path) -> None:
+    out = source.with_name("paper.html")
+    with pytest.raises(pandoc.PaperError, match="^nowhere: there is no such folder of templates; it is in"):
+        pandoc.convert(source, out, Path("nowhere"))
+    assert not out.exists()
+
+
 def test_a_source_that_is_not_there_is_named_in_one_line(source: Path) -> None:
     absent = source.with_name("absent.md")
     with pytest.raises(pandoc.PaperError) as caught:

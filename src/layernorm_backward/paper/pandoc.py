@@ -44,10 +44,12 @@ def convert(source: Path, out: Path, assets: Path = Path("paper"), pdf: Engine =
     """Convert filled-in Markdown to `out`, by its suffix; figures are found beside `source`.
 
     A warning of Pandoc (a missing citation, formula or picture) is an error. `out` is whole or untouched.
-    PaperError where it cannot be made, as where there is no source.
+    PaperError where it cannot be made, as where there is no source or no folder of assets.
     """
     if not source.is_file():
         raise PaperError(f"{source}: there is no such file")
+    if not assets.is_dir():
+        raise PaperError(f"{assets}: there is no such folder of templates; it is in the root of the repository")
     if pdf not in get_args(Engine):
         raise PaperError(f"pdf: {pdf!r}, allowed: {', '.join(get_args(Engine))}")
     if out.suffix not in (*_FORMATS, ".pdf"):
