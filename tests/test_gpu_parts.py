@@ -56,6 +56,35 @@ def test_rows_have_their_dtype_mean_and_spread_and_differ(dtype):
     assert all(PRIME % factor for factor in range(2, 2049))
 
 
+def test_rows_that_found_no_memory_are_drawn_by_the_next_cell():
+    """Every later cell of the dtype had failed: the pool took itself for drawn."""
+
+    class Full(HostBoard):
+        def array(self, values):
+            raise MemoryError("out of memory")
+
+    pool = Pool(Full(), 1)
+    with pytest.raises(MemoryError):
+        pool.arrays(3, 4, "float32", "float32")
+    pool._board = HostBoard()
+    found, wanted = (one.arrays(3, 4, "float32", "float32") for one in (pool, Pool(HostBoard(), 1)))
+    assert all(np.array_equal(*pair) for pair in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("row", [0, 37, 99])
+def test_nan_is_looked_for_a_block_at_a_time(row, monkeypatch):
+    """In float64 at once, results of 2**32 elements had no room: a wrong one was told as out of memory."""
+    monkeypatch.setattr(exact, "BLOCK", 64)
+    asked, honest = [], exact.wide
+    monkeypatch.setattr(exact, "wide", lambda array: asked.append(array.size) or honest(array))
+    y = np.zeros((100, 7), np.float32)
+    assert exact.nan_in(np, Results(y, y, None, None)) == []
+    assert sum(asked) == 2 * y.size
+    y[row, 3] = np.nan
+    assert exact.nan_in(np, Results(y, None, np.ones(7), y[row])) == ["y", "dbeta"]
+    assert max(asked) <= 64
+
+
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_errors_are_those_against_the_oracle(dtype):
     given = Pool(HostBoard(), 2).arrays(12, 40, dtype, dtype)

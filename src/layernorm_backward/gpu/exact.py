@@ -71,8 +71,14 @@ def errors(xp: Any, given: Arrays, found: Results, eps: float) -> Errors:
 
 def nan_in(xp: Any, found: Results) -> list[str]:
     """The names of the results that hold NaN, as those do that were not written."""
-    results = ((name, one) for name, one in found._asdict().items() if one is not None)
-    return [name for name, one in results if bool(xp.isnan(wide(one)).any())]
+    return [name for name, one in found._asdict().items() if one is not None and _holds_nan(xp, one)]
+
+
+def _holds_nan(xp: Any, array: Any) -> bool:
+    """A block at a time: in float64 a large array would need more memory than there may be."""
+    flat = array.reshape(-1)
+    parts = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
+    return any(bool(xp.isnan(wide(part)).any()) for part in parts)
 
 
 def _normalized(xp: Any, x: Any, eps: float) -> tuple[Any, Any]:

@@ -49,10 +49,11 @@ class Pool:
         if dtype == self._dtype:
             return
         self._pools.clear()
-        self._dtype = dtype
+        self._dtype = ""  # lest memory be out half-way: the next call draws anew
         for number, (name, mean) in enumerate(MEANS.items()):
             deviates = inputs.generator(self._seed, number).standard_normal(PRIME)
             self._pools[name] = self._board.array(round_to(mean + deviates, dtype_of(dtype)))
+        self._dtype = dtype
 
     def _tiled(self, name: str, rows: int, hidden: int) -> Any:
         pool = self._pools[name].view(unsigned(dtype_of(self._dtype)))
