@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from threading import Event, Thread
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -69,6 +70,25 @@ def test_a_kernel_is_allowed_more_shared_memory_whenever_a_launch_needs_more(dev
     assert allowed(driver) == [50_000, 200_000]
     assert {function for function, _, _ in driver.set} == {POINTER}
     assert (POINTER, 9, 100) in driver.set
+
+
+def test_a_thread_does_not_take_back_the_shared_memory_that_another_asks_for(device, driver, monkeypatch):
+    """The driver was left with the less, and launches that needed the more failed from then on."""
+    within, less = Event(), 50_000
+    other = Thread(target=lambda: device._function(PROGRAM, Launch(1, 32, dynamic_bytes=less)))
+    honest = driver.funcSetAttribute
+
+    def slow(*given):
+        honest(*given)
+        if not within.is_set():
+            within.set()
+            other.start()
+            other.join(0.2)  # it waits for this thread, or goes on
+
+    monkeypatch.setattr(driver, "funcSetAttribute", slow)
+    device._function(PROGRAM, Launch(1, 32, dynamic_bytes=200_000))
+    other.join()
+    assert allowed(driver) == [200_000]
 
 
 def test_each_cluster_size_has_a_function_of_its_own_to_allow(device, driver):

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWE
 PORTABLE_CLUSTER = 8
 _INVALID_CLUSTER_SIZE = 912  # CUDA_ERROR_INVALID_CLUSTER_SIZE
 _EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_loading = Lock()  # held while a kernel is loaded, or allowed more: CuPy lets other threads run meanwhile
 
 
 class Device:
@@ -66,10 +68,11 @@ class Device:
         It binds the device to this thread: CuPy does so only where it loads or launches, the driver never.
         """
         self._device.use()
-        function, allowed = _loaded(self._device.id, program, how.cluster)
-        if how.dynamic_bytes > allowed["dynamic_bytes"]:
-            _allow_shared_memory(function.ptr, how.dynamic_bytes)
-            allowed["dynamic_bytes"] = how.dynamic_bytes
+        with _loading:
+            function, allowed = _loaded(self._device.id, program, how.cluster)
+            if how.dynamic_bytes > allowed["dynamic_bytes"]:
+                _allow_shared_memory(function.ptr, how.dynamic_bytes)
+                allowed["dynamic_bytes"] = how.dynamic_bytes
         return function
 
 
