@@ -7,6 +7,7 @@ import pytest
 
 from emulated import needs_compiler
 from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.gpu import variants, warm
 from layernorm_backward.kernels.cuda import columns
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation, Order
 from layernorm_backward.kernels.cuda_fused import WIDE_COLUMNS, WIDE_THREADS
@@ -77,3 +78,20 @@ def test_the_sum_begins_while_the_kernel_before_ends_where_a_device_can(hopper):
     columns.add_partials(machine, np.ones((3, 2, SHORT), np.float32), *sums)
     assert machine.how.early == hopper
     assert all((one == 3).all() for one in sums)
+
+
+class Early(warm.Recorder):
+    """Remembers only what may begin before the launch before it has ended."""
+
+    def launch(self, program, how, arguments):
+        if how.early:
+            super().launch(program, how, arguments)
+
+
+@pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
+def test_nothing_but_the_sum_begins_early(name):
+    """No other kernel waits for the launch before, as `test_the_other_kernels` sees that this one does."""
+    recorder = Early(SMALL)
+    for hidden in (4, 1000, 40_000, 400_000):
+        warm.run(variants.passes(name, recorder), "float32", "float32", hidden)
+    assert {program.kernel for program in recorder.programs} == {"add_partials"}

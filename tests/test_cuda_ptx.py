@@ -1,0 +1,110 @@
+"""What the PTX memory model asks of the CUDA sources, and neither machine code nor the emulation shows.
+
+Compute capability 9.0 has no instruction for the fence behind the opening of a gate, and its compiler moves
+nothing across an asm statement that does not say "memory"; another may. No GPU is needed.
+"""
+
+import os
+import re
+import shutil
+
+import pytest
+
+import machine_code
+from layernorm_backward.kernels.cuda.compiler import OPTIONS
+from layernorm_backward.kernels.cuda.machine import SOURCES, Program
+from layernorm_backward.kernels.cuda.maps import ALIKE, APART, Map
+
+MISSING = machine_code.missing()
+needs_compiler = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CI"), reason=MISSING)
+SHORT = {
+    "mbarrier.init": "open ",
+    "fence.mbarrier_init": "fence ",
+    "bar.sync": "meet ",
+    "fence.proxy.async": "order ",
+    "mbarrier.arrive": "expect ",
+    "cp.async.bulk": "copy ",
+    "mbarrier.try_wait": "wait ",
+}
+# Gates are opened, for all threads and for copies; the first rows asked for; then, behind the meeting of all
+# threads that have read a stage, the next row for it.
+RIGHT = "(open fence )+meet (order expect (copy )+)+(wait )+((meet )+order expect (copy )+)+"
+RINGS = [
+    Program(kernel, kernel, ("float", "float", Map(*shape, ring=True, lie=lie).text))
+    for kernel in ("backward", "forward")
+    for shape, lie in (((128, 5, 1, 128, 2, 1), APART), ((256, 3, 2, 256, 3, 1), ALIKE))
+]
+EXPECT = "        expect_bytes(gate(s), bytes);\n"
+FENCE = '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
+OPEN = "            for (int s = 0; s < stages; ++s) open_gate(gate(s));\n        }\n"
+MEET = "        block_barrier();\n"
+LEFT_OUT = {
+    "the fence of a gate": ("device/primitives.cuh", FENCE, ""),
+    "the barrier behind the gates": ("ring.cuh", OPEN + MEET, OPEN),
+    "the order of reads and copies": ("ring.cuh", "        order_before_copies();\n", ""),
+    "the bytes expected": ("ring.cuh", EXPECT, ""),
+}
+# Instructions by which threads, copies and launches wait for each other, or that write memory.
+ORDERING = ("mbarrier.", "fence.", "barrier.cluster.", "griddepcontrol.wait", "cp.async.", "st.", "ld.shared")
+BEGINS_ANYWHERE = "griddepcontrol.launch_dependents"  # it orders nothing
+
+
+def ptx(program, sources=SOURCES):
+    """The PTX of a program for compute capability 9.0."""
+    from cupy.cuda import nvrtc
+
+    headers = [*sources.glob("*.cuh"), *(sources / "device").glob("*.cuh")]
+    contents, names = [path.read_bytes() for path in headers], [path.name.encode() for path in headers]
+    handle = nvrtc.createProgram(f'#include "{program.source}.cuh"\n', "one.cu", contents, names)
+    try:
+        nvrtc.addNameExpression(handle, program.text)
+        nvrtc.compileProgram(handle, (*OPTIONS, "-arch=compute_90"))
+        found = nvrtc.getPTX(handle)
+    finally:
+        nvrtc.destroyProgram(handle)
+    return found if isinstance(found, str) else found.decode()
+
+
+def ordered(text):
+    """What a ring does, in the order in which the PTX lists it."""
+    names = "|".join(map(re.escape, SHORT))
+    found = re.findall(rf"^\s*(?:@!?%\w+\s+)?({names})\b", text, re.MULTILINE)
+    return "".join(SHORT[name] for name in found)
+
+
+@needs_compiler
+@pytest.mark.parametrize("program", RINGS, ids=lambda program: program.text)
+def test_a_ring_opens_its_gates_for_copies_and_asks_for_rows_that_nobody_reads(program):
+    assert re.fullmatch(RIGHT, ordered(ptx(program)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("what", LEFT_OUT)
+def test_what_is_left_out_of_a_ring_is_told(what, tmp_path):
+    file, old, new = LEFT_OUT[what]
+    sources = tmp_path / "sources"
+    shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (sources / file).read_text()
+    assert text.count(old) == 1
+    (sources / file).write_text(text.replace(old, new))
+    for program in RINGS:
+        assert not re.fullmatch(RIGHT, ordered(ptx(program, sources)))
+
+
+def statements():
+    """The asm statements of the device that order something."""
+    text = (SOURCES / "device" / "primitives.cuh").read_text(encoding="utf-8")
+    found = re.findall(r"\basm\b[^;]*\((?:[^;\"]|\"[^\"]*\")*\);", text)
+    assert len(found) == len(re.findall(r"\basm\b", text))
+    return [one for one in found if any(name in one for name in ORDERING) and BEGINS_ANYWHERE not in one]
+
+
+@pytest.mark.parametrize("name", ORDERING)
+def test_there_are_statements_that_order(name):
+    assert any(name in one for one in statements())
+
+
+@pytest.mark.parametrize("one", statements(), ids=lambda one: re.search(r"[a-z_]+\.[\w.:]+", one)[0])
+def test_the_compiler_moves_no_memory_access_across_what_orders_them(one):
+    assert one.startswith("asm volatile(")
+    assert re.search(r':[^"]*"memory"\);$', one.replace("\n", " "))
