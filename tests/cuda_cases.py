@@ -67,6 +67,7 @@ CLEAN = {
     "cluster": (
         Case(PAIR, 30, 1024, *MIXED),
         Case(PAIR, 30, 501, *SINGLE, RAGGED, outliers=1e4),
+        Case(PAIR, 30, 500, *SINGLE, passes="forward", outliers=1e4),
         Case(FOUR, 30, 333, *HALF, APART),
         Case(FOUR, 1, 3, *DOUBLE),
     ),

@@ -664,6 +664,17 @@ _FORMULAS = (
         Case(RING, 40, 500, passes="forward", outliers=1e4),
         "wrong: y",
     ),
+    *(
+        Fault(
+            f"a row that is gone over again {whose} overwrites the sums of the next row",
+            "forward.cuh",
+            "second.add(sums);",
+            "meeting.add(sums);",
+            Case(one, 30, 500, passes="forward", outliers=1e4),
+            "wrong: y",
+        )
+        for whose, one in (("by a block", RING), ("by a cluster", PAIR))
+    ),
     Fault(
         "rows of one element have a dx",
         "formulas.cuh",

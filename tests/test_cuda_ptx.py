@@ -26,6 +26,7 @@ SHORT = {
     "cp.async.bulk": "copy ",
     "mbarrier.try_wait": "wait ",
 }
+STORES = {"st": "store ", "st.shared": "store ", "st.global": ""}
 # Gates are opened, for all threads and for copies; the first rows asked for; then, behind the meeting of all
 # threads that have read a stage, the next row for it.
 RIGHT = "(open fence )+meet (order expect (copy )+)+(wait )+((meet )+order expect (copy )+)+"
@@ -35,6 +36,7 @@ RINGS = [
     for shape, lie in (((128, 5, 1, 128, 2, 1), APART), ((256, 3, 2, 256, 3, 1), ALIKE))
 ]
 EXPECT = "        expect_bytes(gate(s), bytes);\n"
+COMPLETE = "            slices[a].complete(row, const_cast<T*>(local(a, s)));\n"
 FENCE = '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
 OPEN = "            for (int s = 0; s < stages; ++s) open_gate(gate(s));\n        }\n"
 MEET = "        block_barrier();\n"
@@ -65,11 +67,20 @@ def ptx(program, sources=SOURCES):
     return found if isinstance(found, str) else found.decode()
 
 
-def ordered(text):
+def ordered(text, short=SHORT):
     """What a ring does, in the order in which the PTX lists it."""
-    names = "|".join(map(re.escape, SHORT))
+    names = "|".join(map(re.escape, sorted(short, reverse=True)))
     found = re.findall(rf"^\s*(?:@!?%\w+\s+)?({names})\b", text, re.MULTILINE)
-    return "".join(SHORT[name] for name in found)
+    return "".join(short[name] for name in found)
+
+
+def completed(text):
+    """Whether what copies leave out of a row is written before the arrival that shows it to other threads.
+
+    To the emulation a copy shows all that was written before it was asked for.
+    """
+    found = ordered(text, SHORT | STORES)
+    return "order store " in found and not re.search("expect (copy )*store ", found)
 
 
 @needs_compiler
@@ -89,6 +100,21 @@ def test_what_is_left_out_of_a_ring_is_told(what, tmp_path):
     (sources / file).write_text(text.replace(old, new))
     for program in RINGS:
         assert not re.fullmatch(RIGHT, ordered(ptx(program, sources)))
+
+
+@needs_compiler
+def test_what_copies_leave_out_of_a_row_is_written_before_the_arrival(tmp_path):
+    ragged = [program for program in RINGS if f"{int(APART)}>" in program.text]
+    sources = tmp_path / "sources"
+    shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (sources / "ring.cuh").read_text()
+    assert text.count(COMPLETE) == text.count(EXPECT) == 1
+    row = "            const T* row = slices[a].row(i);\n"
+    later = f"{EXPECT}        for (int a = 0; a < ARRAYS; ++a) {{\n{row}{COMPLETE}        }}\n"
+    (sources / "ring.cuh").write_text(text.replace(COMPLETE, "").replace(EXPECT, later))
+    assert ragged
+    for program in ragged:
+        assert completed(ptx(program)) and not completed(ptx(program, sources))
 
 
 def statements():
