@@ -168,6 +168,26 @@ def test_peers_have_longer(quick):
     assert quick == []
 
 
+@pytest.mark.parametrize(("left_s", "stays"), [(0.1, False), (1.0, True)])
+def test_a_peer_that_is_silent_when_time_is_up_is_not_tried_for_ever(quick, tmp_path, left_s, stays):
+    """One that hung had taken all the time of each campaign that was shorter than its limit."""
+    mark = tmp_path / "cell.begun"
+    mark.touch()
+    with Watch(Until(left_s), list, ADVICE) as watch, watch.over(str, peers=1, mark=mark):
+        while not quick:
+            time.sleep(0.02)
+    assert mark.exists() == stays
+
+
+def test_the_mark_of_a_cell_that_is_kept_as_hung_goes(quick, tmp_path):
+    mark = tmp_path / "cell.begun"
+    mark.touch()
+    with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=0, mark=mark):
+        while not quick:
+            time.sleep(0.02)
+    assert not mark.exists()
+
+
 def test_the_process_ends_even_if_nothing_can_be_written(quick, capsys):
     def full():
         raise OSError("no space left on device")

@@ -8,7 +8,7 @@ and, where some cells are to wait until all other tables are measured, late(cell
 A cell is kept in the ledger as soon as it is measured. One in which a reason can go away is measured again
 when the campaign goes on, after all others; its rows stand in the table until then. One whose kernels have
 cost the device, or hang, is passed by then; so is one in which the process has ended twice in a row, as by a
-fault in a package.
+fault in a package, or silent when time was up.
 """
 
 import sys
@@ -164,7 +164,10 @@ class Part:
         entry, times = ledger.find(cell, self._these(cell)), ledger.ended_in(cell, self._these(cell))
         if times < TRIES or (entry and not entry.passing):
             return entry
-        reason = f"the process ended in this cell, {times} times in a row: killed, or by a kernel of the cell"
+        reason = (
+            f"the process ended in this cell, {times} times in a row: killed, by a kernel of the cell, or "
+        )
+        reason += "with one that did not answer"
         return Entry(self._unmeasured(cell, reason), [], failed=True).after(entry)
 
     def _at_work(self, cell: tuple) -> AbstractContextManager[Path | None]:

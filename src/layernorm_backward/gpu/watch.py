@@ -34,7 +34,7 @@ class Watch:
         self._advice, self._status = advice, status
         self._hung: Callable[[str], str] | None = None
         self._mark: Path | None = None
-        self._limit, self._ends = inf, inf
+        self._limit, self._heard = inf, monotonic()  # of the cell, and when it last showed that it is alive
         self._cell = Lock()  # held while the cell is changed, and for good once the process ends
         self._closed = Event()
         self._thread = Thread(target=self._watch, name="watch", daemon=True)
@@ -51,7 +51,9 @@ class Watch:
     def over(self, hung: Callable[[str], str], peers: int, mark: Path | None = None) -> Iterator[None]:
         """Watch a cell. If it hangs, `hung` is given the reason, and returns why the campaign ends.
 
-        Its mark goes before the process does: it is the watch that ends it, no fault of the cell's.
+        Its mark goes before the process does: it is the watch that ends it, no fault of the cell's. It stays
+        where the campaign is over before the cell's limit, but the cell has been silent for LIMIT_S: else a
+        peer that hangs would take all the time of every campaign that is shorter than its limit.
         """
         self._limit = LIMIT_S + PEER_S * peers
         self.time_left()
@@ -64,15 +66,18 @@ class Watch:
 
     def time_left(self) -> float:
         """That of the campaign. A cell that asks for it is alive, and has its limit anew."""
-        self._ends = monotonic() + self._limit
+        self._heard = monotonic()
         return self._until.left()
+
+    def _silent_for(self, seconds: float) -> bool:
+        return monotonic() - self._heard > seconds
 
     def _watch(self) -> None:
         while not self._closed.wait(TICK_S):
             with self._cell:
                 if self._hung is None:
                     continue
-                if monotonic() > self._ends:
+                if self._silent_for(self._limit):
                     self._end(self._hung)
                 if self._until.overdue() > GRACE_S:
                     self._end(None)
@@ -83,7 +88,7 @@ class Watch:
         try:
             why = hung(f"hung: the device did not answer within {self._limit:.0f} s") if hung else ""
             self._until.stop(why or self._until.why)
-            if self._mark:
+            if self._mark and (hung or not self._silent_for(LIMIT_S)):
                 self._mark.unlink(missing_ok=True)
             self._write()
             print(f"stopped: {self._until.why}; {self._advice}", file=sys.stderr, flush=True)
