@@ -149,15 +149,16 @@ def off(name: str, result: NDArray, exact: oracle.DoubleDouble) -> Iterator[str]
 
 
 def wrong_far(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
-    """As `wrong`, by a block a row, of which the last two run; before are zeros that nobody touches."""
+    """As `wrong`, by a team a row, of the last two alone; before are zeros, of which few are touched."""
     few, machine = drawn(case._replace(rows=2), checker), Machine(case, checker, sources)
     exact, saved = oracle.results(*(values(array) for array in few[:4]), EPS), statistics(few)
     shape, rows = (case.rows, case.hidden), (case.rows,)
     x, dy, result = (sparse(shape, few.x.dtype) for _ in range(3))
     mean, rstd = (sparse(rows, saved.mean.dtype) for _ in range(2))
-    partials = sparse((case.rows, 2, case.hidden), saved.mean.dtype)
+    blocks = case.rows // case.chosen.teams
+    partials = sparse((blocks, 2, case.hidden), saved.mean.dtype)
     x[-2:], dy[-2:], mean[-2:], rstd[-2:] = few.x, few.dy, saved.mean[:, 0], saved.rstd[:, 0]
-    emulation._runtime(checker).begin_at(case.rows - 2)
+    emulation._runtime(checker).begin_at(blocks - -(-2 // case.chosen.teams))
     if case.passes == "forward":
         launch_far(case, machine, "forward", (x, few.gamma, few.beta, np.float32(EPS), result, mean, rstd))
         return [*off("y", result[-2:], exact.y)]
@@ -167,13 +168,14 @@ def wrong_far(case: Case, checker: emulation.Checker, sources: Path) -> list[str
 
 
 def launch_far(case: Case, machine: Machine, kernel: str, arrays: tuple[Any, ...]) -> None:
-    """Launch with as many blocks as rows."""
+    """Launch with as many teams as rows."""
     itemsize = dtype_of(case.dtype).itemsize
     how = plan.fit("backward", case.chosen, 2, case.hidden, itemsize, machine.hardware)
     types = (CPP_TYPES[case.dtype], CPP_TYPES[case.gamma_dtype], case.chosen.text)
     size = (np.int64(case.rows), np.int32(case.hidden), np.int32(how.stages), np.int32(how.slot))
-    size += (np.int32(case.rows), np.int32(0), np.int64(case.rows), np.int64(0))
-    launch = Launch(case.rows, case.chosen.threads, dynamic_bytes=how.dynamic_bytes)
+    blocks = case.rows // case.chosen.teams
+    size += (np.int32(blocks), np.int32(0), np.int64(case.rows), np.int64(0))
+    launch = Launch(blocks, case.chosen.threads, dynamic_bytes=how.dynamic_bytes)
     machine.launch(Program(kernel, kernel, types), launch, (*arrays, *size))
 
 

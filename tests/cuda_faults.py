@@ -47,6 +47,7 @@ MANY_ROUNDS = Case(LANES, 500, 64, passes="backward")
 SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
 BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
 FAR_ROWS = Case(RING, FAR // 1024 + 3, 1024, "float16", passes="forward")
+FAR_LANES = Case(LANES, FAR // 64 + 8, 64, passes="forward")
 
 
 _TEAM = (
@@ -487,6 +488,18 @@ _ROWS = (
         FAR_ROWS,
         "runtime error: signed integer overflow",
         "address",
+    ),
+    *(
+        Fault(
+            f"rows in registers are counted by 32 bits {passes}",
+            "row.cuh",
+            "at = row * hidden;",
+            "at = static_cast<int>(row) * hidden;",
+            FAR_LANES._replace(passes=passes),
+            "runtime error: signed integer overflow",
+            "address",
+        )
+        for passes in ("forward", "backward")
     ),
     Fault(
         "partial sums are counted by 32 bits",
