@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from layernorm_backward.kernels.cuda import device as cuda
+from layernorm_backward.kernels.cuda.compiler import Compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
 
+LOADED = cuda._loaded
 PROGRAM = Program("backward", "backward", ("float",))
 POINTER = 0x1234
 
@@ -95,6 +97,18 @@ def test_each_cluster_size_has_a_function_of_its_own_to_allow(device, driver):
     for cluster in (2, 4, 2):
         device._function(PROGRAM, Launch(cluster, 32, cluster, 100_000))
     assert allowed(driver) == [100_000, 100_000]
+
+
+@pytest.mark.parametrize(("cluster", "wanted"), [(1, []), (8, []), (16, [(POINTER, 14, 1)])])
+def test_a_cluster_that_is_not_portable_is_allowed_as_it_is_loaded(driver, monkeypatch, cluster, wanted):
+    toolkit, function = sys.modules["cupy.cuda"], SimpleNamespace(ptr=POINTER)
+    module = SimpleNamespace(load=lambda code: None, get_function={"its name": function}.get)
+    toolkit.function = SimpleNamespace(Module=lambda: module)
+    toolkit.Device = lambda number: SimpleNamespace(compute_capability="90")
+    monkeypatch.setattr(sys.modules["cupy"], "cuda", toolkit, raising=False)
+    monkeypatch.setattr(cuda, "compiled", lambda programs, arch: Compiled(b"", {PROGRAM.text: "its name"}))
+    assert LOADED.__wrapped__(0, PROGRAM, cluster) == (function, {"dynamic_bytes": 0})
+    assert driver.set == wanted
 
 
 class Occupancy:
