@@ -47,6 +47,19 @@ def _narrow(dy: NDArray, saved: Any, out: Any = None) -> Gradients:
     return COMPACT.backward(dy, saved, out=out)
 
 
+def tiring(role: str, calls: int) -> Kernel:
+    """One whose function of this role, forward or backward, raises after so many calls."""
+    left = [calls]
+
+    def tire(*arguments: Any, out: Any = None) -> Any:
+        if not left[0]:
+            raise RuntimeError("no more of this")
+        left[0] -= 1
+        return getattr(COMPACT, role)(*arguments, out=out)
+
+    return own("tiring", **{role: tire})
+
+
 def _forward_without_out(x: NDArray, gamma: NDArray, beta: NDArray, eps: float) -> Any:
     return COMPACT.forward(x, gamma, beta, eps)
 

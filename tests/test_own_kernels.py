@@ -21,7 +21,8 @@ from layernorm_backward.experiments import (
 )
 from layernorm_backward.experiments._trials import Cast
 from layernorm_backward.experiments._trials import _right as right
-from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, WIDE_DGAMMA, WITHOUT_OUT
+from layernorm_backward.timing import prepared
+from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, WIDE_DGAMMA, WITHOUT_OUT, tiring
 
 SMALL = {"dtypes": ["float32"], "hidden": 64, "rows": 8, "seed": 3}
 ERRORS = {
@@ -145,6 +146,36 @@ def test_what_cannot_be_timed_says_why_and_the_others_are(kernel, said, register
     row, other = found.loc[kernel.name, "both"], found.loc["compact", "both"]
     assert row["reason"].startswith(said) and np.isnan(row["median_s"])
     assert other["reason"] == "" and other["error_u_max"] > 0
+
+
+CHECKED = 2  # calls of each function before the timed ones: on one row, and on all
+
+
+@pytest.mark.parametrize(
+    ("role", "direction"),
+    [
+        ("forward", "forward"),
+        ("backward", "backward"),
+        ("forward", "both"),
+        ("backward", "both"),
+        ("forward", "backward"),  # which a later round needs once more
+    ],
+)
+def test_one_that_raises_after_it_was_checked_says_why_and_the_others_are_timed(role, direction, registered):
+    found = timed(registered(tiring(role, CHECKED)), "compact", "recentred", directions=[direction])
+    row = found.loc["tiring", direction]
+    said = f"tiring: {role} raised RuntimeError: no more of this (own_kernels.py:"
+    assert row["reason"].startswith(said) and np.isnan(row["median_s"]) and np.isnan(row["error_u_max"])
+    others = found.loc[["compact", "recentred"]]
+    assert (others["reason"] == "").all() and (others["repeats"] == 2).all()
+    assert len(found) == 3
+
+
+def test_one_that_raises_where_a_long_run_is_repeated_says_why(registered, monkeypatch):
+    monkeypatch.setattr(prepared, "LONG_S", 0.0)
+    found = timed(registered(tiring("backward", CHECKED)), "compact", directions=["backward"])
+    assert "no more of this" in found.loc["tiring", "backward"]["reason"]
+    assert found.loc["compact", "backward"]["reason"] == ""
 
 
 def test_points_without_out_or_beyond_what_a_kernel_takes_leave_the_others_measured(registered):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 from layernorm_backward.fitting import MisfitError, fitting
 from layernorm_backward.kernels import Kernel
@@ -12,6 +12,10 @@ from layernorm_backward.raised import FAILURES, broken, is_ours
 
 class BrokenError(ValueError):
     """What a kernel raised, or returned that does not fit, in one line that names the kernel."""
+
+    def __init__(self, kernel: str, said: str) -> None:
+        super().__init__(said)
+        self.kernel = kernel
 
 
 def checked(kernel: Kernel) -> Kernel:
@@ -28,8 +32,13 @@ def _naming(kernel: Kernel, role: str) -> Callable[..., Any]:
         try:
             return function(*arguments, **out)
         except FAILURES as error:
-            if is_ours(kernel, role) and not isinstance(error, MisfitError):
-                raise
-            raise BrokenError(str(broken(kernel, role, error))) from error
+            blame(kernel, role, error)
 
     return call
+
+
+def blame(kernel: Kernel, role: str, error: BaseException) -> NoReturn:
+    """Raise BrokenError for what a kernel raised in this role; what one of ours raised as it is."""
+    if is_ours(kernel, role) and not isinstance(error, MisfitError):
+        raise error
+    raise BrokenError(kernel.name, str(broken(kernel, role, error))) from error

@@ -8,7 +8,8 @@ with ordinary or non-temporal stores, whichever was faster; pages_fraction is of
 lines in several pages in turn, which is more than the roof where they come from memory.
 
 All cells are timed one after the other, and so again in each of several rounds (`_rounds`). Results are
-checked in the first of them: the others have the same numbers in the same memory.
+checked in the first of them: the others have the same numbers in the same memory. A kernel that raises later
+is left out of its cell, and the others are timed anew in that round.
 
 Results go to preallocated arrays that were written before. What else a kernel allocates (NumPy's temporaries,
 saved tensors) belongs to its time.
@@ -19,7 +20,7 @@ time differs from its roof's, by the rule of `difference`.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 from math import prod
 from typing import Annotated, Any, NamedTuple
@@ -28,6 +29,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import difference, stopwatch
+from layernorm_backward.checked_kernel import BrokenError
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._arguments import (
@@ -44,7 +46,7 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._rounds import Share, joined, known_s, shares
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
-from layernorm_backward.kernels import KERNELS
+from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.pool import Buffers, Pool
@@ -80,7 +82,7 @@ def run(
     for share, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
         arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
         if cell in found:
-            calls = {name: renewed(chosen[name], cell.direction, arrays) for name in found[cell].facts}
+            calls = _renewed(chosen, found[cell], cell, arrays)
         else:
             named = {name: chosen[name] for name in kernels if any(name in it for it in counts.values())}
             looked_at = rows_looked_at(error_elements, cell.shape[-1])
@@ -89,8 +91,7 @@ def run(
             calls = {name: one.call for name, one in ready.items()}
             del ready
         for count, names in counts.items():
-            if timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
-                found[cell].samples[count].append(_samples(timed, found[cell], cell, count, arrays, share))
+            _time(calls, names, found[cell], cell, count, arrays, share, threaded)
         del calls
     return _tables(wanted, found, threaded)
 
@@ -103,6 +104,24 @@ class _Found(NamedTuple):
     run_s: dict[str, float]
     refused: dict[str, str]
     samples: dict[int, list[pd.DataFrame]]
+
+    def refuse(self, error: BrokenError) -> None:
+        """Of a kernel that raises after it was found right, no time is believed."""
+        del self.facts[error.kernel]
+        self.refused[error.kernel] = str(error)
+
+
+def _renewed(
+    chosen: Mapping[str, Kernel], found: _Found, cell: Cell, arrays: Buffers
+) -> dict[str, stopwatch.Call]:
+    """The calls of a cell's kernels in a later round, but for those whose forward pass now raises."""
+    calls = {}
+    for name in list(found.facts):
+        try:
+            calls[name] = renewed(chosen[name], cell.direction, arrays)
+        except BrokenError as error:
+            found.refuse(error)
+    return calls
 
 
 def _tables(
@@ -140,6 +159,28 @@ def _left_out(names: list[str], refused: Mapping[str, str], keys: dict[str, Any]
     """Rows of kernels that were not timed."""
     reasons = {name: too_many(keys["threads"]) or refused.get(name, "") for name in names}
     return [keys | {"kernel": name, "reason": reason} for name, reason in reasons.items() if reason]
+
+
+def _time(
+    calls: dict[str, stopwatch.Call],
+    names: Collection[str],
+    found: _Found,
+    cell: Cell,
+    count: int,
+    arrays: Buffers,
+    share: Share,
+    threaded: list[str],
+) -> None:
+    """Add the samples of one round; where a kernel raises, it is refused, and the others are timed anew."""
+    while timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
+        try:
+            samples = _samples(timed, found, cell, count, arrays, share)
+        except BrokenError as error:
+            found.refuse(error)
+            del calls[error.kernel]
+        else:
+            found.samples[count].append(samples)
+            return
 
 
 def _samples(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import clock, inputs, oracle
-from layernorm_backward.checked_kernel import BrokenError, checked
+from layernorm_backward.checked_kernel import BrokenError, blame, checked
 from layernorm_backward.directions import DIRECTIONS, TENSORS, AnyDirection
 from layernorm_backward.dtypes import sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
@@ -25,6 +25,7 @@ from layernorm_backward.fitting import takes_out
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_items
 from layernorm_backward.pace import LONG_S
+from layernorm_backward.raised import FAILURES
 from layernorm_backward.timing.exact_sums import sums_error_u
 from layernorm_backward.timing.pool import Buffers
 
@@ -59,8 +60,12 @@ def prepare(
     for name, kernel in kernels.items():
         reason = missing(kernel) or kernel.unsupported.get(arrays.x.dtype.name, "")
         if not reason:
-            found = _prepared(kernel, direction, arrays, error_rows)
-            reason = found if isinstance(found, str) else _wrong(found, arrays, error_limit_u)
+            try:
+                found = _prepared(kernel, direction, arrays, error_rows)
+                reason = found if isinstance(found, str) else _wrong(found, arrays, error_limit_u)
+            except BrokenError as error:
+                arrays.restored()
+                reason = str(error)
             if not reason:
                 ready[name] = found
                 continue
@@ -69,10 +74,14 @@ def prepare(
 
 
 def renewed(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Callable[[], object]:
-    """The call of a kernel that was found right on these arrays before, with nothing looked at again."""
-    saved, kernel = None, _with_out(kernel)
+    """The call of a kernel that was found right on these arrays before, with nothing looked at again.
+
+    BrokenError where its forward pass, which a call of the backward pass needs, now raises.
+    """
+    saved = None
     if direction == "backward":
-        _, saved = kernel.forward(arrays.x, arrays.gamma, arrays.beta, kernel.default_eps, out=arrays.y)
+        forward = _with_out(checked(kernel)).forward
+        _, saved = forward(arrays.x, arrays.gamma, arrays.beta, kernel.default_eps, out=arrays.y)
     return _call(kernel, direction, arrays, saved)
 
 
@@ -94,12 +103,8 @@ def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
 
 
 def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared | str:
-    """A kernel that has run once, or why its results tell nothing."""
-    try:
-        run_s, saved = _ran(checked(kernel), direction, arrays)
-    except BrokenError as error:
-        arrays.restored()
-        return str(error)
+    """A kernel that has run once, or why its results tell nothing; BrokenError where it raises or misfits."""
+    run_s, saved = _ran(checked(kernel), direction, arrays)
     if lost := arrays.restored():
         return f"wrong: writes to {', '.join(lost)}, of which it may only read"
     kept = saved_bytes(saved), saved_bytes(saved, arrays.x, arrays.gamma), *saved_items(saved)
@@ -108,7 +113,7 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
     error, sums_error = error_u_max(direction, arrays, error_rows, kernel.default_eps), float("nan")
     if direction != "forward" and arrays.sums:
         sums_error = sums_error_u((arrays.dgamma, arrays.dbeta), arrays.sums(kernel.default_eps))
-    call = _call(_with_out(kernel), direction, arrays, saved)
+    call = _call(kernel, direction, arrays, saved)
     if run_s > LONG_S:
         run_s = clock.elapsed(call, 1)
     return Prepared(call, run_s, *kept, error, sums_error)
@@ -147,18 +152,30 @@ def _leaving_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: object) -> Callable[[], object]:
-    """What is timed; backward, it reads what the forward pass has saved."""
+    """What is timed, raising as `checked`; backward, it reads what the forward pass has saved."""
     x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
-    eps = kernel.default_eps
+    eps, run = kernel.default_eps, _with_out(kernel)
 
     def forward() -> None:
-        kernel.forward(x, gamma, beta, eps, out=y)
+        try:
+            run.forward(x, gamma, beta, eps, out=y)
+        except FAILURES as error:
+            blame(kernel, "forward", error)
 
     def backward() -> None:
-        kernel.backward(dy, saved, out=(out, dgamma, dbeta))
+        try:
+            run.backward(dy, saved, out=(out, dgamma, dbeta))
+        except FAILURES as error:
+            blame(kernel, "backward", error)
 
     def both() -> None:
-        kernel.backward(dy, kernel.forward(x, gamma, beta, eps, out=y)[1], out=(out, dgamma, dbeta))
+        role = "forward"
+        try:
+            just_saved = run.forward(x, gamma, beta, eps, out=y)[1]
+            role = "backward"
+            run.backward(dy, just_saved, out=(out, dgamma, dbeta))
+        except FAILURES as error:
+            blame(kernel, role, error)
 
     return {"forward": forward, "backward": backward, "both": both}[direction]
 
