@@ -83,6 +83,11 @@ def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, m
         ("device='gpu'", "device is 'gpu'; allowed: cpu or cuda"),
         ("unsupported=('float16', 'bfloat16')", "unsupported is ('float16', 'bfloat16'); allowed: a mapping"),
         ("unsupported={'fp16': 'slow'}", "unsupported is {'fp16': 'slow'}; allowed: a mapping"),
+        ("backward=None", "backward is None; allowed: a function"),
+        ("default_eps='1e-5'", "default_eps is '1e-5'; allowed: finite and > 0"),
+        ("default_eps=float('nan')", "default_eps is nan; allowed: finite and > 0"),
+        ("default_eps=0", "default_eps is 0; allowed: finite and > 0"),
+        ("requires='numpy'", "requires is 'numpy'; allowed: a tuple of import names"),
     ],
 )
 def test_a_kernel_that_says_what_does_not_exist_is_refused(

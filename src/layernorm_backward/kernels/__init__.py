@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from math import inf
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from layernorm_backward import installed, taken_names
+from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
 
 GROUP = "layernorm_backward.kernels"
@@ -41,8 +44,9 @@ class Kernel:
 
     `default_eps` is the implementation's own eps; a kernel obeys the eps it is given. `source` says
     where formula and layout come from. `unsupported` maps a dtype's name to the reason it is missing.
-    `requires` holds the import names of packages that it needs beyond our own. ValueError for another device,
-    and for an `unsupported` that is no mapping of dtypes' names.
+    `requires` holds the import names of packages that it needs beyond our own. ValueError names the field and
+    what is allowed: for another device, no function, an eps that is not finite and > 0, an `unsupported` that
+    is no mapping of dtypes' names, a `requires` that is text.
     """
 
     name: str
@@ -55,12 +59,18 @@ class Kernel:
     requires: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.device not in get_args(Device):
-            allowed = " or ".join(get_args(Device))
-            raise ValueError(f"kernel {self.name!r}: device is {self.device!r}; allowed: {allowed}")
-        if not isinstance(self.unsupported, Mapping) or not set(self.unsupported) <= set(DTYPE_NAMES):
-            allowed = f"a mapping of names ({', '.join(DTYPE_NAMES)}) to reasons"
-            raise ValueError(f"kernel {self.name!r}: unsupported is {self.unsupported!r}; allowed: {allowed}")
+        unsupported, eps = self.unsupported, self.default_eps
+        self._require("device", self.device in get_args(Device), " or ".join(get_args(Device)))
+        for role in DIRECTIONS:
+            self._require(role, callable(getattr(self, role)), "a function")
+        self._require("default_eps", isinstance(eps, Real) and 0 < eps < inf, "finite and > 0")
+        named = isinstance(unsupported, Mapping) and set(unsupported) <= set(DTYPE_NAMES)
+        self._require("unsupported", named, f"a mapping of names ({', '.join(DTYPE_NAMES)}) to reasons")
+        self._require("requires", not isinstance(self.requires, str), "a tuple of import names")
+
+    def _require(self, field: str, allowed: bool, what: str) -> None:
+        if not allowed:
+            raise ValueError(f"kernel {self.name!r}: {field} is {getattr(self, field)!r}; allowed: {what}")
 
     @property
     def dtypes(self) -> tuple[str, ...]:
