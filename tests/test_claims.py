@@ -9,7 +9,7 @@ import yaml
 
 from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES
-from layernorm_backward.paper import claims
+from layernorm_backward.paper import claims, wanted_values
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
@@ -215,6 +215,34 @@ def test_rows_that_are_missing_stop_the_paper_and_not_the_smoke_study(tmp_path):
     judged = claims.run(path, measured(tmp_path, 1.0, "smoke"))
     assert judged["verdict"].tolist() == ["not measured"]
     claims.require(judged)
+
+
+@pytest.mark.parametrize("scope", ["any machine", "this machine", "GPU"])
+@pytest.mark.parametrize(("column", "value"), [("kernel", "compakt"), ("axis", 5), ("points", 7.5)])
+def test_a_wanted_value_that_nothing_has_stops_even_beside_one_that_has_rows(tmp_path, scope, column, value):
+    there = {"kernel": "compact", "axis": "rows", "points": 7}[column]
+    where = {"tables": {"scaling": {"quantity": "memory", column: [there, value]}}, "scope": scope}
+    said = f"flat: tables.scaling.{column}: no row, config file or archived table has {value!r}; there are: "
+    with pytest.raises(claims.ClaimError, match=f"{said}{there}$"):
+        claims.run(written(tmp_path, ENTRY | where), measured(tmp_path, 1.0))
+
+
+def test_text_that_is_wanted_of_numbers_is_told_with_claim_table_and_column(tmp_path):
+    where = {"tables": {"scaling": {"points": [7, "seven"]}}}
+    said = r"flat: tables\.scaling: points is \[7, 'seven'\]; allowed: numbers, max or any"
+    with pytest.raises(claims.ClaimError, match=said):
+        claims.run(written(tmp_path, ENTRY | where), measured(tmp_path, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("stem", "column", "value"),
+    [("tolerance", "kappa", 1.0e7), ("traffic_gpu", "hidden", 4096), ("scaling", "kernel", "numba_fused")],
+)
+def test_a_wanted_value_may_be_one_of_a_study_or_archived_run_that_holds_more(stem, column, value):
+    """The first two are in a file of the study `full`, the last in an archived table only."""
+    nothing = pd.DataFrame(columns=[column])
+    assert wanted_values.unknown(nothing, stem, {column: value}) == ""
+    assert wanted_values.unknown(nothing, stem, {column: f"{value}x"}).startswith(f"{column}: no row")
 
 
 def test_a_claim_about_time_is_not_judged_in_the_smoke_study(tmp_path):

@@ -151,6 +151,9 @@ def test_nothing_is_excused_in_a_table_of_another_study(folder):
 
 def test_in_ci_an_edited_table_is_no_fault_of_the_machine(folder, monkeypatch):
     measured(folder, PUBLISHED)
+    config = Path("config/paper/scaling.yaml")
+    config.parent.mkdir(parents=True)
+    config.write_text(yaml.safe_dump(PUBLISHED), encoding="utf-8")
     assert judged(folder, scope="this machine")["reason"] == "no such cell could be measured here"
     measured(folder, EDITED)
     assert judged(folder, scope="this machine")["reason"] == LOST.format("scaling")

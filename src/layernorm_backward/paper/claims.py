@@ -18,6 +18,7 @@ from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured
 from layernorm_backward.paper.selection import select
+from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
 
@@ -94,19 +95,31 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> J
     if excuses.smoke and claim.scope != "any machine":
         return Judgement("not measured", "", "", NOT_JUDGED)
     try:
-        rows = {_parameter(stem): _rows(frames[stem], stem, where) for stem, where in claim.tables.items()}
+        rows = {_parameter(stem): _rows(claim, stem, frames[stem]) for stem in claim.tables}
+        if not excuses.smoke and not excuses.edited(claim.tables):
+            _require_known(claim, frames)
         return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
     except (NothingMeasured, ClaimMisfit) as missing:
-        return Judgement("not measured", "", "", _excuse(claim, excuses, missing))
+        return Judgement("not measured", "", "", _excuse(claim, frames, excuses, missing))
 
 
-def _excuse(claim: Claim, excuses: Excuses, missing: NothingMeasured | ClaimMisfit) -> str:
+def _require_known(claim: Claim, frames: dict[str, pd.DataFrame]) -> None:
+    """ClaimError for a value that nothing has; it would leave a list of wanted rows unseen."""
+    for stem, where in claim.tables.items():
+        if said := unknown(frames[stem], stem, where):
+            raise ClaimError(f"{claim.id}: tables.{stem}.{said}")
+
+
+def _excuse(
+    claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses, missing: NothingMeasured | ClaimMisfit
+) -> str:
     """Why a claim may go without a verdict; ClaimError where it may not."""
     reason = excuses.reason(claim.id, claim.tables)
     if reason:
         return reason
     of_machine = isinstance(missing, NothingMeasured) and claim.scope != "any machine"
     if of_machine and not excuses.edited(claim.tables):
+        _require_known(claim, frames)
         return "no such cell could be measured here"
     files = excuses.files(claim.tables)
     raise ClaimError(f"{claim.id}: {missing}; measure such rows ({files}), or change the claim")
@@ -117,10 +130,14 @@ def _parameter(stem: str) -> str:
     return "tolerance_table" if stem == "tolerance" else stem
 
 
-def _rows(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> pd.DataFrame:
-    rows = select(frame, where)
+def _rows(claim: Claim, stem: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that a claim wants of a table; NothingMeasured where there are none."""
+    try:
+        rows = select(frame, claim.tables[stem])
+    except ValueError as error:
+        raise ClaimError(f"{claim.id}: tables.{stem}: {error}") from None
     if rows.empty:
-        raise NothingMeasured(f"{stem} has no rows where {where}")
+        raise NothingMeasured(f"{stem} has no rows where {claim.tables[stem]}")
     return rows
 
 

@@ -8,16 +8,16 @@ import pandas as pd
 def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     """The rows whose columns have the wanted value, or one of a list of wanted values.
 
-    Raises ValueError where a column does not exist. Numbers are compared as float64. `max` stands for the
-    largest number among the rows that the columns before it leave: `threads: max` is all threads on any
-    machine. `any` stands for whatever is not empty.
+    Raises ValueError where a column does not exist, or holds numbers and text is wanted. Numbers are
+    compared as float64. `max` stands for the largest number among the rows that the columns before it leave:
+    `threads: max` is all threads on any machine. `any` stands for whatever is not empty.
     """
     for name, wanted in where.items():
         if wanted == "any":
             table = table[column_of(table, name).notna()]
             continue
         choices = wanted if isinstance(wanted, list | tuple) else [wanted]
-        table = table[_matches(column_of(table, name), choices)]
+        table = table[_matches(column_of(table, name), name, choices)]
     return table
 
 
@@ -28,7 +28,10 @@ def column_of(table: pd.DataFrame, name: str) -> pd.Series:
     return table[name]
 
 
-def _matches(column: pd.Series, choices: list[Any] | tuple[Any, ...]) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+def _matches(column: pd.Series, name: str, choices: list[Any] | tuple[Any, ...]) -> pd.Series:
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return column.isin(choices)
+    try:
         return column.astype(float).isin([column.max() if it == "max" else float(it) for it in choices])
-    return column.isin(choices)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {choices}; allowed: numbers, max or any") from None
