@@ -159,6 +159,15 @@ def test_a_file_that_cannot_be_written_is_named_and_not_the_one_before_it(tmp_pa
     assert caught.value.filename == str(tmp_path / "out.csv")
 
 
+def test_a_folder_in_the_place_of_a_file_is_named_and_nothing_is_left_beside_it(tmp_path):
+    folder = tmp_path / "out.csv"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError) as caught, files.whole(folder) as temporary:
+        temporary.touch()
+    assert caught.value.filename == str(folder)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_a_record_names_the_code_that_ran(tmp_path, monkeypatch):
     path = tmp_path / "tables" / "division_order.csv"
     before, commit = study.experiment_hash("smoke", "division_order"), revision.commit()

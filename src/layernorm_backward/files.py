@@ -19,19 +19,30 @@ def writable(folder: Path) -> bool:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure."""
+    """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure.
+
+    OSError names `path` where it cannot be made.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with _naming(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o644)
-        temporary.replace(path)
+        with _naming(path):
+            temporary.replace(path)
     except BaseException:
         with suppress(FileNotFoundError):
             temporary.unlink()
         raise
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Inside, an OSError is about `path`, whatever the temporary file is called."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
