@@ -109,6 +109,11 @@ def test_a_missing_file_is_named(tmp_path):
         config.load(tmp_path / "variance.yaml", run)
 
 
+def test_a_folder_is_no_missing_file(tmp_path):
+    with pytest.raises(config.ConfigError, match=f"^{tmp_path}: is a folder; allowed: a YAML file$"):
+        config.load(tmp_path, run)
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path):
     path = tmp_path / "variance.yaml"
     path.write_bytes(b"seed: \xff\xfe")

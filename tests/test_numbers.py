@@ -223,3 +223,12 @@ def test_any_stands_for_whatever_is_not_empty():
     cells = pd.DataFrame({"kernel": ["a", None, "any"], "time": [1.0, 2.0, None]})
     assert select(cells, {"kernel": "any"})["time"].head(1).tolist() == [1.0]
     assert select(cells, {"kernel": "any", "time": "any"})["kernel"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize(("text", "kind"), [("- {id: flat}", "list"), ("", "NoneType")])
+def test_a_file_that_holds_no_numbers_is_refused_in_one_line(tmp_path, text, kind):
+    path = tmp_path / "numbers.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(numbers.NumberError) as caught:
+        numbers.load(path)
+    assert str(caught.value) == f"{path}: must hold numbers by name, holds {kind}"

@@ -18,6 +18,8 @@ _ALTERNATIVE = re.compile(r"constrained-|[\w-]+\[.*\]$")  # pydantic's name for 
 
 def load(path: Path) -> Any:
     """The content of a YAML file; ValueError names the file, and the line where there is one."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; allowed: a YAML file")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:

@@ -62,8 +62,11 @@ class Number(BaseModel):
 
 def load(path: Path) -> dict[str, Number]:
     """The entries of numbers.yaml; ValueError names the file, and the key or line where one is wrong."""
+    content = yamlfile.load(path)
+    if not isinstance(content, dict):
+        raise NumberError(f"{path}: must hold numbers by name, holds {type(content).__name__}")
     try:
-        entries = TypeAdapter(dict[str, Number]).validate_python(yamlfile.load(path))
+        entries = TypeAdapter(dict[str, Number]).validate_python(content)
     except ValidationError as error:
         raise NumberError(yamlfile.faults(path, error, Number.model_fields)) from None
     for name, entry in entries.items():
