@@ -236,6 +236,16 @@ def test_threads_are_set_for_numba_and_given_back_after_a_fault():
     assert numba.get_num_threads() == before
 
 
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="Numba has one thread")
+@pytest.mark.parametrize(("count", "other"), [(1, 2), (2, 1)])
+def test_a_call_that_sets_the_threads_of_all_is_refused_and_they_are_given_back(count, other):
+    before = numba.get_num_threads()
+    said = f"has set Numba's threads to {other}, while {count} were timed; allowed: kernels that leave them"
+    with pytest.raises(ValueError, match=said), threads(count):
+        numba.set_num_threads(other)
+    assert numba.get_num_threads() == before
+
+
 @pytest.mark.parametrize("count", [0, 10_000])
 def test_thread_counts_that_cannot_be_are_refused_with_what_is_allowed(count):
     most = numba.config.NUMBA_NUM_THREADS

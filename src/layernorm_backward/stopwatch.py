@@ -109,7 +109,10 @@ def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let BLAS, and Numba where it is loaded, use `count` threads; what was set before comes back after."""
+    """Let BLAS, and Numba where it is loaded, use `count` threads; what was set before comes back after.
+
+    ValueError for a count that cannot be, and where Numba's was changed inside: times beside it are wrong.
+    """
     numba = sys.modules.get("numba")
     most = numba.config.NUMBA_NUM_THREADS if numba else count
     if not 1 <= count <= most:
@@ -120,6 +123,9 @@ def threads(count: int) -> Iterator[None]:
             numba.set_num_threads(count)
         try:
             yield
+            if numba and (found := numba.get_num_threads()) != count:
+                said = f"a kernel has set Numba's threads to {found}, while {count} were timed"
+                raise ValueError(f"{said}; allowed: kernels that leave them as they are")
         finally:
             if numba:
                 numba.set_num_threads(before)
