@@ -50,7 +50,10 @@ def mutants() -> Iterator[Case]:
         "faults_survive",
         2,
         {},
-        confirmed=[checked(0, False, False, True), checked(1, True, True)],
+        confirmed=[
+            checked(0, False, False, True),
+            on_sets(checked(0, False, False), checked(1, True, True)),
+        ],
         corrected=[checked(0, False, True, True)],
         refuted=[checked(0, True, True)],
     )

@@ -11,13 +11,13 @@ from claim_cases_decisions import decisions
 from claim_cases_goals import goals, peers
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import cell, mean_paths
-from claim_cases_mutants import covers, executed, mutants
+from claim_cases_mutants import checked, covers, executed, mutants
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import fitted, slopes
 from claim_cases_spells import slowed, spells
 from claim_cases_steps import steps
 from claim_cases_stores import read_next, stores
-from claim_cases_sums import placement, stopped, summation
+from claim_cases_sums import finite, placement, stopped, stored, summation
 from claim_cases_tolerances import one_dtype_passes, tolerances
 from claim_cases_trained import trained
 from claim_frames import (
@@ -25,6 +25,7 @@ from claim_frames import (
     cost,
     derivation,
     divisions,
+    eps_rows,
     exact_on,
     exponents,
     frame,
@@ -320,6 +321,41 @@ def test_the_condition_of_a_claim_names_what_was_measured_and_whether_it_was_cro
 def test_that_a_rule_of_tolerance_does_not_fail_is_told_by_the_cell_that_is_named_alone():
     with pytest.raises(NothingMeasured, match="at kappa 1, std 1000 of allclose float64"):
         PREDICATES["rules_fail"](one_dtype_passes(), at={"kappa": 1, "std": 1000}, tolerance=0)
+
+
+def test_faults_do_not_survive_checks_of_which_none_passes_the_right_kernel():
+    with pytest.raises(NothingMeasured, match="no check and data set selected pass the right kernel"):
+        PREDICATES["faults_survive"](*checked(1, True, True), tolerance=2)
+
+
+@pytest.mark.parametrize("predicate", ["spot_check_replaces", "large_check_catches"])
+def test_that_faults_are_caught_is_not_told_by_the_right_kernel_alone(predicate):
+    name = {"spot_check_replaces": "elements", "large_check_catches": "check"}[predicate]
+    with pytest.raises(NothingMeasured, match="no measured fault under elements"):
+        PREDICATES[predicate](spot(0), **{name: "elements"}, tolerance=0)
+
+
+@pytest.mark.parametrize("missing", ["inside", "outside"])
+def test_where_a_gradient_exists_is_told_by_every_placement_that_is_named(missing):
+    (table,) = finite(True, False)
+    with pytest.raises(NothingMeasured, match=f"no measured rows of {missing}"):
+        PREDICATES["gradient_exists"](
+            table[table["placement"] != missing], where=["inside"], nowhere=["outside"], tolerance=0
+        )
+
+
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(1, 2)])
+def test_up_to_which_eps_it_vanishes_is_told_by_eps_on_both_sides(rows):
+    (table,) = stored(0.0, 1e-5)
+    with pytest.raises(NothingMeasured, match="on both sides of eps 3e-8"):
+        PREDICATES["stored_eps_vanishes"](table.iloc[rows], tolerance=3e-8)
+
+
+@pytest.mark.parametrize("missing", [1e-8, 1e-5])
+def test_which_eps_is_standard_is_told_where_both_were_used(missing):
+    table, numbers = eps_rows(1e-8, True), {"ours": 1e-8, "theirs": 1e-5, "defaults": {"A": 1e-8}}
+    with pytest.raises(NothingMeasured, match=f"no measured rows of {missing}"):
+        PREDICATES["eps_is_standard"](table[table["eps"] != missing], **numbers, tolerance=0)
 
 
 def test_that_one_data_set_is_not_enough_is_told_where_the_one_that_is_named_was_tried():

@@ -4,7 +4,7 @@ import pandas as pd
 
 from layernorm_backward.paper.predicates.judgement import (
     Judgement,
-    among,
+    NothingMeasured,
     count,
     listing,
     number,
@@ -84,8 +84,10 @@ def large_check_catches(spot_check: pd.DataFrame, *, check: str, tolerance: floa
 
 
 def _faults_of(spot_check: pd.DataFrame, check: str) -> pd.DataFrame:
-    among(spot_check["check"], check)
-    return spot_check[(spot_check["check"] == check) & (spot_check["mutant"] != UNSPOILED)]
+    found = spot_check[(spot_check["check"] == check) & (spot_check["mutant"] != UNSPOILED)]
+    if found.empty:
+        raise NothingMeasured(f"no measured fault under {check}")
+    return found
 
 
 def _false_alarms(spot_check: pd.DataFrame, check: str) -> int:

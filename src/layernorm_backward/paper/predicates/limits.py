@@ -43,7 +43,9 @@ def eps_is_standard(
     eps: pd.DataFrame, *, ours: float, theirs: float, defaults: dict[str, float], tolerance: float
 ) -> Judgement:
     """`ours` is the default of more libraries than `theirs`, and both are above `tolerance` once stored."""
-    both = eps[eps["eps"].map(lambda value: math.isclose(value, ours) or math.isclose(value, theirs))]
+    near = {it: eps[[math.isclose(value, it) for value in eps["eps"]]] for it in (ours, theirs)}
+    among((it for it, rows in near.items() if len(rows)), ours, theirs)
+    both = pd.concat(near.values())
     lost = both[pick(both, "eps_in_dtype") <= tolerance]
     spoilt = both[~both["finite"].fillna(True).astype(bool)]
     users = {value: [name for name, it in defaults.items() if it == value] for value in (ours, theirs)}

@@ -33,6 +33,8 @@ def faults_survive(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
     """At least `tolerance` faults are caught by no check and data set selected that pass the right kernel."""
     faults, alarms = _faults(mutation), _alarms(mutation)
     useful = faults[[pair not in alarms for pair in zip(faults["check"], faults["data"], strict=True)]]
+    if useful.empty:
+        raise NothingMeasured("no check and data set selected pass the right kernel")
     caught = set(useful[useful["caught"].astype(bool)]["mutant"])
     survivors = [name for name in dict.fromkeys(faults["mutant"]) if name not in caught]
     return Judgement(

@@ -2,7 +2,17 @@
 
 import pandas as pd
 
-from layernorm_backward.paper.predicates.judgement import Judgement, number, over, pick, said, span, verdict
+from layernorm_backward.paper.predicates.judgement import (
+    Judgement,
+    NothingMeasured,
+    among,
+    number,
+    over,
+    pick,
+    said,
+    span,
+    verdict,
+)
 
 
 def eps_changes_dx(eps_placement: pd.DataFrame, *, below: float, above: float, tolerance: float) -> Judgement:
@@ -34,10 +44,12 @@ def eps_change_is_first_order(eps_placement: pd.DataFrame, *, share: float, tole
 
 def stored_eps_vanishes(eps_placement: pd.DataFrame, *, tolerance: float) -> Judgement:
     """eps stored in the dtype is zero up to the tolerance, and no other is."""
-    pick(eps_placement, "eps_used")
-    zero = eps_placement["eps_used"] == 0
-    good = bool((zero == (eps_placement["eps"] <= tolerance)).all())
-    lost = eps_placement.loc[zero, "eps"]
+    zero = pick(eps_placement, "eps_used") == 0
+    small = eps_placement.loc[zero.index, "eps"] <= tolerance
+    if small.all() or not small.any():
+        raise NothingMeasured(f"no measured eps_used on both sides of eps {number(tolerance)}")
+    good = bool((zero == small).all())
+    lost = eps_placement.loc[zero.index[zero], "eps"]
     return Judgement(
         verdict(good),
         f"stored as zero: {span(lost) if len(lost) else 'none'}",
@@ -51,6 +63,7 @@ def gradient_exists(
 ) -> Judgement:
     """dx is finite for the placements `where` and not for `nowhere`, but for `tolerance` cells."""
     pick(eps_placement, "finite")
+    among(eps_placement["placement"], *where, *nowhere)
     finite = eps_placement["finite"].astype(bool)
     wrong = (
         eps_placement["placement"].isin(where) & ~finite | eps_placement["placement"].isin(nowhere) & finite
