@@ -205,6 +205,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("derivation.shapes", [[1, 0, 2]], "shapes.0.1: Input should be greater than or equal to 1"),
         ("derivation.derivations", ["guess"], "derivations: unknown 'guess'; allowed: "),
         ("derivation.precision_bits", 1, "precision_bits: Input should be greater than or equal to 106"),
+        ("derivation.precision_bits", 10**12, "precision_bits: Input should be less than or equal to 1024"),
         ("derivation.prove_hidden", [8], "prove_hidden.0: Input should be less than or equal to 5, found 8"),
         ("slopes.fewest", 1, "fewest: Input should be greater than or equal to 2, found 1"),
         ("gradient_check.methods", ["guess"], "methods: unknown 'guess'; allowed: "),

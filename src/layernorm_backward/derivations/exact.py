@@ -15,6 +15,7 @@ from layernorm_backward.derivations.gradients import Gradients
 
 PRODUCT_BITS = 106  # in which products of float64 are exact
 BITS = 256  # the radius is then near 2**-240
+MOST_BITS = 1024  # with more, a radius is below the smallest float64
 _ZERO = arb_series([0])
 
 

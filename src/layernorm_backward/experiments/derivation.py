@@ -11,7 +11,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from layernorm_backward import inputs
-from layernorm_backward.derivations.exact import PRODUCT_BITS, Balls, balls, radius, rel_error
+from layernorm_backward.derivations.exact import MOST_BITS, PRODUCT_BITS, Balls, balls, radius, rel_error
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.derivations.registry import DERIVATIONS
 from layernorm_backward.derivations.symbolic import LARGEST, prove
@@ -38,7 +38,7 @@ def run(
     gamma_kinds: Several[inputs.GammaKind],
     prove_hidden: Distinct[Annotated[Count, Field(le=LARGEST)]],
     eps: Eps,
-    precision_bits: Annotated[int, Field(ge=PRODUCT_BITS)],
+    precision_bits: Annotated[int, Field(ge=PRODUCT_BITS, le=MOST_BITS)],
     seed: Seed,
 ) -> pd.DataFrame:
     """One row a derivation, shape, kind of gamma and gradient.
