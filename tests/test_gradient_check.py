@@ -1,6 +1,7 @@
 """The checker passes right gradients, fails wrong ones with the values, and leaves its arguments alone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from layernorm_backward.experiments import gradient_check as experiment
 from layernorm_backward.gradient_check import METHODS, GradientError, Point, adequate, check, normal
 from layernorm_backward.gradient_check import tolerance as allowed
 from layernorm_backward.gradient_check.comparison import Comparison
+from layernorm_backward.gradient_check.differences import by_column
 from layernorm_backward.gradient_check.methods import central, richardson
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.reference import forward_equations
@@ -219,6 +221,25 @@ def test_a_tolerance_of_ones_own_is_relative_to_each_row():
         check(slightly_wrong, tolerance=1e-6)
 
 
+def test_a_tolerance_of_ones_own_does_not_grow_with_the_gradient_that_is_judged():
+    """dx three times too large is off by two of the right ones, and by two thirds of its own."""
+    with pytest.raises(GradientError):
+        check(spoiled(lambda dx, dgamma, dbeta: (3 * dx, dgamma, dbeta)), tolerance=1.5)
+
+
+def test_a_kernel_is_checked_with_its_own_eps_and_in_as_many_directions_as_asked_for():
+    seen = set()
+
+    def forward(x, gamma, beta, eps):
+        seen.add(eps)
+        return REFERENCE.forward(x, gamma, beta, eps)
+
+    own = replace(REFERENCE, forward=forward, default_eps=0.25)
+    table = check(own, shape=(2, 8), method="central4", directions=3)
+    assert seen == {0.25}
+    assert set(table[table.scope == "directions"].evaluations) == {3 * 4}
+
+
 def test_an_unknown_method_is_named_with_what_is_allowed():
     with pytest.raises(ValueError, match="unknown method 'forward'; allowed: central2, central4"):
         check(REFERENCE, method="forward")
@@ -230,6 +251,19 @@ def test_the_weights_of_a_method_cancel_every_power_below_its_order(method):
         moment = sum(weight * offset**power for offset, weight in method.terms)
         expected = 1.0 if power == 0 else 0.0
         assert (math.isclose(moment, expected, abs_tol=1e-12)) == (power < method.order)
+
+
+def test_evaluations_and_what_they_amplify_rounding_errors_by_are_counted():
+    """Of order 4: weights 4/3 and -1/3 at one step and two; a complex step subtracts nothing."""
+    assert (central(4).points, central(4).amplification) == (4, pytest.approx(4 / 3 + 1 / 6))
+    assert (METHODS["complex_step"].points, METHODS["complex_step"].amplification) == (1, 0)
+
+
+def test_a_difference_is_taken_over_the_step_as_it_was_rounded():
+    """Far from zero a step of 0.02 is rounded by a sixth; the slope of y = x stays 1 to the last bits."""
+    x = np.full((2, 3), 1e5, np.float32) + np.arange(3, dtype=np.float32)
+    slope = by_column(lambda moved: moved, x, np.full(2, 0.02), np.ones((2, 3)), central(2))
+    assert slope == pytest.approx(np.ones((2, 3)), rel=1e-12)
 
 
 def test_one_halving_of_richardson_is_the_stencil_of_order_4_at_half_the_step():
@@ -254,6 +288,46 @@ def test_the_best_step_is_where_the_modelled_error_is_least():
         least = allowed.dx_tolerance(model, method, best)
         for factor in (0.8, 1.25):
             assert (allowed.dx_tolerance(model, method, factor * best) > least).all()
+
+
+def test_a_step_is_half_a_deviation_at_most_but_always_two_numbers_or_more():
+    """Nearly no signal asks for a large step; far from zero the nearest offset must move."""
+    silent = normal((2, 16), seed=1)._replace(gamma=np.full(16, 1e-30))
+    found = allowed.model(silent, 1e-5)
+    assert allowed.best_step(found, central(2)) == pytest.approx(0.5 * found.scale)
+    far = normal((2, 16), seed=1, dtype="float32")
+    found = allowed.model(far._replace(x=far.x + np.float32(2.0**24)), 1e-5)
+    assert (allowed.best_step(found, richardson(2)) / 4 >= 2 * 2.0).all()  # neighbours are 2 apart there
+
+
+@pytest.mark.parametrize("method", [central(2), central(6), METHODS["central2_of_loss"]])
+def test_what_is_allowed_is_what_the_module_says_of_it(method):
+    """Written out anew; rel: the same arithmetic in another order, and u of float32 cancels nothing."""
+    point, step, u = normal((5, 16), seed=2, dtype="float32"), 0.01, 2.0**-24
+    x, gamma, beta, dy = (part.astype(float) for part in point)
+    s = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+    kappa, x_hat = np.sqrt(1 + (x.mean(axis=-1, keepdims=True) / s) ** 2), (x - x.mean(-1, keepdims=True)) / s
+    m = np.abs(gamma) * (np.abs(x_hat) + 1) + np.abs(beta)
+    noise, t = 6 * u * np.linalg.norm(kappa * dy * m, axis=-1), step / s[:, 0]
+    spread = np.linalg.norm(noise) if method.of_loss else noise
+    truncated = method.truncation * t**method.order * np.linalg.norm(gamma * dy, axis=-1)
+    wanted = 2 / s[:, 0] * (truncated + noise + method.amplification / t * 4 * spread)
+    found = allowed.model(point, 1e-5)
+    assert allowed.dx_tolerance(found, method, step) == pytest.approx(wanted, rel=1e-12)
+    columns = np.linalg.norm((kappa * u * np.abs(dy) * (m + np.abs(x_hat) + 1)).sum(axis=0))
+    wanted = 2 * (6 + np.sqrt(5) + method.amplification / step) * columns
+    assert allowed.parameter_tolerance(found, method, step) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_sums_over_many_rows_may_err_by_the_root_of_their_number():
+    """A running sum of positive terms errs by sqrt(rows/3)*u of itself, more than all else allowed."""
+    rng = np.random.default_rng(3)
+    x, dy = rng.standard_normal((100_000, 4)), 1 + rng.random((100_000, 4))
+    point = Point(*(part.astype(np.float32) for part in (x, np.full(4, 0.01), np.zeros(4), dy)))
+    options = {"full_limit": x.size, "method": "central2", "directions": 1}
+    table = check(KERNELS["compact"], point, **options).set_index(["quantity", "scope"])
+    without = (math.log2(4) + 2 + 1) / (math.log2(4) + 2 + 1 + math.sqrt(100_000))
+    assert table.error_over_tolerance["dbeta", "full"] > without
 
 
 def test_the_adequate_rows_hold_variance_near_eps_and_a_far_mean():
