@@ -15,7 +15,7 @@ from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.kernel_bounds import BLOCK, LINE
-from layernorm_backward.theory.reach import rows_of, squares
+from layernorm_backward.theory.reach import REACH, rows_of, squares
 from layernorm_backward.theory.result_bounds import sizes, within
 
 EPS, HIDDEN = 1e-5, 128
@@ -116,6 +116,24 @@ def test_the_reach_of_the_squares_is_their_sum_on_rows_off_zero(kappa):
     found = squares(rows_of(oracle.moments(x)), np.zeros(len(x)))
     assert (found >= np.sum(x * x, axis=1) * (1 - 1e-12)).all()
     assert (found <= np.maximum(np.sum(x * x, axis=1), HIDDEN) * (1 + 1e-12)).all()
+
+
+FORMED = {
+    "naive_s2": lambda x: np.sum(x, axis=1) ** 2,
+    "naive_nn": lambda x: np.sum(x, axis=1) ** 2,
+    "naive_compensated": lambda x: np.maximum(np.sum(np.abs(x), axis=1), np.sum(x * x, axis=1)),
+    "welford": lambda x: np.sum((x - x.mean(axis=1, keepdims=True)) ** 2, axis=1),
+    "shifted": lambda x: np.sum((x - x[:, :1]) ** 2, axis=1),
+}
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e2])
+@pytest.mark.parametrize("name", FORMED)
+def test_no_algorithm_forms_a_sum_beyond_its_reach(name, size):
+    """The numbers are those of the rows; 1e-9: they are found from moments, in float64."""
+    x = size * hard_rows(30.0).x
+    found = REACH[name](rows_of(oracle.moments(x)), np.zeros(len(x)))
+    assert (found >= FORMED[name](x) * (1 - 1e-9)).all()
 
 
 def test_lanes_are_as_deep_as_a_block_of_lines_the_blocks_and_the_pairs_of_lanes():

@@ -391,3 +391,43 @@ def test_the_table_of_ways_names_them_as_figures_and_tables_do():
     rows = text[text.index("| Way |") : text.index("{#tbl:ways")].splitlines()[2:]
     first = [row.split("|")[1] for row in rows if row.startswith("|")]
     assert sorted(re.findall("`(\\w+)`", " ".join(first))) == sorted(passes.WAYS)
+
+
+def naive(s, kappa, u, differences=0):
+    """nu of the naive form; of a row of differences each element carries a rounding more."""
+    mu, mean = np.sqrt(kappa**2 - 1), s + 1 + differences
+    squares = (s + 2 + 2 * differences) * kappa**2
+    return u * (squares + 2 * mean * mu * kappa + 3 * mu**2 + 2) + (mean * u * kappa) ** 2
+
+
+S, D, U32, U64 = 7, 100, 2.0**-24, 2.0**-53
+KAPPA, FIRST = np.array([1.5, 30.0, 1e4]), np.array([0.0, 0.5, 9.0])
+MU, T, T64 = np.sqrt(KAPPA**2 - 1), (S + 1) * U32 * KAPPA, (S + 1) * U64 * KAPPA
+MET, ELL = (S + 2) * U32 * np.hypot(1, T), np.sqrt((S - 1) * S * (2 * S - 1) / 6)
+ROUNDED = U32 * MU + T64
+TABLE = {
+    "naive": (T, naive(S, KAPPA, U32)),
+    "naive_s2": (T, naive(S, KAPPA, U32)),
+    "naive_nn": (T, naive(S, KAPPA, U32)),
+    "naive_compensated": (
+        (2 + 3 * D**2 * U32) * KAPPA * U32,
+        naive(1, KAPPA, U32) + 3 * (D * U32 * KAPPA) ** 2,
+    ),
+    "two_pass": (T, (S + 4) * U32 * (1 + T**2) + T**2),
+    "two_pass_corrected": (U32 * MU + MET, naive(S, np.hypot(1, T), U32, 1)),
+    "welford": (((D + 1) / 2 * (MU + 1) + 9) * U32, (D * (1 + KAPPA) + 4) * U32 + (D * KAPPA * U32) ** 2),
+    "chan": (S * (KAPPA + 3) * U32, (2 * ELL * (KAPPA + 2) + 2 * S + 5) * U32 + (S * KAPPA * U32) ** 2),
+    "shifted": (U32 * MU + (S + 2) * U32 * np.hypot(1, FIRST), naive(S, np.hypot(1, FIRST), U32, 1)),
+    "float64_mean": (ROUNDED, (S + 4) * U32 * (1 + ROUNDED**2) + ROUNDED**2),
+    "float64_statistics": (T64, (S + 4) * U64 * (1 + T64**2) + T64**2),
+    "recentred": (MET, (S + 6 + 2 * T) * U32 * (1 + MET**2) + MET**2),
+    "recentred_sums": (MET, (S + 6) * U32 * (1 + T**2) + 2 * T * MET + MET**2),
+}
+
+
+@pytest.mark.parametrize("way", passes.WAYS)
+def test_the_program_evaluates_the_table_of_ways(way):
+    """TABLE is the paper's, term by term; rel: only the order of operations in float64 is another."""
+    found = mean_bounds.STATISTICS[way](reach.Rows(KAPPA, FIRST, np.ones(3), D), S, U32)
+    assert found.drift == pytest.approx(TABLE[way][0], rel=1e-9)
+    assert found.variance == pytest.approx(TABLE[way][1], rel=1e-9)
