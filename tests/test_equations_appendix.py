@@ -6,6 +6,7 @@ seen, from above and from below.
 """
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -15,7 +16,9 @@ import pytest
 
 from layernorm_backward import inputs, oracle, passes, problem
 from layernorm_backward.sums import tree_depth, tree_sum
-from layernorm_backward.theory import bounds, mean_bounds, reach
+from layernorm_backward.theory import bounds, mean_bounds, reach, result_bounds
+from layernorm_backward.theory.exact_rows import exact_rows
+from layernorm_backward.theory.result_bounds import sizes
 from layernorm_backward.variance import welford
 from workspace import ROOT
 
@@ -284,6 +287,28 @@ def test_equation_fullbound_is_the_bound_of_the_tables_and_of_every_perturbation
         wrong = (r * (1 + other * rho))[:, None] * (g - c1[:, None] - off * along)
         assert (norm(wrong - dx) <= first).all()
         assert (norm(wrong - dx) > first / 4).all()
+
+
+@pytest.mark.parametrize("v", [0.0, 2.0**-8])
+def test_the_bounds_of_the_other_results_are_those_of_the_text(v):
+    """v: the roundoff of a narrower result, and of a saved x_hat: twice in dx, once in dgamma."""
+    case, u = drawn(100.0), 2.0**-24
+    x, gamma, beta, dy = case.values()
+    moments = oracle.moments(x)
+    exact = exact_rows(moments, gamma, beta, dy, EPS)
+    statistics, rounding = bounds.of_way("two_pass", x.shape, moments, np.float32, np.float32)
+    kept = replace(rounding, result_u=v, rounds_x_hat=v > 0)
+    found, plain = (result_bounds.within(exact, sizes(exact), statistics, it) for it in (kept, rounding))
+    eta = np.sqrt(exact.share) * statistics.drift[:, None]
+    rho = (1 + 3 * u) / np.sqrt(1 - exact.share * statistics.variance[:, None]) - 1
+    y = gamma * exact.x_hat + beta
+    error = (rho[:, 0] + 3 * u) * norm(gamma * exact.x_hat) + ((1 + rho) * eta)[:, 0] * norm(gamma)
+    assert found.y == pytest.approx((error + u * norm(y)) / norm(y) + v)
+    stored = exact.r[:, 0] * (np.abs(exact.c2[:, 0]) + np.abs(exact.g * exact.x_hat).mean(-1))
+    assert found.dx == pytest.approx(plain.dx + v * (1 + stored / norm(exact.dx)))
+    each = (rho + (3 + 2 + 1) * u + v) * np.abs(dy * exact.x_hat) + (1 + rho) * eta * np.abs(dy)
+    assert found.dgamma == pytest.approx(norm(each.sum(0)) / norm((dy * exact.x_hat).sum(0)) + v)
+    assert found.dbeta == pytest.approx(3 * u * norm(np.abs(dy).sum(0)) / norm(dy.sum(0)) + v)
 
 
 def norm(terms):
