@@ -289,24 +289,30 @@ def test_equation_fullbound_is_the_bound_of_the_tables_and_of_every_perturbation
         assert (norm(wrong - dx) > first / 4).all()
 
 
+@pytest.mark.parametrize(("way", "k"), [("two_pass", 2), ("recentred", 3)])
 @pytest.mark.parametrize("v", [0.0, 2.0**-8])
-def test_the_bounds_of_the_other_results_are_those_of_the_text(v):
+def test_the_bounds_of_the_other_results_are_those_of_the_text(way, k, v):
     """v: the roundoff of a narrower result, and of a saved x_hat: twice in dx, once in dgamma."""
-    case, u = drawn(100.0), 2.0**-24
+    case, u = drawn(1e4), 2.0**-24
     x, gamma, beta, dy = case.values()
     moments = oracle.moments(x)
     exact = exact_rows(moments, gamma, beta, dy, EPS)
-    statistics, rounding = bounds.of_way("two_pass", x.shape, moments, np.float32, np.float32)
+    statistics, rounding = bounds.of_way(way, x.shape, moments, np.float32, np.float32)
     kept = replace(rounding, result_u=v, rounds_x_hat=v > 0)
     found, plain = (result_bounds.within(exact, sizes(exact), statistics, it) for it in (kept, rounding))
     eta = np.sqrt(exact.share) * statistics.drift[:, None]
     rho = (1 + 3 * u) / np.sqrt(1 - exact.share * statistics.variance[:, None]) - 1
+    moved = (1 + rho) * eta + u * np.sqrt(exact.share) * statistics.stray[:, None]
     y = gamma * exact.x_hat + beta
-    error = (rho[:, 0] + 3 * u) * norm(gamma * exact.x_hat) + ((1 + rho) * eta)[:, 0] * norm(gamma)
+    error = (rho[:, 0] + (k + 1) * u) * norm(gamma * exact.x_hat) + moved[:, 0] * norm(gamma)
     assert found.y == pytest.approx((error + u * norm(y)) / norm(y) + v)
     stored = exact.r[:, 0] * (np.abs(exact.c2[:, 0]) + np.abs(exact.g * exact.x_hat).mean(-1))
     assert found.dx == pytest.approx(plain.dx + v * (1 + stored / norm(exact.dx)))
-    each = (rho + (3 + 2 + 1) * u + v) * np.abs(dy * exact.x_hat) + (1 + rho) * eta * np.abs(dy)
+    still = result_bounds.within(exact, sizes(exact), statistics._replace(stray=np.zeros(8)), rounding)
+    seen = u * (exact.r * np.sqrt(exact.share))[:, 0] * statistics.stray
+    seen = seen * (np.abs(exact.g).mean(-1) + np.abs(exact.c2[:, 0]))
+    assert plain.dx - still.dx == pytest.approx(seen / norm(exact.dx))
+    each = (rho + (3 + k + 1) * u + v) * np.abs(dy * exact.x_hat) + moved * np.abs(dy)
     assert found.dgamma == pytest.approx(norm(each.sum(0)) / norm((dy * exact.x_hat).sum(0)) + v)
     assert found.dbeta == pytest.approx(3 * u * norm(np.abs(dy).sum(0)) / norm(dy.sum(0)) + v)
 

@@ -1,13 +1,16 @@
 """Cores near to and far from each other: bands of repetitions by the latency of a relay."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 import yaml
+from numba import njit
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
-from layernorm_backward.roofs.relay import relay
+from layernorm_backward.roofs.relay import _relay, relay
 from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
@@ -199,10 +202,22 @@ def test_all_threads_count_to_the_end_together(threads):
 
 
 def test_a_thread_counts_in_its_turn_only_and_gives_up_where_the_other_does_not_run():
+    """Each waits for several slices of a scheduler, which are milliseconds: the other may just be at rest."""
     counter = np.zeros(8, np.intp)
     with stopwatch.threads(1):
+        relay()(counter, 0, 2)  # compiles
+        begun_s = perf_counter()
         relay()(counter, 9, 2)
     assert counter[0] == 2
+    assert perf_counter() - begun_s > 0.05
+
+
+def test_patience_is_for_each_turn_and_not_for_all_of_them(monkeypatch):
+    monkeypatch.setitem(_relay.__globals__, "PATIENCE", 100)
+    counter = np.zeros(8, np.intp)
+    with stopwatch.threads(1):
+        njit(parallel=True)(_relay(""))(counter, 1000, 1)
+    assert counter[0] == 1000
 
 
 @shared
