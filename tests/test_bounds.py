@@ -1,5 +1,6 @@
 """Bounds hold on rows made to break them, are infinite where there is none, and would be seen to fail."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from layernorm_backward.problem import draw
 from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
-from layernorm_backward.theory.kernel_bounds import BLOCK, LINE
+from layernorm_backward.theory.kernel_bounds import BLOCK, LINE, Model, for_model
 from layernorm_backward.theory.reach import REACH, rows_of, squares
 from layernorm_backward.theory.result_bounds import sizes, within
 
@@ -108,6 +109,31 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
     moments = oracle.moments(inputs.values(problem.x))
     statistics, rounding = bounds.of_way(way, problem.x.shape, moments, np.float16, np.float16)
     assert ((statistics.reach < rounding.largest / 2).any()) == finite
+
+
+def test_there_is_no_bound_within_a_factor_two_of_overflow_in_either_pass():
+    problem = hard_rows(1.0)
+    moments, (_, gamma, beta, dy) = oracle.moments(problem.x), problem.values()
+    statistics, rounding = bounds.of_way("two_pass", problem.x.shape, moments, np.float64, np.float64)
+
+    def is_bounded(size, share):
+        exact = exact_rows(moments, gamma, beta, size * dy, EPS)
+        narrow = replace(rounding, largest=statistics.reach.max() / share)
+        return np.isfinite(within(exact, sizes(exact), statistics, narrow).dx).all()
+
+    assert is_bounded(1e-3, 0.49) and not is_bounded(1e-3, 0.51)
+    assert not is_bounded(1e3, 0.49)  # sums of g
+
+
+def test_x_hat_is_rounded_when_saved_in_16_bits_only():
+    saves = Model(kernel_bounds.pairwise, mean_bounds.two_pass, rounds_x_hat=True)
+    for dtype in (np.float32, np.float16):
+        problem = hard_rows(1.0, dtype)
+        moments = oracle.moments(inputs.values(problem.x))
+        one, other = (
+            for_model(it, problem, moments, EPS) for it in (saves, saves._replace(rounds_x_hat=False))
+        )
+        assert (one.dx > other.dx).all() == (dtype == np.float16)
 
 
 @pytest.mark.parametrize("kappa", [1.0, 30.0, 1e3])

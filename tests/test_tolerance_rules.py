@@ -10,11 +10,13 @@ from scipy.stats import binomtest
 
 from layernorm_backward import inputs, kernels, passes
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.experiments import _trials
 from layernorm_backward.experiments import tolerance as experiment
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.problem import Problem, draw, run_kernel
+from layernorm_backward.theory.kernel_bounds import Model, for_model, pairwise
+from layernorm_backward.theory.mean_bounds import STATISTICS
 from layernorm_backward.tolerances import registry
 from layernorm_backward.tolerances.registry import RULES
 from layernorm_backward.tolerances.rules import KAPPA_FACTOR, RESULT_FACTOR, one_line, rejects, relative
@@ -81,6 +83,44 @@ def test_only_the_strict_line_tells_a_rounded_mean_from_a_re_centred_one():
     plain, recentred = by_way("two_pass", of), by_way("recentred", of)
     assert [rejected("one_line", it, of) for it in (plain, recentred)] == [False, False]
     assert [rejected("one_line_strict", it, of) for it in (plain, recentred)] == [True, False]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_line_is_the_one_that_the_module_states(strict, dtype):
+    """Written out anew, in float64; rel: statistics by a sum at kappa 10, and roundings of the same terms."""
+    of = problem(dtype, 10.0)
+    (x, gamma, _, dy), norm = of.values(), np.linalg.norm
+    u, u_s = unit_roundoff(dtype_of(dtype)), 2.0**-24
+    mean, r = x.mean(axis=1, keepdims=True), 1 / np.sqrt(x.var(axis=1, keepdims=True) + EPS)
+    kappa, x_hat = np.ones_like(r) if strict else np.hypot(1, mean * r), (x - mean) * r
+    dx = ((2 * u + 16 * kappa * u_s) * r)[:, 0] * norm(gamma * dy, axis=1)
+    stored = np.hypot(norm((dy * x_hat).sum(axis=0)), norm(dy * x_hat))
+    dgamma = 2 * u * stored + 16 * u_s * norm((kappa * np.abs(dy) * (1 + np.abs(x_hat))).sum(axis=0))
+    dbeta = 2 * u * norm(dy.sum(axis=0)) + 16 * u_s * norm(np.abs(dy).sum(axis=0))
+    for found, wanted in zip(one_line(strict).allowed(setting(of, EPS)), (dx, dgamma, dbeta), strict=True):
+        assert found == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rule", "model"),
+    [
+        ("full_bound", Model(pairwise, STATISTICS["chan"], rounds_x_hat=True)),
+        ("full_bound_strict", Model(pairwise, STATISTICS["recentred"])),
+    ],
+)
+def test_the_full_bound_is_that_of_numpys_sums_times_the_exact_gradients(rule, model):
+    of = problem("bfloat16", 10.0)
+    at = setting(of, EPS)
+    bounds = for_model(model, of, at.moments, EPS)[1:]
+    sizes = [np.linalg.norm(part.hi, axis=-1) for part in at.exact]
+    for found, bound, size in zip(RULES[rule].allowed(at), bounds, sizes, strict=True):
+        assert found == pytest.approx(bound * size, rel=1e-12)
+
+
+def test_a_limit_that_is_no_number_accepts_nothing():
+    nothing, unknown = Gradients(*np.zeros((3, 4))), Gradients(*np.full((3, 4), np.nan))
+    assert rejects(RULES["allclose"], unknown, nothing)
 
 
 def test_the_line_goes_with_the_scale_of_the_rows_and_of_the_gradient():
