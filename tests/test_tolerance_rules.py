@@ -123,6 +123,14 @@ def test_a_limit_that_is_no_number_accepts_nothing():
     assert rejects(RULES["allclose"], unknown, nothing)
 
 
+def test_a_gradient_that_is_no_number_is_infinitely_wrong_there_and_only_there():
+    of = problem()
+    right = by_way("recentred", of)
+    spoiled = right._replace(dbeta=np.where(np.arange(64) == 3, np.float32(np.nan), right.dbeta))
+    found = errors(spoiled, setting(of, EPS).exact)
+    assert np.isinf(found.dbeta).tolist() == (np.arange(64) == 3).tolist() and np.isfinite(found.dx).all()
+
+
 def test_the_line_goes_with_the_scale_of_the_rows_and_of_the_gradient():
     of = problem("float64", 10.0)
     scaled = Problem(of.x * 2.0**12, of.gamma, of.beta, of.dy * 2.0**-3)
