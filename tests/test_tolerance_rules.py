@@ -177,6 +177,15 @@ def test_a_fixed_rule_judges_elements_as_numpy_does():
         assert rejected("allclose", found, of) == (not close) == (size == 1e-4)
 
 
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_the_defaults_of_torch_are_those_of_the_package(dtype):
+    torch = pytest.importorskip("torch")
+    at = setting(problem(dtype), EPS)
+    rtol, atol = torch.testing._comparison.default_tolerances(getattr(torch, dtype))
+    for found, exact in zip(RULES["assert_close"].allowed(at), at.exact, strict=True):
+        assert np.array_equal(found, atol + rtol * np.abs(exact.hi))
+
+
 def test_a_relative_rule_allows_a_multiple_of_the_plain_kernels_error_and_its_floor():
     at = setting(problem(), EPS)
     rule, plain = relative(2.0, 1e-3), [part.max() for part in at.plain]
