@@ -161,6 +161,7 @@ def errors() -> Iterator[Case]:
     yield from cases_of("errors_within_bounds", 1, {}, confirmed=inside, refuted=outside)
     flat, steep = wrapped(kernel_error, 0.0), wrapped(kernel_error, 1.0)
     yield from cases_of("error_stays_below", 4, {}, confirmed=flat, refuted=steep)
+    yield from cases_of("error_stays_below", 3, {}, refuted=flat)  # whose largest error is 3
     yield from cases_of(
         "error_grows_with_kappa",
         0.1,

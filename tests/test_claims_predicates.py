@@ -8,7 +8,7 @@ from claim_cases import errors
 from claim_cases_audits import audits
 from claim_cases_cost import costs, reductions, times
 from claim_cases_decisions import decisions
-from claim_cases_goals import goals, peers
+from claim_cases_goals import goals, peers, reached
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import cell, mean_paths
 from claim_cases_mutants import checked, covers, executed, mutants
@@ -427,6 +427,12 @@ def test_lists_read_as_english():
         "a and b",
         "a, b and c",
     ]
+
+
+def test_a_cell_whose_interval_holds_what_is_wanted_neither_misses_nor_reaches_it_for_certain():
+    (table,) = reached((256, 0.5), (512, 0.879), (1024, 0.881), (512, 0.95))
+    judgement = PREDICATES["cells_reach"](table, column="roof_fraction", hidden=[[0, 4096]], tolerance=0.88)
+    assert judgement.reason.endswith("with their whole intervals 1 miss and 1 reach it")
 
 
 @pytest.mark.parametrize("key", [*KEYS, "rows"])

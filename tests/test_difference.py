@@ -39,6 +39,8 @@ def test_noise_is_a_distance(median):
         ((1.1, 0.99, 1.2, 0.02), False),
         ((1.1, 1.05, 1.2, 0.11), False),
         ((1.1, NAN, NAN, 0.0), False),
+        ((1.1, 1.0, 1.2, 0.02), False),
+        ((1.5, 1.4, 1.6, 0.5), False),
     ],
 )
 def test_a_table_of_one_cell_is_judged_as_that_cell_is(row, found):
@@ -53,8 +55,16 @@ def test_a_cell_whose_noise_happens_to_be_small_is_held_to_that_of_the_cells_ali
     assert not judged(table(*rows), "ratio")["differs"].any()
     fewer = judged(table(*rows[:7]), "ratio")
     assert fewer["differs"].all()
-    elsewhere = pd.concat([table(*rows[:7]), table(*rows[7:], residency="cache")], ignore_index=True)
-    assert judged(elsewhere, "ratio")["differs"].to_list() == [True] * 7 + [False] * 3
+    for other in ({"residency": "cache"}, {"threads": 2}):
+        elsewhere = pd.concat([table(*rows[:7]), table(*rows[7:]).assign(**other)], ignore_index=True)
+        assert judged(elsewhere, "ratio")["differs"].to_list() == [True] * 7 + [False] * 3
+
+
+def test_a_cell_of_more_noise_than_most_is_held_to_its_own():
+    rows = [(1.05, 1.04, 1.06, 0.01 + 1e-6 * number) for number in range(19)]
+    assert judged(table(*rows, (1.05, 1.04, 1.06, 0.5)), "ratio")["differs"].to_list() == [True] * 19 + [
+        False
+    ]
 
 
 def test_calls_of_microseconds_do_not_set_the_noise_of_passes_over_megabytes():
