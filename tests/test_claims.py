@@ -245,6 +245,17 @@ def test_a_wanted_value_may_be_one_of_a_study_or_archived_run_that_holds_more(st
     assert wanted_values.unknown(nothing, stem, {column: f"{value}x"}).startswith(f"{column}: no row")
 
 
+def test_a_claim_that_names_two_kernels_is_not_judged_by_one_of_them(tmp_path):
+    """One about a machine is: its verdict is that of the rows that the machine has."""
+    where = {"kernel": ["compact", "recentred"], "quantity": "memory"}
+    both = ENTRY | {"tables": {"scaling": where}}
+    folder = measured(tmp_path, 1.0)
+    with pytest.raises(ValueError, match="flat: scaling has no rows where kernel is recentred"):
+        claims.run(written(tmp_path, both), folder)
+    here = claims.run(written(tmp_path, both | {"scope": "this machine"}), folder)
+    assert here["verdict"].tolist() == ["confirmed"]
+
+
 def test_a_claim_about_time_is_not_judged_in_the_smoke_study(tmp_path):
     path = written(tmp_path, ENTRY | {"scope": "this machine"})
     judged = claims.run(path, measured(tmp_path, 1.0, "smoke"))

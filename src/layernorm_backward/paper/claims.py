@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward import yamlfile
 from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured
+from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured, listing
 from layernorm_backward.paper.selection import select
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import tables
@@ -98,6 +98,9 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> J
         rows = {_parameter(stem): _rows(claim, stem, frames[stem]) for stem in claim.tables}
         if not excuses.smoke and not excuses.edited(claim.tables):
             _require_known(claim, frames)
+        if claim.scope == "any machine":
+            for stem, where in claim.tables.items():
+                _require_named(rows[_parameter(stem)], stem, where)
         return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
     except (NothingMeasured, ClaimMisfit) as missing:
         return Judgement("not measured", "", "", _excuse(claim, frames, excuses, missing))
@@ -139,6 +142,14 @@ def _rows(claim: Claim, stem: str, frame: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise NothingMeasured(f"{stem} has no rows where {claim.tables[stem]}")
     return rows
+
+
+def _require_named(rows: pd.DataFrame, stem: str, where: dict[str, Any]) -> None:
+    """NothingMeasured where a name wanted, a kernel's for instance, has no row: others do not tell of it."""
+    for column, wanted in where.items():
+        names = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
+        if missing := sorted(names - {*rows[column], "max"}):
+            raise NothingMeasured(f"{stem} has no rows where {column} is {listing(missing)}")
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict[str, Any]:
