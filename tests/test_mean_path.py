@@ -233,6 +233,8 @@ def test_outlier_rows_are_neighbours_with_a_kappa_beyond_one_over_u(name, kappa)
     kappas = np.hypot(1, found.mean.hi / np.sqrt(found.variance.hi))
     assert np.median(kappas) == pytest.approx(kappa, rel=0.05)
     assert kappa > 2 / unit_roundoff(dtype)
+    assert 0.5 < np.median(np.sqrt(found.variance.hi)) < 2
+    assert np.unique(low).size > 4 and np.unique((x > low[:, None]).argmax(axis=-1)).size > 4
 
 
 @pytest.mark.parametrize("kappa", [10.0, 1e9])

@@ -126,6 +126,8 @@ def test_unmeasured_and_outlier_rows_are_no_points():
 def test_a_slope_needs_positive_points_that_differ():
     with pytest.raises(ValueError, match="positive, finite points"):
         slope([1, 2, 3], [1, 0, 2])
+    with pytest.raises(ValueError, match="positive, finite points"):
+        slope([1, 2, 3], [1, np.inf, 2])
     with pytest.raises(ValueError, match="needs 2 different x; there are 1"):
         slope([2, 2], [1, 3])
 
