@@ -171,7 +171,7 @@ def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
 
 def test_templates_that_are_not_there_are_named_in_one_line(source: Path) -> None:
     out = source.with_name("paper.html")
-    with pytest.raises(pandoc.PaperError, match="^nowhere: there is no such folder of templates; it is in"):
+    with pytest.raises(pandoc.PaperError, match=r"^nowhere: there is no such folder of templates; it is in"):
         pandoc.convert(source, out, Path("nowhere"))
     assert not out.exists()
 

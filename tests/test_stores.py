@@ -37,8 +37,10 @@ def by_then(**changed):
 
 
 def planned(calls, **_):
-    """Samples of every call with its planned time; a second time it takes a tenth longer."""
-    seconds = {name: SECONDS[name.removesuffix("_again")] * (1.1 if "again" in name else 1) for name in calls}
+    """Samples of every call with its planned time; a second time it takes 5 % longer."""
+    seconds = {
+        name: SECONDS[name.removesuffix("_again")] * (1.05 if "again" in name else 1) for name in calls
+    }
     rows = [(name, repeat, seconds[name], 1, 0.0, False) for name in calls for repeat in range(6)]
     return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
 
@@ -53,8 +55,8 @@ def test_a_ratio_is_ordinary_over_non_temporal_and_the_time_that_of_the_choice(s
     assert found["ratio"].to_list() == [1.5, 0.8]
     assert found["stream"].to_list() == [stream, stream]
     assert found["median_s"].to_list() == ([2.0, 5.0] if stream else [3.0, 4.0])
-    assert found["noise"].to_numpy() == pytest.approx(0.1)
-    assert found["differs"].all()
+    assert found["noise"].to_numpy() == pytest.approx(0.05)
+    assert found["differs"].to_list() == [True, False]  # beyond 6.3 times the noise
     again = "non_temporal" if stream else "ordinary"
     assert set(samples["name"]) == {*SECONDS, f"{again}_again", f"{again}_read_again"}
 

@@ -4,7 +4,9 @@ Two times differ where the 95 % interval of their paired ratio leaves 1 out, and
 than the noise. The noise is the distance from 1 of a ratio that is 1 in truth: a stream timed against itself
 (A/A), under two names, in the same repetitions. The interval covers the scatter of one cell's repetitions,
 the noise what the machine does on top of it. One A/A ratio is a single draw of that, by chance too small in
-many a cell; so where a table has several cells alike, what most of their noise stays below counts, too.
+many a cell; so in a table what USUAL of the cells alike stay below counts, too. Where there are FEW such
+cells, that is not their quantile, which of one cell is its own noise: it is worked out from their root mean
+square as for normal deviates about 0, of whose ratio to it Student's t tells.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from layernorm_backward.median_interval import median_interval
 
 USUAL = 0.9  # of the cells of a table have less noise than what counts for all
+FEW = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833)  # of |t| for 1, 2, ... cells, at USUAL
 ALIKE = ["threads", "residency"]  # columns: with the size, what noise depends on most
 
 
@@ -84,4 +87,7 @@ def _apart(median, low, high, noise, same=1.0):
 
 
 def _usual(noise: pd.Series) -> float:
-    return noise.drop_duplicates().quantile(USUAL)
+    cells = noise.drop_duplicates().dropna()
+    if 0 < len(cells) <= len(FEW):
+        return FEW[len(cells) - 1] * float(np.sqrt(np.mean(np.square(cells))))
+    return cells.quantile(USUAL)

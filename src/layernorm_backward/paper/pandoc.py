@@ -49,7 +49,7 @@ def convert(source: Path, out: Path, assets: Path = Path("paper"), pdf: Engine =
     if not source.is_file():
         raise PaperError(f"{source}: there is no such file")
     if not assets.is_dir():
-        raise PaperError(f"{assets}: there is no such folder of templates; it is in the root of the repository")
+        raise PaperError(f"{assets}: there is no such folder of templates; it is in the repository's root")
     if pdf not in get_args(Engine):
         raise PaperError(f"pdf: {pdf!r}, allowed: {', '.join(get_args(Engine))}")
     if out.suffix not in (*_FORMATS, ".pdf"):
