@@ -17,7 +17,7 @@ from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_boun
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.kernel_bounds import BLOCK, LINE, Model, for_model
 from layernorm_backward.theory.reach import REACH, rows_of, squares
-from layernorm_backward.theory.result_bounds import sizes, within
+from layernorm_backward.theory.result_bounds import Rounding, sizes, within
 
 EPS, HIDDEN = 1e-5, 128
 
@@ -176,6 +176,19 @@ def test_an_algebraic_mean_starts_from_a_shift_of_up_to_one_standard_deviation()
     rounded = np.full_like(rows.kappa, 1 + 2.0**-20)  # a shift that one standard deviation was rounded to
     further = mean_bounds.recentred_sums(rows, 7, 2.0**-53, rounded)
     assert (mean_bounds.algebraic(rows, 7, 2.0**-53).variance > further.variance).all()
+
+
+def test_y_sees_the_shift_that_it_is_formed_about_and_dx_the_mean_that_is_saved():
+    problem, u = hard_rows(30.0), unit_roundoff(np.float64)
+    moments = oracle.moments(problem.x)
+    exact = exact_rows(moments, *problem.values()[1:], EPS)
+    size, found = sizes(exact), mean_bounds.algebraic(rows_of(moments), 7, u)
+    rounding = Rounding(u, u, depth=7, row_depth=7)
+    about_shift = within(exact, size, found, rounding)
+    about_saved = within(exact, size, found._replace(stray_forward=None), rounding)
+    offset = u * (mean_bounds.SHIFT - found.stray) * np.sqrt(exact.share[:, 0]) * (size.gamma / size.y)[:, 0]
+    assert about_shift.y - about_saved.y == pytest.approx(offset, rel=1e-2) and (offset > 0.5 * u).all()
+    assert (about_shift.dx == about_saved.dx).all() and about_shift.dgamma == about_saved.dgamma
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ class Statistics(NamedTuple):
 
     roundings: of an element of z*rstd, from x on. stray: the offset, in standard deviations, that these
     roundings still see beside what is left in the end. reach: the largest sum of magnitudes that is formed.
+    stray_forward: `stray` of the forward pass, where it forms another z; None where both form the same.
     """
 
     drift: Floats
@@ -42,6 +43,7 @@ class Statistics(NamedTuple):
     roundings: int
     stray: Floats
     reach: Floats
+    stray_forward: Floats | None = None
 
 
 def summed(rows: Rows, depth: int, u: float) -> Floats:
@@ -79,7 +81,7 @@ def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
     """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved."""
     forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT))
     saved = u * rows.mu + forward.drift
-    return forward._replace(stray=2 * (depth + 3) * saved)
+    return forward._replace(stray=2 * (depth + 3) * saved, stray_forward=forward.stray)
 
 
 def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:

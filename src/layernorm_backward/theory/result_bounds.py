@@ -44,10 +44,11 @@ class Bounds(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The largest eta, rho and stray (rows, 1); k, the roundings of an element of x_hat."""
+    """The largest eta, rho and stray, of y and of the others (rows, 1); k, the roundings of an x_hat."""
 
     eta: Floats
     rho: Floats
+    stray_y: Floats
     stray: Floats
     k: int
 
@@ -95,9 +96,11 @@ def _row(exact: ExactRows, size: Sizes, found: Statistics, rounding: Rounding) -
     reach = np.maximum(found.reach[:, None], hidden * np.maximum(size.mean_g, size.mean_gx))
     rho = _rho(found.variance[:, None] * exact.share, rounding.sum_u)
     root = np.sqrt(exact.share)
+    forward = found.stray if found.stray_forward is None else found.stray_forward
     return _Row(
         eta=found.drift[:, None] * root,
         rho=np.where(reach < rounding.largest / 2, rho, np.inf),
+        stray_y=forward[:, None] * root,
         stray=found.stray[:, None] * root,
         k=found.roundings,
     )
@@ -111,12 +114,14 @@ def _rho(relative: Floats, u: float) -> Floats:
 
 def _y(row: _Row, size: Sizes, rounding: Rounding) -> Floats:
     u = rounding.sum_u
-    error = (row.rho + (row.k + 1) * u) * size.scaled + _shifted(row, u) * size.gamma + u * size.y
+    error = (
+        (row.rho + (row.k + 1) * u) * size.scaled + _shifted(row, row.stray_y, u) * size.gamma + u * size.y
+    )
     return _known(error / size.y)[:, 0] + _result(rounding)
 
 
 def _dx(row: _Row, exact: ExactRows, size: Sizes, rounding: Rounding) -> Floats:
-    eta, rho, e, k = row
+    eta, rho, _, e, k = row
     u, s, c1, c2 = rounding.sum_u, rounding.depth, np.abs(exact.c1), np.abs(exact.c2)
     q = (1 + rho) ** 2
     moved = (q - 1) * c2 + q * eta * np.hypot(c2 + eta * c1, c1)
@@ -129,7 +134,7 @@ def _dx(row: _Row, exact: ExactRows, size: Sizes, rounding: Rounding) -> Floats:
 def _dgamma(row: _Row, exact: ExactRows, rounding: Rounding) -> Floats:
     terms, u = exact.dy * exact.x_hat, rounding.sum_u
     local = (rounding.row_depth + row.k + 1) * u + (rounding.result_u if rounding.rounds_x_hat else 0.0)
-    error = np.sum((row.rho + local) * np.abs(terms) + _shifted(row, u) * np.abs(exact.dy), axis=0)
+    error = np.sum((row.rho + local) * np.abs(terms) + _shifted(row, row.stray, u) * np.abs(exact.dy), axis=0)
     return _known(_norm(error) / _norm(np.sum(terms, axis=0))) + _result(rounding)
 
 
@@ -138,9 +143,9 @@ def _dbeta(dy: Floats, rounding: Rounding) -> Floats:
     return _norm(error) / _norm(np.sum(dy, axis=0)) + _result(rounding)
 
 
-def _shifted(row: _Row, u: float) -> Floats:
+def _shifted(row: _Row, stray: Floats, u: float) -> Floats:
     """What each element of x_hat is shifted by."""
-    return (1 + row.rho) * row.eta + u * row.stray
+    return (1 + row.rho) * row.eta + u * stray
 
 
 def _result(rounding: Rounding) -> float:
