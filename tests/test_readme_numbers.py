@@ -161,9 +161,10 @@ def few_rows() -> str:
     """By machine where it was judged: the claim is younger than some archived runs."""
     verdicts = {it: read(it, "claims").set_index("claim")["verdict"] for it in (NEWEST, *OTHERS)}
     judged = {it: found.get("goal-peers-small-floor") for it, found in verdicts.items()}
-    (missed,) = [machine for machine, verdict in judged.items() if verdict not in ("confirmed", None)]
-    assert judged[NEWEST] == "confirmed"
-    return f"that for calls on few rows is reached there, but not on `{missed}`"
+    missed = [machine for machine, verdict in judged.items() if verdict not in ("confirmed", None)]
+    told = "missed there in some cell, and" if NEWEST in missed else "reached there, but not"
+    (elsewhere,) = [machine for machine in missed if machine != NEWEST]
+    return f"that for calls on few rows is {told} on `{elsewhere}`"
 
 
 def missed_floors(machine: str) -> tuple[int, int]:
