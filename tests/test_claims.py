@@ -227,6 +227,20 @@ def test_a_wanted_value_that_nothing_has_stops_even_beside_one_that_has_rows(tmp
         claims.run(written(tmp_path, ENTRY | where), measured(tmp_path, 1.0))
 
 
+@pytest.mark.parametrize("scope", ["this machine", "GPU"])
+def test_a_wanted_value_that_nothing_has_is_no_cell_that_a_machine_lacks(tmp_path, scope):
+    where = {"tables": {"scaling": {"kernel": "compakt"}}, "scope": scope}
+    with pytest.raises(claims.ClaimError, match="no row, config file or archived table has 'compakt'"):
+        claims.run(written(tmp_path, ENTRY | where), measured(tmp_path, 1.0))
+
+
+def test_a_reader_who_edits_a_file_may_want_what_only_that_file_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims.Excuses, "edited", lambda self, stems: list(stems))
+    wanted = {"quantity": "memory", "kernel": ["compact", "my_kernel"]}
+    path = written(tmp_path, ENTRY | {"tables": {"scaling": wanted}, "scope": "this machine"})
+    assert claims.run(path, measured(tmp_path, 1.0))["verdict"].tolist() == ["confirmed"]
+
+
 def test_text_that_is_wanted_of_numbers_is_told_with_claim_table_and_column(tmp_path):
     where = {"tables": {"scaling": {"points": [7, "seven"]}}}
     said = r"flat: tables\.scaling: points is \[7, 'seven'\]; allowed: numbers, max or any"
