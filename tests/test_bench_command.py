@@ -118,6 +118,17 @@ def test_a_kernel_of_an_entry_point_is_timed(theirs, monkeypatch, capsys):
     assert set(tables.read(Path("out.csv"), stem="bench")["kernel"]) == {"outside"}
 
 
+@pytest.mark.parametrize("words", [["bench", "--kernel"], ["audit"]], ids=lambda words: words[0])
+def test_a_table_lands_where_it_was_asked_for_though_the_kernel_leaves_the_folder(words, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "leaves.py").write_text(f"import os\nos.chdir('elsewhere')\n{MODULE}")
+    options = SIZE if words[0] == "bench" else SIZE[:4]
+    run = [sys.executable, "-m", "layernorm_backward", *words, "leaves:KERNEL", *options, "--out", "out.csv"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.csv").exists() and not any((tmp_path / "elsewhere").iterdir())
+
+
 @pytest.mark.parametrize(
     ("gamma_dtype", "code", "said"),
     [

@@ -49,6 +49,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         require_room(setting, dtypes)
         if out is not None:
             require_csv(out)
+            out = out.absolute()  # the kernel may change the folder
         watch.tell(step=f"importing {target}")
         kernel = load(target)
         if found_by := whence(target):

@@ -33,6 +33,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             require_csv(out)
             require_writable(tables.meta_path(out))
+            out = out.absolute()  # the kernel may change the folder
         kernel = load(target)
         started = begin(benches.__name__, _used(kernel))
         _require_timeable(kernel, setting, deadline)
