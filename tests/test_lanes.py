@@ -115,10 +115,9 @@ PATTERNS = np.arange(1 << 16, dtype=np.uint16)
 
 @pytest.mark.parametrize("name", SHORT)
 def test_all_patterns_are_widened_exactly(name, convert):
-    expected, found = (
-        PATTERNS.view(SHORT[name]).astype(np.float32),
-        convert.widened(PATTERNS.view(SHORT[name])),
-    )
+    with np.errstate(invalid="ignore"):  # NumPy's own conversion tells of signalling NaNs on AArch64
+        expected = PATTERNS.view(SHORT[name]).astype(np.float32)
+    found = convert.widened(PATTERNS.view(SHORT[name]))
     nan = np.isnan(expected)
     assert nan.sum() > 100
     assert np.array_equal(found[~nan].view(np.uint32), expected[~nan].view(np.uint32))
