@@ -17,7 +17,7 @@ NEWEST = "xeon5-2core"
 OTHERS = "xeon6-2core", "epyc-avx512-2core", "epyc-2core"
 ARCHIVE = ROOT / "results" / "archive"
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-WIDE = ("float64", "float32")
+WIDE, NARROW = ("float64", "float32"), ("float16", "bfloat16")
 EVEN = [2**power for power in range(6, 15)]
 RAGGED = [65, 1023, 1025, 4095, 16383]
 FLOORS = [f"goal-{name}-floor" for name in ("backward-all-short", "backward-all-long")]
@@ -38,10 +38,19 @@ def reach(rows: pd.DataFrame, column: str = "roof_fraction") -> str:
 
 def on_cpu(machine: str, column: str = "roof_fraction") -> str:
     """Fractions of a triad, in order or in pages, of the backward pass on all threads, beyond the cache."""
+    return reach(cpu_rows(machine, "backward", WIDE), column)
+
+
+def cpu_rows(machine: str, direction: str, dtypes: tuple[str, ...]) -> pd.DataFrame:
     rows = read(machine, "timing_cpu")
-    rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == "backward")]
-    rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(WIDE)]
-    return reach(rows[rows["threads"] == rows["threads"].max()], column)
+    rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == direction)]
+    rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(dtypes)]
+    return rows[rows["threads"] == rows["threads"].max()]
+
+
+def narrow_on_cpu() -> str:
+    backward, forward = (reach(cpu_rows(NEWEST, way, NARROW)) for way in ("backward", "forward"))
+    return f"In 16 bits it reaches {backward} of its own triad there and, forward, {forward} of its own copy"
 
 
 def on_gpu(sizes: list[int], direction: str = "backward") -> str:
@@ -192,6 +201,7 @@ SENTENCES = {
     "second figure": lambda: f"NVIDIA H200, {measured('nvidia-h200', 'timing_gpu')}",
     "its fractions": lambda: f"the kernel reaches {on_cpu(NEWEST)} of the triad there",
     "of pages": lambda: f"there, and {on_cpu(NEWEST, 'pages_fraction')} of one that",
+    "16 bits": narrow_on_cpu,
     "others": lambda: ", ".join(f"{on_cpu(machine)} on `{machine}`" for machine in OTHERS),
     "GPU": lambda: f"{on_gpu(EVEN)} of the triad on rows of a power of two up to {EVEN[-1]} elements",
     "GPU, other rows": lambda: (
