@@ -15,7 +15,7 @@ PAGE = 4096  # bytes: rows up to so many are faster one by one
 SHORT = 3 * PAGE  # bytes: up to so many, rows that end within a line are worked on one by one
 PAGES = 8  # in which lines are asked for in turn, where they come from memory: 4 and 16 are nearly as fast
 PAGED, PAGED_BACKWARD = 2 * PAGE, 3 * PAGE // 2  # bytes: up to so many, such rows are faster one by one
-PAGED_NARROW = {"forward": 7 * LINE, "backward": 4 * LINE}  # bytes: shorter rows of 16 bits are not
+PAGED_NARROW = {"forward": (7 * LINE, 13 * PAGE // 8), "backward": (4 * LINE, PAGE)}  # of 16 bits: from, to
 FOUR = 3 * PAGE // 4  # bytes, forward: of longer rows, four side by side take less time
 FEW_LINES = 128  # bytes of 16-bit rows, forward, so short that four at a time are faster
 NEXT_PAGE = 44  # lines ahead of a single row: prefetchers begin anew with a page, and 44 to 63 are as fast
@@ -120,10 +120,12 @@ def _from_memory(pace: Pace, row_bytes: int, narrow: bool, direction: str, alone
 
     alone: whether these are single rows anyway.
     """
+    forward = direction == "forward"
     if narrow:
-        single = PAGED_NARROW[direction] <= row_bytes <= PAGE
+        least, most = PAGED_NARROW[direction]
+        single = row_bytes >= least and (row_bytes <= most or (alone and forward))
     else:
-        single = alone or row_bytes <= (PAGED if direction == "forward" else PAGED_BACKWARD)
+        single = alone or row_bytes <= (PAGED if forward else PAGED_BACKWARD)
     return Pace(1, PAGE // LINE, 0, pages=PAGES) if single else pace
 
 

@@ -24,6 +24,7 @@ MOST_CHUNKS = 64
 SHAPES = 1024  # whose plans are kept: rows may differ in every call of a long run
 VERY_SHORT = 128  # bytes
 WIDENED = 2560 + LINE  # bytes of a 16-bit row: of more, or with results, the first-level cache is full
+WIDENED_FORWARD = 5632 + LINE  # the same forward, where dy is not kept
 WIDENED_FAR = 2048 + LINE  # the same on a Zen, in float16; in bfloat16 it brings nothing there
 LONGEST = 24  # rows of 2**24 elements or more are worked on in one way
 GRAIN = 1 << 18  # bytes of x, as it is worked on, for which it is worth to wake another thread
@@ -148,7 +149,7 @@ def _widened(row_bytes: int, dtype: np.dtype, direction: str, pace: numba_pace.P
     if dtype.itemsize > 2:
         return False
     if direction == "forward":
-        return pace.pages > 1 and row_bytes <= numba_pace.PAGE
+        return pace.pages > 1 and row_bytes <= WIDENED_FORWARD
     return dtype == np.float16 and row_bytes <= WIDENED_FAR if far else row_bytes <= WIDENED
 
 
