@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 
 import layernorm_backward
@@ -49,11 +50,18 @@ def test_links_lead_to_files():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_links_of_the_archives_readme_lead_to_files():
-    folder = ROOT / "results" / "archive"
-    links = re.findall(r"\]\(([^)#]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
-    assert len(links) >= 4
-    assert [link for link in links if not (folder / link).exists()] == []
+PAGES = [ROOT / "results" / "archive" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_of_other_pages_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_names_every_page():
+    assert [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in README] == []
 
 
 def test_paths_named_in_contributing_exist():
@@ -70,7 +78,8 @@ def test_paths_named_in_contributing_exist():
 
 def test_targets_named_are_targets_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    named = set(re.findall(r"^    make (\w+)|`make (\w+)", README + CONTRIBUTING, flags=re.MULTILINE))
+    told = README + CONTRIBUTING + "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"^    make (\w+)|`make (\w+)", told, flags=re.MULTILINE))
     assert {first or second for first, second in named} <= targets
 
 

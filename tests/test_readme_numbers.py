@@ -9,7 +9,6 @@ import pytest
 
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.formats import downward
-from layernorm_backward.paper.selection import select
 from layernorm_backward.records import archive
 from workspace import ROOT
 
@@ -18,10 +17,8 @@ OTHERS = "xeon6-2core", "epyc-avx512-2core", "epyc-2core"
 ARCHIVE = ROOT / "results" / "archive"
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 WIDE, NARROW = ("float64", "float32"), ("float16", "bfloat16")
-EVEN = [2**power for power in range(6, 15)]
+EVEN = [2**power for power in range(6, 17)] + [768, 3072, 5120, 12288]
 RAGGED = [65, 1023, 1025, 4095, 16383]
-FLOORS = [f"goal-{name}-floor" for name in ("backward-all-short", "backward-all-long")]
-FLOORS += [f"goal-{name}-floor" for name in ("backward-one-short", "backward-one-long", "half")]
 
 
 def read(machine: str, stem: str) -> pd.DataFrame:
@@ -36,11 +33,6 @@ def reach(rows: pd.DataFrame, column: str = "roof_fraction") -> str:
     return f"{rows[column].min():.2f} to {rows[column].max():.2f}"
 
 
-def on_cpu(machine: str, column: str = "roof_fraction") -> str:
-    """Fractions of a triad, in order or in pages, of the backward pass on all threads, beyond the cache."""
-    return reach(cpu_rows(machine, "backward", WIDE), column)
-
-
 def cpu_rows(machine: str, direction: str, dtypes: tuple[str, ...]) -> pd.DataFrame:
     rows = read(machine, "timing_cpu")
     rows = rows[(rows["kernel"] == "numba_fused") & (rows["direction"] == direction)]
@@ -48,26 +40,55 @@ def cpu_rows(machine: str, direction: str, dtypes: tuple[str, ...]) -> pd.DataFr
     return rows[rows["threads"] == rows["threads"].max()]
 
 
-def narrow_on_cpu() -> str:
-    backward, forward = (reach(cpu_rows(NEWEST, way, NARROW)) for way in ("backward", "forward"))
-    return f"In 16 bits it reaches {backward} of its own triad there and, forward, {forward} of its own copy"
+def on_a_cpu(machine: str) -> str:
+    """Its row of the table: fractions of the roof on all threads beyond the cache, and floors."""
+    kinds = [(way, dtypes) for way in ("backward", "forward") for dtypes in (WIDE, NARROW)]
+    reached = [reach(cpu_rows(machine, *kind)) for kind in kinds]
+    name = f"`{machine}`, {record(machine, 'timing_cpu')['machine']['cpu']}"
+    return cells(name, code_of(machine), *reached, missed_floors(machine))
 
 
-def on_gpu(sizes: list[int], direction: str = "backward") -> str:
-    return reach(gpu_rows(sizes, direction))
+def on_the_gpu(note: str, sizes: list[int]) -> str:
+    """A row of the table for rows of such sizes, in float32 and bfloat16."""
+    kinds = [(way, dtype) for way in ("backward", "forward") for dtype in ("float32", "bfloat16")]
+    reached = [reach(gpu_rows(sizes, *kind)) for kind in kinds]
+    name = f"`nvidia-h200`, {record('nvidia-h200', 'timing_gpu')['machine']['gpu']} {note}"
+    return cells(name, code_of("nvidia-h200", "timing_gpu"), *reached, "")
 
 
-def gpu_rows(sizes: list[int], direction: str) -> pd.DataFrame:
+def cells(*texts: str) -> str:
+    return " ".join(f"| {text}" if text else "|" for text in texts) + " |"
+
+
+def code_of(machine: str, stem: str = "timing_cpu") -> str:
+    found = record(machine, stem)
+    return f"{found['commit'][:7]}, {found['date'][:10]}"
+
+
+def gpu_rows(sizes: list[int], direction: str, dtype: str) -> pd.DataFrame:
     rows = read("nvidia-h200", "timing_gpu")
     rows = rows[(rows["kernel"] == "cuda_fused") & (rows["direction"] == direction)]
-    rows = rows[(rows["residency"] == "memory") & rows["dtype"].isin(("float32", "bfloat16"))]
+    rows = rows[(rows["residency"] == "memory") & (rows["dtype"] == dtype)]
     return rows[(rows["gamma_dtype"] == rows["dtype"]) & rows["hidden"].isin(sizes)]
 
 
-def ragged_forward() -> str:
-    *most, last = sorted(gpu_rows(RAGGED, "forward")["hidden"].unique())
-    sizes = f"{', '.join(map(str, most))} and {last}"
-    return f"forward such rows, of {sizes}, reach {on_gpu(RAGGED, 'forward')} of the copy"
+def timed_rows(sizes: list[int]) -> str:
+    """Which of such rows were timed backward, and which forward."""
+    backward, forward = (
+        listed(sorted(gpu_rows(sizes, way, "float32")["hidden"])) for way in ("backward", "forward")
+    )
+    begin = "which do not begin at multiples of 16 bytes"
+    assert set(read("nvidia-h200", "timing_gpu")["hidden"]) <= {*sizes, *EVEN}
+    return f"Rows of {backward} elements, {begin}; forward {forward}. Both in float32 and bfloat16 only"
+
+
+def listed(numbers: list[int]) -> str:
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}"
+
+
+def in_pages() -> str:
+    return f"the kernel reaches {reach(cpu_rows(NEWEST, 'backward', WIDE), 'pages_fraction')} backward"
 
 
 def strong_peers() -> str:
@@ -76,9 +97,8 @@ def strong_peers() -> str:
     taken = {
         way: f"{one.min():.2f} to {one.max():.2f}" for way, one in rows.groupby("direction")["ours_ratio"]
     }
-    lengths = rows["hidden"].nunique()
-    told = f"take {taken['backward']} times as long backward and {taken['forward']} forward"
-    return f"QuACK and torch.compile, the fastest peers, timed at {lengths} row lengths, {told}"
+    told = f"{taken['backward']} times as long as our kernel backward, and {taken['forward']} forward"
+    return f"They were timed at {rows['hidden'].nunique()} row lengths, and take {told}"
 
 
 def other_peers() -> str:
@@ -88,17 +108,15 @@ def other_peers() -> str:
     small = peers_on_gpu("cold")
     assert set(small["direction"]) == {"backward"}
     assert small["kernel"].isin(rows["kernel"]).all()
-    large = f"{least['backward']:.2f} or more backward and {least['forward']:.2f} or more forward"
-    told = f"{downward(small['ours_ratio'].min(), 2):.2f} or more backward on small arrays"
-    return f"all others {large}, and {told}"
+    large = f"at least {least['backward']:.2f} times as long backward, and {least['forward']:.2f} forward"
+    return f"All others take {large}; on small arrays {downward(small['ours_ratio'].min(), 2):.2f} backward"
 
 
 def lost_forward() -> str:
     rows = peers_on_gpu()
     rows = rows[rows["direction"] == "forward"]
     best = rows.groupby(["dtype", "gamma_dtype", "hidden", "rows"])["ours_ratio"].min()
-    lost = f"in {(best < 1).sum()} of {len(best)} cells"
-    return f"Forward the fastest peer is faster than the kernel {lost}"
+    return f"Forward the fastest peer is faster than our kernel in {(best < 1).sum()} of {len(best)} cells"
 
 
 def peers_on_gpu(residency: str = "memory") -> pd.DataFrame:
@@ -128,97 +146,37 @@ def errors() -> str:
     at &= rows["hidden"] == 1024
     most = rows.loc[rows["kernel"].isin(("recentred", "numba_fused")), "error_u_max"].max()
     thousands = rows.loc[at, "error_u_max"].item() / 1e3
-    told = f"the re-centred kernels by at most {most:.1f} u at any kappa and D measured"
-    return f"errs by {thousands:.0f} thousand u in dx, {told}"
+    told = f"The re-centred kernels err by at most {most:.1f} u at any kappa and D measured"
+    return f"errs by {thousands:.0f} thousand u in dx. {told}"
 
 
 def bounds() -> str:
     rows = read(NEWEST, "mean_path")
     assert rows["violations"].sum() == 0
-    return f"none of {rows['bounded_rows'].sum():.0f} errors exceeds its bound"
+    return f"None of {rows['bounded_rows'].sum():.0f} errors exceeds its bound"
 
 
-def floors() -> str:
-    there = missed_floors("epyc-2core")
-    missed, never = missed_floors(NEWEST)
-    told = "floors for the speed of the backward pass are missed in some cell"
-    both = f"{missed} of {len(FLOORS)} {told}, {never or 'none'} in every cell"
-    return f"On `{NEWEST}` {both} (on `epyc-2core` {there[0]} and {there[1]})"
-
-
-def memory_floor() -> str:
-    verdicts = read(NEWEST, "claims").set_index("claim")["verdict"]
-    assert verdicts["goal-memory-floor"] == "corrected"  # missed in some cell
-    return "and so is that for memory. That for the forward pass"
-
-
-def forward_floors() -> str:
-    """By today's floors, over the archived cells."""
-    floors = {claim.id: claim for claim in claims.load(ROOT / "paper" / "claims.yaml")}
-    wide, half = (floors[f"goal-forward-{kind}"] for kind in ("floor", "half-floor"))
-    assert wide.tolerance == half.tolerance
-    both = f"{missed_cells(wide)} cells in float32 and float64 and in {missed_cells(half)} in 16 bits"
-    return f"That for the forward pass, at least {wide.tolerance:.2f} of the copy, is missed in {both}"
-
-
-def missed_cells(floor: claims.Claim) -> str:
-    rows = select(read(NEWEST, "timing_cpu"), floor.tables["timing_cpu"] | {"residency": "memory"})
-    return f"{(rows['roof_fraction'] < floor.tolerance).sum()} of {len(rows)}"
-
-
-def few_rows() -> str:
-    """By machine where it was judged: the claim is younger than some archived runs."""
-    verdicts = {it: read(it, "claims").set_index("claim")["verdict"] for it in (NEWEST, *OTHERS)}
-    judged = {it: found.get("goal-peers-small-floor") for it, found in verdicts.items()}
-    missed = [machine for machine, verdict in judged.items() if verdict not in ("confirmed", None)]
-    told = "missed there in some cell, and" if NEWEST in missed else "reached there, but not"
-    (elsewhere,) = [machine for machine in missed if machine != NEWEST]
-    return f"that for calls on few rows is {told} on `{elsewhere}`"
-
-
-def missed_floors(machine: str) -> tuple[int, int]:
-    """How many are missed in some cell, and how many in every cell."""
+def missed_floors(machine: str) -> str:
+    """How many are missed in some cell, and how many in every cell, of those that its run judged."""
     verdicts = read(machine, "claims").set_index("claim")["verdict"]
-    return (verdicts[FLOORS] != "confirmed").sum(), (verdicts[FLOORS] == "refuted").sum()
-
-
-def measured(machine: str, stem: str) -> str:
-    found = record(machine, stem)
-    return f"measured on {found['date'][:10]} at commit {found['commit'][:7]}"
-
-
-def reached_everywhere() -> str:
-    """A floor is missed on each machine of the archive that judged them."""
-    for machine in (NEWEST, *OTHERS):
-        verdicts = read(machine, "claims").set_index("claim")["verdict"]
-        assert (verdicts[verdicts.index.str.endswith("-floor")] != "confirmed").any(), machine
-    return "no machine reaches every floor"
+    verdicts = verdicts[verdicts.index.str.endswith("-floor")]
+    missed, everywhere = (verdicts != "confirmed").sum(), (verdicts == "refuted").sum()
+    assert missed
+    return f"{missed} of {len(verdicts)} ({everywhere})"
 
 
 SENTENCES = {
-    "machine": lambda: f"`{NEWEST}`: {record(NEWEST, 'timing_cpu')['machine']['cpu']}, measured",
-    "first figure": lambda: measured(NEWEST, "timing_cpu"),
-    "second figure": lambda: f"NVIDIA H200, {measured('nvidia-h200', 'timing_gpu')}",
-    "its fractions": lambda: f"the kernel reaches {on_cpu(NEWEST)} of the triad there",
-    "of pages": lambda: f"there, and {on_cpu(NEWEST, 'pages_fraction')} of one that",
-    "16 bits": narrow_on_cpu,
-    "others": lambda: ", ".join(f"{on_cpu(machine)} on `{machine}`" for machine in OTHERS),
-    "GPU": lambda: f"{on_gpu(EVEN)} of the triad on rows of a power of two up to {EVEN[-1]} elements",
-    "GPU, other rows": lambda: (
-        f"and {on_gpu(RAGGED)} on rows of {', '.join(map(str, RAGGED[:-1]))} and {RAGGED[-1]},"
-    ),
-    "GPU, other rows, forward": ragged_forward,
-    "GPU, peers": strong_peers,
-    "GPU, other peers": other_peers,
-    "GPU, forward": lost_forward,
+    **{machine: lambda machine=machine: on_a_cpu(machine) for machine in (NEWEST, *OTHERS)},
+    "H200": lambda: on_the_gpu("(1)", EVEN),
+    "H200, other rows": lambda: on_the_gpu("(2)", RAGGED),
+    "H200, which other rows": lambda: timed_rows(RAGGED),
+    "H200, peers": strong_peers,
+    "H200, other peers": other_peers,
+    "H200, forward": lost_forward,
+    "triad in pages": in_pages,
     "published claims": published,
     "errors": errors,
     "bounds": bounds,
-    "floors": floors,
-    "memory floor": memory_floor,
-    "forward floors": forward_floors,
-    "few rows": few_rows,
-    "all machines": reached_everywhere,
 }
 
 
