@@ -46,7 +46,7 @@ def provenance(folder: Path) -> dict:
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """A copy of an archive folder, which may be changed."""
-    return Path(shutil.copytree(ROOT / ARCHIVE / "xeon-2core", tmp_path / "copy"))
+    return Path(shutil.copytree(ROOT / ARCHIVE / "epyc-2core", tmp_path / "copy"))
 
 
 def test_there_are_archives():
@@ -166,7 +166,7 @@ def test_what_is_referred_to_is_defined_or_a_uri_and_the_root_leads_to_all(folde
 
 
 def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(folder):
-    committed = (ROOT / ARCHIVE / "xeon-2core" / crate.NAME).read_bytes()
+    committed = (ROOT / ARCHIVE / "epyc-2core" / crate.NAME).read_bytes()
     for _ in range(2):
         assert crate.write(folder).read_bytes() == committed
 
@@ -226,7 +226,7 @@ def test_a_provenance_that_is_none_is_refused(folder):
 
 def test_a_record_that_was_edited_is_refused(folder):
     meta = folder / "eps.meta.json"
-    meta.write_text(meta.read_text(encoding="utf-8").replace("Xeon", "Xenon"), encoding="utf-8")
+    meta.write_text(meta.read_text(encoding="utf-8").replace("EPYC", "EPIC"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"eps\.meta\.json: the record was cut or edited"):
         crate.text(folder)
 
