@@ -341,6 +341,45 @@ def test_equation_recentreddrift_holds_no_kappa():
     assert np.median(drift[-1]) < 4 * np.median(drift[0])
 
 
+def test_equation_algebraicvariance_counts_every_rounding():
+    """All roundings against the variance: s + 5 of the size of mean(z^2), and what delta is off by."""
+    s, off, t = 6, 5 * U, Fraction(3, 2)
+    x = [Fraction(n % 2 * 2 - 1) for n in range(64)]  # variance 1
+    z = [value + t for value in x]
+    squares = rounded_tree([(value * (1 + U)) ** 2 * (1 + U) for value in z], U) / 64 * (1 + U)
+    found = (squares - (t - off) ** 2 * (1 - U)) * (1 + U)
+    assert near((found - 1) / U, (s + 4) * (1 + t**2) + t**2 + 1 + 2 * t * off / U)
+    row = reach.Rows(np.array([1e3]), np.array([0.0]), np.array([1.0]), 64)
+    statistics = mean_bounds.recentred_sums(row, s, float(U), np.array([float(t)]))
+    d = (s + 2) * float(U) * np.hypot(1, float(t))
+    assert statistics.drift[0] == pytest.approx(d, rel=1e-12)
+    said = (s + 6) * float(U) * (1 + float(t) ** 2) + 2 * float(t) * d + d**2
+    assert statistics.variance[0] == pytest.approx(said, rel=1e-12)
+    assert float(found - 1) < said
+
+
+def test_equation_algebraiclocal_is_what_the_sums_round_of_the_offset():
+    """c2 of a row far from its mean, roundings against it, and x_hat; the program takes 2(s + 3) of both."""
+    s, t = 4, Fraction(10**7)
+    for row in rows(hidden=16):
+        g, centred = [abs(value) + 1 for value in row.g], [value - row.mean for value in row.x]
+        z = [value + t for value in centred]
+        products = [a * (1 + U) * b * (1 + U) * (1 + U) for a, b in zip(g, z, strict=True)]
+        taken = t * rounded_tree([a * (1 - U) for a in g], -U) * (1 - U)
+        wrong = (rounded_tree(products, U) - taken) / 16
+        exact = mean([a * b for a, b in zip(g, centred, strict=True)])
+        assert roundings(wrong, exact, t * mean(g)) == pytest.approx(2 * s + 5, rel=1e-5)
+        x_hat = [(value * (1 + U) - t * (1 - U)) * (1 + U) for value in z]
+        worst = max(abs(one - other) for one, other in zip(x_hat, centred, strict=True))
+        assert worst / (U * t) == pytest.approx(2, rel=1e-5)
+    facts = reach.Rows(np.array([1.0, 1e3]), np.zeros(2), np.ones(2), 64)
+    found, u = mean_bounds.algebraic(facts, s, float(U)), float(U)
+    d = (s + 2) * u * np.hypot(1, 1.01)
+    assert found.drift == pytest.approx(d, rel=1e-12) and (found.stray_forward == 1.01).all()
+    assert found.variance == pytest.approx((s + 6) * u * (1 + 1.01**2) + 2 * 1.01 * d + d**2, rel=1e-12)
+    assert found.stray == pytest.approx(2 * (s + 3) * (u * facts.mu + d), rel=1e-12)
+
+
 def test_equation_onenumber_is_all_that_a_mean_in_one_number_can_hold():
     u = Fraction(1, 2**24)
     for value in np.random.default_rng(33).uniform(1, 1000, 300):
