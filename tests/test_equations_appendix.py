@@ -358,6 +358,17 @@ def test_equation_algebraicvariance_counts_every_rounding():
     assert float(found - 1) < said
 
 
+def test_the_mean_of_numbers_of_a_dtype_is_within_a_deviation_of_one_of_them():
+    """So a row is at most that far from a shift that is rounded to the dtype; nearly so for two numbers."""
+    rng = np.random.default_rng(34)
+    for count in (2, 5, 64):
+        for _ in range(50):
+            x = (2048 + rng.integers(0, 3, count) * 2).astype(np.float16)  # neighbours: 2 apart
+            exact = [Fraction(float(value)) for value in x]
+            off = Fraction(2 * round(mean(exact) / 2)) - mean(exact)
+            assert off**2 <= square([value - mean(exact) for value in exact])
+
+
 def test_equation_algebraiclocal_is_what_the_sums_round_of_the_offset():
     """c2 of a row far from its mean, roundings against it, and x_hat; the program takes 2(s + 3) of both."""
     s, t = 4, Fraction(10**7)
