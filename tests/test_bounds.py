@@ -186,11 +186,18 @@ def test_y_sees_the_shift_that_it_is_formed_about_and_dx_the_mean_that_is_saved(
     rounding = Rounding(u, u, depth=7, row_depth=7)
     about_shift = within(exact, size, found, rounding)
     about_saved = within(exact, size, found._replace(stray_forward=None), rounding)
-    offset = u * (mean_bounds.SHIFT - found.stray) * (np.sqrt(exact.share) * size.gamma / size.y)[:, 0]
+    offset = u * (2 * mean_bounds.SHIFT - found.stray) * (np.sqrt(exact.share) * size.gamma / size.y)[:, 0]
     assert (
         about_shift.y - about_saved.y == pytest.approx(offset, rel=1e-2, abs=0) and (offset > 0.5 * u).all()
     )
     assert (about_shift.dx == about_saved.dx).all() and about_shift.dgamma == about_saved.dgamma
+
+
+@pytest.mark.parametrize("name", ["numba_fused", "cuda_fused"])
+def test_a_rounded_reciprocal_of_the_row_length_counts_as_one_addition_more(name):
+    sums = {"numba_fused": kernel_bounds.lines, "cuda_fused": cuda_fused.depth}[name]
+    depths = [kernel_bounds.MODELS[name].depth(hidden, 4) for hidden in (1, 1000, 1024)]
+    assert depths == [sums(1, 4), sums(1000, 4) + 1, sums(1024, 4)]
 
 
 @pytest.mark.parametrize(

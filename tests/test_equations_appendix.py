@@ -386,7 +386,7 @@ def test_equation_algebraiclocal_is_what_the_sums_round_of_the_offset():
     facts = reach.Rows(np.array([1.0, 1e3]), np.zeros(2), np.ones(2), 64)
     found, u = mean_bounds.algebraic(facts, s, float(U)), float(U)
     d = (s + 2) * u * np.hypot(1, 1.01)
-    assert found.drift == pytest.approx(d, rel=1e-12) and (found.stray_forward == 1.01).all()
+    assert found.drift == pytest.approx(d, rel=1e-12) and (found.stray_forward == 2.02).all()
     assert found.variance == pytest.approx((s + 6) * u * (1 + 1.01**2) + 2 * 1.01 * d + d**2, rel=1e-12)
     assert found.stray == pytest.approx(2 * (s + 3) * (u * facts.mu + d), rel=1e-12)
 

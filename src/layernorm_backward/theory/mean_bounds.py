@@ -78,10 +78,13 @@ def recentred_sums(rows: Rows, depth: int, u: float, t: Floats | None = None) ->
 
 
 def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
-    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved."""
+    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved.
+
+    z*rstd - delta*rstd rounds the offset twice.
+    """
     forward = recentred_sums(rows, depth, u, np.full_like(rows.kappa, SHIFT))
     saved = u * rows.mu + forward.drift
-    return forward._replace(stray=2 * (depth + 3) * saved, stray_forward=forward.stray)
+    return forward._replace(stray=2 * (depth + 3) * saved, stray_forward=2 * forward.stray)
 
 
 def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:
