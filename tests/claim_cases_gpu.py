@@ -7,6 +7,7 @@ import numpy as np
 from claim_cases import Case, Tables, cases_of, stacked
 from claim_cases_goals import with_interval
 from claim_frames import frame
+from layernorm_backward.directions import TENSORS
 
 CHECKS = ("results", "far", "apart", "repeats")
 STAY = {"warp": 512, "chip": 65536}
@@ -61,12 +62,12 @@ def gpu() -> Iterator[Case]:
         "gpu_accesses_are",
         1,
         ACCESSES,
-        confirmed=[_traffic(("cuda_separate", 4.0, 9.0), ("cuda_separate", 4.2, 9.0))],
+        confirmed=[_accesses([12.0], [12.0, 12.6])],
         corrected=[
-            _traffic(*(("cuda_separate", over, 9.0) for over in found))
-            for found in ((2.0, 9.0), (4.0, 4.0, 4.5), (4.0, 4.0, 3.5))
+            _accesses(*found)
+            for found in (([9.0], [27.0]), ([27.0], [9.0]), ([12.0], [12.0, 13.5]), ([12.0], [12.0, 10.5]))
         ],
-        refuted=[_traffic(("cuda_separate", 9.0, 9.0)), _traffic(("cuda_separate", 4.5, 9.0))],
+        refuted=[_accesses([27.0], [27.0]), _accesses([13.5], [13.5])],
     )
     yield from cases_of(
         "gpu_fusion_gains",
@@ -138,7 +139,11 @@ def unmeasured_gpu() -> Iterator[Case]:
     yield from cases_of("gpu_sums_repeat", 0, {}, **{"not measured": nothing})
     bytes_missing = {"not measured": [_traffic(("cuda_fused", np.nan, np.nan), reason="no CUDA device")]}
     yield from cases_of("gpu_launches_are", 0, LAUNCHES, **bytes_missing)
+    one_way = [_launches((1, 4), None), _launches(None, (1, 5)), _launches((1, 4), (1, np.nan))]
+    yield from cases_of("gpu_launches_are", 0, LAUNCHES, **{"not measured": one_way})
     yield from cases_of("gpu_accesses_are", 1, ACCESSES, **bytes_missing)
+    one_way = [_accesses([12.0], []), _accesses([], [12.0]), _accesses([12.0], [np.nan])]
+    yield from cases_of("gpu_accesses_are", 1, ACCESSES, **{"not measured": one_way})
     yield from cases_of("gpu_traffic_is", 1.05, {"least": 0.95}, **bytes_missing)
     times_missing = {"not measured": [_ratios((64, "cuda_separate", np.nan), reason="no CUDA device")]}
     yield from cases_of("gpu_fusion_gains", 0.1, GAIN, **times_missing)
@@ -165,13 +170,24 @@ def _traffic(*cells: tuple[str, float, float], reason: str = "") -> Tables:
     return (frame("kernel measured_over_minimum launches", *cells, **keys),)
 
 
-def _launches(forward: tuple[int, int], backward: tuple[int, int]) -> Tables:
+def _accesses(forward: list[float], backward: list[float]) -> Tables:
+    """Accesses of an element by cuda_separate in each cell; cuda_fused has both directions counted."""
+    rows = [("cuda_fused", way, 1.0) for way in TENSORS]
+    rows += [
+        ("cuda_separate", way, many / TENSORS[way])
+        for way, found in (("forward", forward), ("backward", backward))
+        for many in found
+    ]
+    return (frame("kernel direction measured_over_minimum", *rows, dtype="float32", hidden=1024, reason=""),)
+
+
+def _launches(forward: tuple[int, float] | None, backward: tuple[int, float] | None) -> Tables:
     """Kernels that cuda_fused and cuda_separate launch in float32; the fused ones are one in bfloat16."""
     rows = [("cuda_fused", way, "bfloat16", 1.0) for way in ("forward", "backward")]
     rows += [
         (kernel, way, "float32", float(many))
         for way, pair in (("forward", forward), ("backward", backward))
-        for kernel, many in zip(("cuda_fused", "cuda_separate"), pair, strict=True)
+        for kernel, many in zip(("cuda_fused", "cuda_separate"), pair or (), strict=bool(pair))
     ]
     return (frame("kernel direction dtype launches", *rows, hidden=1024, reason=""),)
 

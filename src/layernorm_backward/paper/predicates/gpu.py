@@ -7,7 +7,7 @@ and their own reason.
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.directions import TENSORS
+from layernorm_backward.directions import DIRECTIONS, TENSORS
 from layernorm_backward.paper.predicates.cells import (
     Range,
     fastest_takes,
@@ -100,12 +100,13 @@ def gpu_launches_are(
     traffic_gpu: pd.DataFrame, *, fused: str, separate: str, low: int, high: int, tolerance: float
 ) -> Judgement:
     """One kernel in the place of `low` to `high`, but for `tolerance`, in each direction; corrected where the
-    fused pass launches fewer than the separate one."""
+    fused pass launches fewer than the separate one. No verdict where a direction was not counted."""
     counted = traffic_gpu.dropna(subset=["launches"])
     found = counted.groupby(["direction", "kernel"])["launches"].max().unstack()
     found = found.reindex(columns=[fused, separate]).dropna()
-    if found.empty:
-        return nothing(traffic_gpu, "kernels launched in a pass")
+    missing = [way for way in DIRECTIONS if way not in found.index]
+    if missing:
+        return nothing(traffic_gpu, f"kernels launched {listing(missing)} by {fused} and {separate}")
     ours, theirs = found[fused], found[separate]
     as_said = (ours == 1) & theirs.between(low - tolerance, high + tolerance)
     told = (f"{number(ours[way])} in the place of {number(theirs[way])} {way}" for way in found.index)
@@ -121,10 +122,13 @@ def gpu_launches_are(
 def gpu_accesses_are(
     traffic_gpu: pd.DataFrame, *, kernel: str, accesses: dict[str, float], tolerance: float
 ) -> Judgement:
-    """Measured bytes, as accesses of an element, are those wanted of each direction, or fewer."""
-    cells = traffic_gpu[traffic_gpu["kernel"] == kernel].dropna(subset=["measured_over_minimum"])
-    if cells.empty:
-        return nothing(traffic_gpu, "bytes counted")
+    """Measured bytes, as accesses of an element, are those wanted of each direction, or fewer; no verdict
+    where a direction was not counted."""
+    cells = traffic_gpu[(traffic_gpu["kernel"] == kernel) & traffic_gpu["direction"].isin(list(accesses))]
+    cells = cells.dropna(subset=["measured_over_minimum"])
+    missing = [way for way in accesses if way not in set(cells["direction"])]
+    if missing:
+        return nothing(traffic_gpu, f"bytes counted {listing(missing)}")
     least = cells["direction"].map(TENSORS)
     measured = cells["measured_over_minimum"] * least
     wanted = cells["direction"].map(accesses)
