@@ -9,7 +9,7 @@ from claim_cases_goals import with_interval
 from claim_frames import frame
 from layernorm_backward.directions import TENSORS
 
-CHECKS = ("results", "far", "apart", "repeats")
+CHECKS = ("results", "far", "apart", "strided", "unaligned", "repeats")
 STAY = {"warp": 512, "chip": 65536}
 LAUNCHES = {"fused": "cuda_fused", "separate": "cuda_separate", "low": 4, "high": 5}
 ACCESSES = {"kernel": "cuda_separate", "accesses": {"forward": 12.0, "backward": 12.0}}

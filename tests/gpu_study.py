@@ -18,6 +18,8 @@ CONFIG = {
         "large": [["bfloat16", 20, 24]],
         "far": [200],
         "apart": [40, 61],
+        "strided": [40],
+        "unaligned": [3],
         "repeated": [40],
         "tools": ["memcheck"],
         "sanitized": [["float32", 33, 40]],

@@ -84,7 +84,7 @@ def test_a_campaign_writes_every_table_with_its_record(measured):
 def test_all_checks_of_our_kernel_pass(measured):
     checks = table(measured, "checks_gpu")
     done = checks[checks["reason"] == ""]
-    assert set(done["check"]) == {"results", "far", "apart", "repeats"}
+    assert set(done["check"]) == {"results", "far", "apart", "strided", "unaligned", "repeats"}
     assert done["passed"].all()
     assert (done["value"] <= done["limit"]).all()
     assert set(checks.loc[checks["reason"] != "", "check"]) == {"memcheck"}

@@ -17,6 +17,7 @@ from layernorm_backward.gpu.reasons import Fault, Lost, Passing
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.kernels import KERNELS, cuda_fused
+from layernorm_backward.kernels.checks import HOST
 
 pytestmark = needs_compiler
 no_peers = pytest.fixture(scope="module", autouse=True)(without_peers)
@@ -301,7 +302,7 @@ def checked(monkeypatch):
     return check
 
 
-CHECKS = ("results", "far", "apart", "repeats")
+CHECKS = ("results", "far", "apart", "strided", "repeats")
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -327,10 +328,73 @@ def test_a_kernel_that_takes_any_option_and_fills_out_has_passed(checked, check)
     assert (row["passed"], row["reason"]) == (True, "")
 
 
+MATRICES, VECTORS = 2, 1  # axes of arrays
+
+
+@pytest.fixture(params=["cuda_fused", "cuda_separate"])
+def viewed(request):
+    """The row of a check of a kernel on a machine whose arrays are told otherwise."""
+
+    def check(what, **otherwise):
+        board, cell = HostBoard(), checks_gpu.Cell(what, "float32", "float32", 9, 40)
+        board.machine.arrays = board.machine.arrays._replace(**otherwise)
+        how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
+        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, [request.param], **how)
+        return row
+
+    return check
+
+
+@pytest.mark.parametrize("axes", [MATRICES, VECTORS])
+def test_a_kernel_that_reads_a_view_as_if_it_lay_plainly_has_not_passed(viewed, axes):
+    """What it takes up instead is NaN, which lies between the elements, or is in the wrong order."""
+    honest = HOST.to_plain
+    row = viewed("strided", to_plain=lambda array: array if array.ndim == axes else honest(array))
+    assert not row["passed"]
+    assert not row["value"] <= row["limit"]
+
+
+@pytest.mark.parametrize("axes", [MATRICES, VECTORS])
+def test_a_kernel_that_writes_a_view_as_if_it_lay_plainly_has_not_passed(viewed, axes):
+    honest = HOST.plain
+    row = viewed("strided", plain=lambda array: array.ndim == axes or honest(array))
+    assert (row["passed"], row["reason"]) == (False, "something was written between the arrays")
+
+
+def aligned(array):
+    return HOST.belongs(array) and array.flags.aligned
+
+
+def test_arrays_off_their_places_are_refused_by_name_or_done_right(viewed):
+    for otherwise in ({}, {"belongs": aligned}):
+        row = viewed("unaligned", **otherwise)
+        assert (row["passed"], row["value"], row["reason"]) == (True, 0, "")
+
+
+def test_a_refusal_of_arrays_off_their_places_that_names_another_is_none(checked):
+    def forward(x, gamma, beta, eps, out):
+        if not beta.flags.aligned:
+            raise TypeError("gamma is a numpy.ndarray; allowed: others")
+        return KERNELS["recentred"].forward(x, gamma, beta, eps, out=out)
+
+    row = checked("unaligned", forward, KERNELS["recentred"].backward)
+    assert (row["passed"], row["value"]) == (False, 1)
+    assert row["reason"] == "beta: TypeError: gamma is a numpy.ndarray; allowed: others"
+
+
+def test_a_result_off_its_place_that_is_not_written_is_told(checked):
+    def backward(dy, saved, out):
+        dx, *vectors = out
+        KERNELS["recentred"].backward(dy, saved, (dx if dx.flags.aligned else dx.copy(), *vectors))
+
+    row = checked("unaligned", KERNELS["recentred"].forward, backward)
+    assert (row["passed"], row["value"], row["reason"]) == (False, 1, "dx: NaN left in `out`: dx")
+
+
 def test_outputs_are_poisoned_before_a_kernel_is_checked():
     board = HostBoard()
     given = checks_gpu.Pool(board, 1).arrays(4, 8, "bfloat16", "float32")
-    array = checks_gpu.contenders._poisoned(np.zeros_like(given.x))
+    array = checks_gpu.contenders.poisoned(np.zeros_like(given.x))
     assert np.isnan(array.astype(np.float32)).all()
 
 

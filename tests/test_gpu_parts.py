@@ -30,8 +30,9 @@ from layernorm_backward.gpu import (
 )
 from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.exact import Results
-from layernorm_backward.gpu.rows import PRIME, Pool
+from layernorm_backward.gpu.rows import PRIME, Arrays, Pool
 from layernorm_backward.gpu.timer import Timed
+from layernorm_backward.gpu.views import Views
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Hardware
@@ -332,6 +333,67 @@ def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_t
         ]
     told = {"kernels": names, "dtypes": [dtype], "apart": [61, 64]}
     assert launched <= set(checks_gpu.programs(board.machine.hardware, **told))
+
+
+@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
+def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gamma_dtype):
+    given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
+    views, results = Views(np), Results(given.x, given.dy, given.gamma, given.beta)
+    for one, other in zip((*views.given(given), *views.results(results)), (*given, *results), strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+        assert one.flags.aligned and not one.flags.c_contiguous
+    off = views.off_place(given.x)
+    assert (off.dtype, off.tobytes()) == (given.x.dtype, given.x.tobytes())
+    assert not off.flags.aligned and off.flags.c_contiguous
+    assert views.untouched()
+
+
+@pytest.mark.parametrize("which", range(8))
+def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
+    """As if it lay plainly, from its first element on; what is turned has no room between."""
+    zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
+    views = Views(np)
+    made = [*views.given(Arrays(*zeros[:4])), *views.results(Results(*zeros[4:]))]
+    for one in made:
+        one[...] = 1
+    assert views.untouched()
+    first = made[which].ctypes.data
+    turned = made[which].flags.f_contiguous and made[which].ndim == 2
+    for place in [made[which].size] if turned else range(1, made[which].size):
+        ctypes.c_float.from_address(first + 4 * place).value = 1.0
+    assert not views.untouched()
+
+
+@pytest.mark.parametrize("place", [-1, 40])
+def test_what_is_written_beside_an_array_off_its_place_is_seen(place):
+    views = Views(np)
+    off = views.off_place(np.zeros((5, 8), np.float32))
+    off[...] = 1
+    assert views.untouched()
+    ctypes.c_float.from_address(off.ctypes.data + 4 * place).value = 1.0
+    assert not views.untouched()
+
+
+@needs_compiler
+@pytest.mark.parametrize("check", ["strided", "unaligned"])
+@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
+def test_kernels_are_right_on_views_by_the_programs_of_arrays_that_lie_plainly(
+    dtype, gamma_dtype, check, monkeypatch
+):
+    board, launched, names = HostBoard(), set(), ["cuda_fused", "cuda_separate"]
+    launch = board.machine.launch
+    monkeypatch.setattr(
+        board.machine, "launch", lambda program, *how: launched.add(program) or launch(program, *how)
+    )
+    limits = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}
+    how = {"time_left": float, "limits_u": limits, "runs": 2, "eps": EPS}
+    cell = checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)
+    rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, names, **how)
+    assert [(row["kernel"], row["passed"], row["reason"]) for row in rows] == [
+        (name, True, "") for name in names
+    ]
+    cells = [(name, dtype, gamma_dtype, 61) for name in names]
+    assert launched and launched <= set(warm.needed(cells, board.machine.hardware))
 
 
 def test_the_programs_of_a_campaign_are_found_without_running_it():

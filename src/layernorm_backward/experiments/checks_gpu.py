@@ -5,17 +5,21 @@ Results and repeats come before anything is timed; the tools, which take minutes
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
     far        as results, with the first elements of every third row far from its mean: it is gone over again
     apart      as results, of arrays that all begin elsewhere modulo 16 bytes; nothing is written beside them
+    strided    as results, of arrays with steps between their elements, turned, and backwards: a kernel copies
+               them first, and its results last; nothing is written between or beside their elements
+    unaligned  one array after another lies a byte off: it is refused, or its elements have been copied first
     repeats    the same bits in `runs` runs, none of them NaN
     memcheck, racecheck, initcheck, synccheck
                both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
 
 value is the error, in u of the result's dtype, that takes most of the limit of that dtype; or the number of
-runs that differ, or of errors that the tool found. A kernel that raises an error has not passed, and that is
-the reason. Beside a check that is passed or not, the reason names what the tool only warns of.
+runs that differ, of arrays that were neither refused nor done right, or of errors that the tool found. A
+kernel that raises an error has not passed, and that is the reason. Beside a check that is passed or not, the
+reason names what the tool only warns of.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -28,11 +32,13 @@ from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.tools import Pass
+from layernorm_backward.gpu.views import Views
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-BESIDE = "something was written beside the arrays"
+BESIDE, BETWEEN = (f"something was written {where} the arrays" for where in ("beside", "between"))
 FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
+SAID = {"y": "out"}  # by which words a refusal names what has another name here
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
 
@@ -58,6 +64,8 @@ def run(
     large: Distinct[tuple[DtypeName, Count, Count]],
     far: Distinct[Count],
     apart: Distinct[Count],
+    strided: Distinct[Count],
+    unaligned: Distinct[Count],
     repeated: Distinct[Count],
     tools: Distinct[Tool],
     sanitized: Distinct[tuple[DtypeName, Count, Count]],
@@ -78,6 +86,8 @@ def cells(
     large: list[tuple[str, int, int]],
     far: list[int],
     apart: list[int],
+    strided: list[int],
+    unaligned: list[int],
     repeated: list[int],
     tools: list[str],
     sanitized: list[tuple[str, int, int]],
@@ -95,6 +105,8 @@ def cells(
     }
     found |= {Cell("far", *pair, max(rows), size): kernels for pair in pairs for size in far}
     found |= {Cell("apart", *pair, max(rows), size): kernels for pair in pairs for size in apart}
+    found |= {Cell("strided", *pair, max(rows), size): kernels for pair in pairs for size in strided}
+    found |= {Cell("unaligned", *pair, max(rows), size): kernels for pair in pairs for size in unaligned}
     found |= {Cell("repeats", *pair, max(rows), size): kernels for pair in pairs for size in repeated}
     found |= {Cell("results", dtype, dtype, count, size): kernels[:1] for dtype, count, size in large}
     return found | {
@@ -120,7 +132,7 @@ def programs(
 
 def late(cell: Cell) -> bool:
     """Whether a check is a tool's: it waits until all tables are measured."""
-    return cell.check not in ("results", "far", "apart", "repeats")
+    return cell.check in get_args(Tool)
 
 
 def measure(
@@ -142,6 +154,10 @@ def measure(
             return _results(board, pool, cell, name, limits_u, eps)
         if cell.check == "apart":
             return _apart(board, pool, cell, name, limits_u, eps)
+        if cell.check == "strided":
+            return _strided(board, pool, cell, name, limits_u, eps)
+        if cell.check == "unaligned":
+            return _unaligned(board, pool, cell, name, limits_u, eps)
         if cell.check == "repeats":
             return _repeats(board, pool, cell, name, runs, eps)
         what = Pass(name, "backward", cell.dtype, cell.rows, cell.hidden)
@@ -178,7 +194,7 @@ def _results(
     if cell.check == "far":
         _move(board, given.x)
     found = contenders.prepare(board, name, given, eps).results()
-    return _judged(board, cell, given, found, limits_u, eps)
+    return _judged(board.xp, cell, given, found, limits_u, eps)
 
 
 def _apart(
@@ -190,22 +206,73 @@ def _apart(
     contenders.of_passes(board, variants.passes(name, board.machine), given, eps, "", results)
     if not buffers.untouched():
         return {"passed": False, "reason": BESIDE}
-    return _judged(board, cell, given, results, limits_u, eps)
+    return _judged(board.xp, cell, given, results, limits_u, eps)
+
+
+def _strided(
+    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
+) -> dict[str, Any]:
+    """Judged on the host, by the arrays that the views are copies of: the device's own copying is not."""
+    plain = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    views = Views(board.xp)
+    results = views.results(contenders.results_for(board, plain))
+    passes = variants.passes(name, board.machine)
+    contenders.of_passes(board, passes, views.given(plain), eps, "", results)
+    if not views.untouched():
+        return {"passed": False, "reason": BETWEEN}
+    return _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
+
+
+def _unaligned(
+    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
+) -> dict[str, Any]:
+    plain = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+    forward, backward = variants.passes(name, board.machine)
+
+    def wrong(off: str) -> str:
+        """What is wrong where the array of this name lies off its place; "" for nothing."""
+        views, results = (
+            Views(board.xp),
+            Results(*map(contenders.poisoned, contenders.results_for(board, plain))),
+        )
+        arrays = plain._asdict() | results._asdict()
+        arrays[off] = views.off_place(arrays[off])
+        given, results = (kind(*(arrays[key] for key in kind._fields)) for kind in (Arrays, Results))
+        try:
+            _, saved = forward(given.x, given.gamma, given.beta, eps, out=results.y)
+            backward(given.dy, saved, out=tuple(results[1:]))
+        except TypeError as error:
+            if board.machine.arrays.belongs(arrays[off]) or SAID.get(off, off) not in str(error).split():
+                return reasons.text(error)
+            return ""
+        if not views.untouched():
+            return BESIDE
+        told = _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
+        return "" if told["passed"] else told["reason"] or f"off by {told['value']:.3g} u"
+
+    found = {off: told for off in (*Arrays._fields, *Results._fields) if (told := wrong(off))}
+    said = "; ".join(f"{off}: {told}" for off, told in found.items())
+    return {"passed": not found, "value": float(len(found)), "limit": 0.0, "reason": said}
+
+
+def _on_host(board: Board, arrays: Any) -> Any:
+    """The same arrays, in the same tuple."""
+    return type(arrays)(*map(board.numpy, arrays))
 
 
 def _judged(
-    board: Board, cell: Cell, given: Arrays, found: Results, limits_u: dict[str, float], eps: float
+    xp: Any, cell: Cell, given: Arrays, found: Results, limits_u: dict[str, float], eps: float
 ) -> dict[str, Any]:
-    off = exact.errors(board.xp, given, found, eps)
+    off = exact.errors(xp, given, found, eps)
     limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
     worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
-    left = "" if worst <= limit else _left(board, found)
+    left = "" if worst <= limit else _left(xp, found)
     return {"passed": bool(worst <= limit), "value": worst, "limit": limit, "reason": left}
 
 
-def _left(board: Board, found: Results) -> str:
+def _left(xp: Any, found: Results) -> str:
     """Which results hold NaN, as all did before; "" for none."""
-    names = exact.nan_in(board.xp, found)
+    names = exact.nan_in(xp, found)
     return f"NaN left in `out`: {', '.join(names)}" if names else ""
 
 
@@ -225,7 +292,7 @@ def _share(error: float, limit: float) -> float:
 def _repeats(board: Board, pool: Pool, cell: Cell, name: str, runs: int, eps: float) -> dict[str, Any]:
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
     one = contenders.prepare(board, name, given, eps)
-    left = _left(board, one.results())
+    left = _left(board.xp, one.results())
     first = [result.view(unsigned(result.dtype)).copy() for result in one.results()]
     differing = 0
     for _ in range(runs - 1):

@@ -73,7 +73,7 @@ def of_passes(
 ) -> Contender:
     """The two passes of a kernel of ours, which have run once; what `results` held is gone."""
     run_forward, run_backward = passes
-    y, *gradients = (_poisoned(result) for result in results)
+    y, *gradients = (poisoned(result) for result in results)
     _, saved = run_forward(given.x, given.gamma, given.beta, eps, out=y)
     timed = {
         "forward": Timed(lambda: _none(run_forward(given.x, given.gamma, given.beta, eps, out=y))),
@@ -106,7 +106,7 @@ def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
         return timed, f"not captured: {told(error)}"
     for result in (contender.written or contender.results)():
         if result is not None:
-            _poisoned(result)
+            poisoned(result)
     graph.call()
     return graph, "graph"
 
@@ -119,7 +119,7 @@ def _peer(name: str, given: Arrays, eps: float, directions: Directions) -> Conte
     return Contender(passes, lambda: Results(*found.results()), *facts, written=found.written)
 
 
-def _poisoned(array: Any) -> Any:
+def poisoned(array: Any) -> Any:
     """The array, NaN in every element."""
     array.view(unsigned(array.dtype))[...] = np.iinfo(unsigned(array.dtype)).max
     return array

@@ -31,6 +31,8 @@ RESULTS = (
     "results",
     "far",
     "apart",
+    "strided",
+    "unaligned",
     "repeats",
 )  # the checks of results; the others, by tools, are of accesses
 OFFSETS = 2**32  # elements: with more of them offsets of 32 bits do not do
