@@ -18,7 +18,7 @@ from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import campaign, command, part, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.reasons import Fault, Passing
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.promote import promote
@@ -117,6 +117,27 @@ def test_resuming_measures_only_what_is_left(study, measured, tried):
     assert run(study, measured, ["timing_gpu"], resume=True) == 0
     assert cells == []
     assert table(measured, "timing_gpu").equals(before)
+
+
+def test_a_table_that_is_asked_for_twice_is_measured_once(study, tmp_path, tried):
+    cells = tried(ceiling_gpu)
+    assert run(study, tmp_path / "out", ["ceiling_gpu", "ceiling_gpu"]) == 0
+    assert len(cells) == 1
+
+
+def test_a_table_that_cannot_be_written_keeps_no_other_from_it(study, tmp_path, monkeypatch):
+    honest = tables.write
+
+    def write(found, path, *record):
+        if path.stem == "ceiling_gpu":
+            raise tables.TableError("a key stands twice")
+        honest(found, path, *record)
+
+    monkeypatch.setattr(tables, "write", write)
+    with pytest.raises(tables.TableError, match="a key stands twice"):
+        run(study, tmp_path / "out", ["ceiling_gpu", "traffic_gpu"])
+    reasons = set(table(tmp_path / "out", "traffic_gpu")["reason"])
+    assert reasons == {"not measured: TableError: a key stands twice"}
 
 
 def test_what_is_there_is_kept_or_measured_again_as_asked_for_and_never_lost_silently(study, measured, tried):
@@ -308,7 +329,7 @@ def test_a_cell_that_is_measured_again_loses_no_row_that_it_had(two_peers, monke
         raise MemoryError
 
     two_peers.before_end = fail
-    assert two_peers.go_on(resume=True) == (0, first)
+    assert two_peers.go_on(resume=True) == (1, first)
 
     def lose():
         board.fault = "an illegal address"
@@ -319,6 +340,33 @@ def test_a_cell_that_is_measured_again_loses_no_row_that_it_had(two_peers, monke
     assert two_peers.go_on(resume=True, board=board) == (1, [first[0], (40, 0.0, lost), *first[2:]])
     two_peers.before_end = lambda: None
     assert two_peers.go_on(resume=True) == (1, [first[0], (40, 0.0, lost), *first[2:]])
+
+
+def test_a_cell_that_fails_when_it_is_measured_again_is_told_until_it_does_not(two_peers, capsys):
+    """Its rows from before stood in the table, and the exit code was 0."""
+    first = two_peers.go_on()[1]
+
+    def fail():
+        raise RuntimeError("cuLaunchKernelEx: 701")
+
+    two_peers.before_end = fail
+    assert two_peers.go_on(resume=True) == (1, first)
+    told = "traffic_gpu, backward float32 25 40: RuntimeError: cuLaunchKernelEx: 701"
+    assert told in capsys.readouterr().out
+    assert two_peers.go_on(Until(-1), resume=True) == (1, first)
+    assert told in capsys.readouterr().out
+    two_peers.before_end = lambda: None
+    assert two_peers.go_on(resume=True)[0] == 0
+    assert "RuntimeError" not in capsys.readouterr().out
+
+
+def test_a_fault_in_rows_that_are_not_kept_is_told():
+    before = Entry([{"kernel": "cuda_fused", "reason": ""}, {"kernel": "liger", "reason": ""}], [])
+    fault = {"kernel": "cuda_fused", "reason": Fault("results are wrong")}
+    found = Entry([fault, {"kernel": "liger", "reason": SHORT}], []).after(before)
+    assert found.rows == before.rows
+    assert found.faults == ["cuda_fused: results are wrong"]
+    assert Entry(before.rows, []).after(found).faults == []
 
 
 def test_one_row_more_does_not_make_up_for_one_that_was_measured():

@@ -15,6 +15,7 @@ from gpu_study import CONFIG, written
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import timing_gpu
 from layernorm_backward.gpu import command, until
+from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.studies import study
 from workspace import ROOT
 
@@ -134,6 +135,14 @@ def test_a_key_that_is_unknown_or_missing_is_told_with_its_file(tmp_path, stem):
     told = rf"{re.escape(str(path))}: repeets: unknown; allowed: .*\n{re.escape(str(path))}: {lost}: missing"
     with pytest.raises(ValueError, match=told):
         command._config(path, command._experiment(stem))
+
+
+def test_the_code_of_a_variant_is_that_of_its_kernel():
+    """An edit of a kernel that only a variant names had left the times of the variant up to date."""
+    values = {"kernels": ["cuda_separate"], "variants": ["cuda_uncentred"]}
+    both = code_hash(timing_gpu.__name__, ["cuda_fused", "cuda_separate"])
+    assert command._made_by(timing_gpu, values)["code_hash"] == both
+    assert code_hash(timing_gpu.__name__, ["cuda_separate"]) != both
 
 
 def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):

@@ -42,8 +42,15 @@ def run(board: Board, parts: Sequence[Part], out: Path, until: Until) -> None:
     """Measure what time allows; tables are written as far as they are, whatever happens."""
 
     def write() -> None:
+        """All tables; one that cannot be written keeps no other from it."""
+        faults = []
         for part in parts:
-            part.write(out, until.reason)
+            try:
+                part.write(out, until.reason)
+            except Exception as error:
+                faults.append(error)
+        if faults:
+            raise faults[0]
 
     try:
         with Watch(until, write, "go on with --resume") as watch:

@@ -21,6 +21,7 @@ from layernorm_backward.gpu import campaign
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
+from layernorm_backward.gpu.variants import kernel_of
 from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.records.revision import commit
@@ -84,7 +85,7 @@ def run(
 
 def _wanted(config: Path, stems: Sequence[str]) -> list[Wanted]:
     """The tables that are asked for, each once. ValueError for what is wrong in their files."""
-    return [_one_wanted(config / f"{stem}.yaml") for stem in stems]
+    return [_one_wanted(config / f"{stem}.yaml") for stem in dict.fromkeys(stems)]
 
 
 def _one_wanted(path: Path) -> Wanted:
@@ -98,8 +99,9 @@ def _one_wanted(path: Path) -> Wanted:
 
 
 def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:
-    """The code of a table."""
-    return {"code_hash": code_hash(experiment.__name__, values.get("kernels", ())), "commit": commit()}
+    """The code of a table, that of the kernels which it has variants of included."""
+    kernels = [*values.get("kernels", ()), *(kernel_of(name).name for name in values.get("variants", ()))]
+    return {"code_hash": code_hash(experiment.__name__, kernels), "commit": commit()}
 
 
 def _told(parts: Sequence[Part], until: Until) -> int:

@@ -23,7 +23,8 @@ _MARK = ".begun"
 
 class Entry(NamedTuple):
     """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason;
-    how long that took, and the date when it was done, in ISO 8601.
+    how long that took, and the date when it was done, in ISO 8601. Where it was measured again, and these are
+    from before, `again` is what was wrong then.
     """
 
     rows: list[dict[str, Any]]
@@ -31,6 +32,7 @@ class Entry(NamedTuple):
     failed: bool = False
     seconds: float = 0.0
     date: str = ""
+    again: str = ""
 
     @property
     def passing(self) -> bool:
@@ -45,7 +47,8 @@ class Entry(NamedTuple):
     def after(self, before: "Entry | None") -> "Entry":
         """What is known of a cell that was measured before: no row that it had then is lost.
 
-        Where it has failed for good, that is why the rows which are still missing are.
+        Where it has failed for good, that is why the rows which are still missing are. A fault that is found
+        in it is told even if its rows are not kept.
         """
         if before is None:
             return self
@@ -55,15 +58,18 @@ class Entry(NamedTuple):
                 for row in before.rows
             ]
             return self._replace(rows=rows, samples=before.samples, seconds=before.seconds + self.seconds)
-        return self if self.settled >= before.settled else before
+        if self.settled >= before.settled:
+            return self
+        return before._replace(again=self.faults[0]) if self.faults else before
 
     @property
     def faults(self) -> list[str]:
-        """Why it failed; or what is wrong with kernels of ours in it, row by row."""
+        """Why it failed; or what is wrong with kernels of ours in it, row by row, and what was `again`."""
         if self.failed:
             return [row["reason"] for row in self.rows if row["reason"]][:1]
         found = {" ".join(filter(None, _names(row))): _fault(row) for row in self.rows}
-        return [f"{name}: {fault}" for name, fault in found.items() if fault]
+        told = [f"{name}: {fault}" for name, fault in found.items() if fault]
+        return [*told, self.again] if self.again else told
 
 
 class Ledger:
