@@ -511,6 +511,49 @@ def test_a_table_that_holds_more_is_not_replaced_by_one_that_holds_less(study, m
     assert said in capsys.readouterr().err
 
 
+def judged(measured, passed, reason, date):
+    """The campaign's checks of one kind otherwise, on another day."""
+    path = measured / "tables" / "checks_gpu.csv"
+    found, record = tables.read(path), tables.read_meta(path)
+    apart = found["check"] == "apart"
+    found.loc[apart, "passed"], found.loc[apart, "reason"] = passed, reason
+    tables.write(found, path, record | {"date": date})
+    return int(apart.sum())
+
+
+def test_checks_that_are_not_passed_are_measured_and_published_with_a_warning(measured, tmp_path, capsys):
+    """Those with a reason were taken for unmeasured, and the table that showed them passed was kept."""
+    judged(measured, True, "", "2026-01-02")
+    folder = promote(measured, "some-gpu", tmp_path / "archive")
+    assert "not passed" not in capsys.readouterr().err
+    many = judged(measured, False, checks_gpu.BESIDE, "2026-01-03")
+    promote(measured, "some-gpu", tmp_path / "archive")
+    assert not tables.read(folder / "checks_gpu.csv").query("check == 'apart'")["passed"].any()
+    assert f"warning: checks that are not passed: {many} in checks_gpu.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("date", "there"), [("2026-01-01", False), ("2026-01-02", True), ("2026-01-03", True)]
+)
+def test_a_table_of_an_earlier_date_replaces_none_that_holds_as_much(measured, tmp_path, capsys, date, there):
+    judged(measured, True, "", "2026-01-02")
+    folder = promote(measured, "some-gpu", tmp_path / "archive")
+    judged(measured, False, "", date)
+    promote(measured, "some-gpu", tmp_path / "archive")
+    assert (tables.read_meta(folder / "checks_gpu.csv")["date"] == date) == there
+    said = f"checks_gpu.csv is of {date}, {folder / 'checks_gpu.csv'} of 2026-01-02; remove that to have it"
+    assert (said in capsys.readouterr().err) == (not there)
+
+
+def test_tables_of_several_studies_are_not_promoted_as_those_of_one(study, measured, tmp_path):
+    """The first by name had told the study of all."""
+    other = shutil.copytree(study, tmp_path / "other")
+    assert run(other, measured, ["timing_gpu"], resume=True) == 0
+    with pytest.raises(ValueError, match=r"of several studies: .*checks_gpu of tiny, timing_gpu of other"):
+        promote(measured, "some-gpu", tmp_path / "archive")
+    assert not (tmp_path / "archive").exists()
+
+
 def test_a_spoilt_file_of_the_ledger_is_named(study, measured):
     path = next((measured / "ledger" / "ceiling_gpu").glob("*.json"))
     path.write_text("", encoding="utf-8")

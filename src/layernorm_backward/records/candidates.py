@@ -40,8 +40,8 @@ def of_run(results: Path, parts: bool) -> list[Path]:
 
 
 def holds_less(path: Path, published: Path) -> bool:
-    """Whether a table from a device holds fewer measured rows than the published one, which is told and kept:
-    time, a tool or a peer was lacking.
+    """Whether a table from a device holds fewer measured rows than the published one, since time, a tool or a
+    peer was lacking, or as many of an earlier date; the published one is then kept, which is told.
     """
     if not (study.on_device(path.stem) and published.exists()):
         return False
@@ -50,10 +50,21 @@ def holds_less(path: Path, published: Path) -> bool:
     except ValueError:  # of no use now
         return False
     here = _rows(tables.read(path))
+    before, after = (tables.read_meta(one).get("date", "") for one in (path, published))
+    said = ""
     if here < there:
-        said = f"{path} holds {here} measured rows, {published} {there}; remove that to have it replaced"
-        print(f"left out: {said}", file=sys.stderr)
-    return here < there
+        said = f"{path} holds {here} measured rows, {published} {there}"
+    elif here == there and before < after:
+        said = f"{path} is of {before}, {published} of {after}"
+    if said:
+        print(f"left out: {said}; remove that to have it replaced", file=sys.stderr)
+    return bool(said)
+
+
+def not_passed(files: Iterable[Path]) -> list[str]:
+    """How many checks of each table are not passed, where any is not."""
+    counts = {path.name: _failed(tables.read(path)) for path in files if study.on_device(path.stem)}
+    return [f"{count} in {name}" for name, count in counts.items() if count]
 
 
 def kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
@@ -80,8 +91,15 @@ def _anything(path: Path) -> bool:
 
 
 def _rows(table: pd.DataFrame) -> int:
-    """Rows of a table from a device that were measured."""
-    return int((table["reason"] == "").sum())
+    """Rows of a table from a device that were measured: a check that was judged may have a reason, too."""
+    measured = table["reason"] == ""
+    if "passed" in table:
+        measured |= table["passed"].notna()
+    return int(measured.sum())
+
+
+def _failed(table: pd.DataFrame) -> int:
+    return int((table["passed"] == False).sum()) if "passed" in table else 0  # noqa: E712, it may be missing
 
 
 def _small(path: Path) -> bool:

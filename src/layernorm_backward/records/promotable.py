@@ -37,6 +37,14 @@ def require_alike(target: Path, study: str, campaign: bool) -> None:
         raise ValueError(f"{target}: holds {there}, not {here}; allowed: another name, or to remove it first")
 
 
+def require_one_study(records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse tables of several studies, as campaigns with several folders of config files leave them."""
+    studies = {stem: record["study"] for stem, record in records.items()}
+    if len(set(studies.values())) > 1:
+        told = ", ".join(f"{stem} of {name}" for stem, name in sorted(studies.items()))
+        raise ValueError(f"the tables are of several studies: {told}; allowed: those of one")
+
+
 def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse tables of several CPUs or several GPUs; a warning names what else differs, such as versions."""
     for group in mixed.apart(records):

@@ -9,8 +9,8 @@ results/archive/<machine>/ro-crate-metadata.json         the same for machines, 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
 folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that the run
-took from the archive, and one from a device on which nothing was measured, or less than before, is not
-promoted: the machine's folder keeps the one of an earlier promotion.
+took from the archive, and one from a device on which nothing was measured, or less than before, or no more at
+an earlier date, is not promoted: the machine's folder keeps the one of an earlier promotion.
 """
 
 import json
@@ -29,6 +29,7 @@ from layernorm_backward.records.promotable import (
     require_later,
     require_name,
     require_one_machine,
+    require_one_study,
 )
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.records.revision import commit
@@ -67,10 +68,13 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     files = [*measured, *candidates.kept(stems, target, {path.name for path in measured})]
     provenance = _provenance(machine, files)
     require_alike(target, provenance["study"], campaign)
+    require_one_study({path.stem: read_record(path) for path in files})
     if not all(record["commit"] for record in provenance["tables"].values()):
         print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
+    for failed in candidates.not_passed(files):
+        print(f"warning: checks that are not passed: {failed}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as drawn:
         shown = _of_gpu(files, Path(drawn)) if campaign else [] if parts else _shown(results, measured)
         copies = [*files, *(tables.meta_path(path) for path in files), *shown]
