@@ -299,7 +299,11 @@ def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map 
 
 
 def _lead(chosen: Map, rows: int, period: int, device: Hardware) -> int:
-    """Clusters that run at once, fewer for few rows."""
+    """Clusters that run at once, fewer for few rows.
+
+    Of a forward pass over 16-bit rows with gamma in float32 fewer may (`Roomy` in forward.cuh): no result
+    depends on that, and the rest fills the device while the last of them run.
+    """
     fitting = device.multiprocessors * chosen.blocks // chosen.cluster
     wanted = -(-rows // (chosen.teams * chosen.rows * ROWS_A_TEAM[chosen.ring]))
     step = _step(chosen, period)
