@@ -545,6 +545,25 @@ def test_a_table_of_an_earlier_date_replaces_none_that_holds_as_much(measured, t
     assert (said in capsys.readouterr().err) == (not there)
 
 
+def test_tables_that_code_of_before_has_measured_are_told(measured, tmp_path, capsys):
+    """A campaign that went on with --only after an edit leaves the others as they were."""
+    promote(measured, "some-gpu", tmp_path / "archive")
+    assert "other code" not in capsys.readouterr().err
+    path = measured / "tables" / "backward_error_gpu.csv"
+    tables.write(tables.read(path), path, tables.read_meta(path) | {"code_hash": "of before"})
+    promote(measured, "some-gpu", tmp_path / "archive")
+    assert "warning: measured with other code than is here: backward_error_gpu\n" in capsys.readouterr().err
+
+
+def test_samples_of_another_configuration_do_not_stay_beside_a_table_without_any(study, measured, tmp_path):
+    other = shutil.copytree(study, tmp_path / study.name)
+    (other / "ceiling_gpu.yaml").write_text(json.dumps(CONFIG["ceiling_gpu"] | {"sizes": [16384]}))
+    path = measured / "samples" / "ceiling_gpu.csv"
+    assert path.exists()
+    assert run(other, measured, ["ceiling_gpu"], until=Until(-1), resume=True) == 1
+    assert not path.exists()
+
+
 def test_tables_of_several_studies_are_not_promoted_as_those_of_one(study, measured, tmp_path):
     """The first by name had told the study of all."""
     other = shutil.copytree(study, tmp_path / "other")

@@ -132,6 +132,8 @@ class Part:
         tables.write(measured, path, self._record | more)
         if len(samples):
             tables.write_samples(samples, out / "samples" / path.name)
+        else:  # those of an earlier configuration or code, perhaps
+            (out / "samples" / path.name).unlink(missing_ok=True)
         self._written = now
 
     @property

@@ -61,6 +61,16 @@ def holds_less(path: Path, published: Path) -> bool:
     return bool(said)
 
 
+def of_other_code(paths: Iterable[Path]) -> list[str]:
+    """Those tables of a campaign that were measured with other code than that which is here."""
+    records = {path.stem: tables.read_meta(path) for path in paths}
+    return [
+        stem
+        for stem, record in records.items()
+        if record["code_hash"] != study.recorded_hash(stem, record["config"].get("kernels", ()))
+    ]
+
+
 def not_passed(files: Iterable[Path]) -> list[str]:
     """How many checks of each table are not passed, where any is not."""
     counts = {path.name: _failed(tables.read(path)) for path in files if study.on_device(path.stem)}

@@ -73,6 +73,8 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
         print("warning: the commit of some tables is not known", file=sys.stderr)
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
+    if campaign and (others := candidates.of_other_code(measured)):
+        print(f"warning: measured with other code than is here: {', '.join(others)}", file=sys.stderr)
     for failed in candidates.not_passed(files):
         print(f"warning: checks that are not passed: {failed}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as drawn:
