@@ -102,7 +102,7 @@ def test_a_ratio_divides_by_another_number(run):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"a": entry(column="quantity")}, "format three: .* not 'dx'|a: 'dx' per None, format three"),
+        ({"a": entry(column="quantity")}, r"numbers\.yaml: a: 'dx' per None, format three"),
         (
             {"a": entry(column="quantity", reduce="median", format="text")},
             r"a: derivation\.quantity: reduce: median",
@@ -135,6 +135,14 @@ def test_a_count_is_0_where_there_are_rows_but_for_the_last_condition(run):
     for where in ({"derivation": "no such", "shape": "no such"}, {"derivation": "no such"}):
         with pytest.raises(numbers.NumberError, match="0 rows hold a measurement"):
             run({"rows": entry(where=where, reduce="count", format="integer")})
+
+
+def test_a_value_of_a_list_that_nothing_has_is_told_where_the_others_have_rows(run):
+    lists = entry(where={"derivation": ["projection", "projektion"]})
+    said = r"bad: derivation: where\.derivation: no row, config file or archived table has 'projektion'; "
+    with pytest.raises(numbers.NumberError, match=said):
+        run({"bad": lists})
+    assert run({"bad": lists}, study="smoke")["bad"]["value"] == 3e-16
 
 
 def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
@@ -183,8 +191,9 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
         ({"reduce": "mean"}, r"bad\.reduce: Input should be 'only', 'min'"),
         ({"format": "hex"}, r"bad: unknown format 'hex'; allowed: power, "),
         ({"per": "nothing"}, r"bad: per: there is no number 'nothing'"),
-        ({"where": {"dtype": "float32"}}, r"bad: derivation: no column dtype; there are: derivation, shape"),
-        ({"column": "error"}, r"bad: derivation: no column error; there are: derivation, shape"),
+        ({"where": {"dtype": "float32"}}, r"bad: derivation: no column 'dtype'; allowed: derivation, shape"),
+        ({"table": "derivation_"}, r"numbers\.yaml: bad: table: unknown 'derivation_'; allowed: derivati"),
+        ({"column": "error"}, r"bad: derivation: no column 'error'; allowed: derivation, shape"),
     ],
 )
 def test_a_wrong_entry_is_told_by_name_and_key(run, wrong, message):

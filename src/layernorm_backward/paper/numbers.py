@@ -22,8 +22,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward import yamlfile
 from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
-from layernorm_backward.paper.partial import Excuses
+from layernorm_backward.paper.partial import SUMMARIES, Excuses
 from layernorm_backward.paper.selection import column_of, select
+from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
 
@@ -70,6 +71,15 @@ def load(path: Path) -> dict[str, Number]:
     except ValidationError as error:
         raise NumberError(yamlfile.faults(path, error, Number.model_fields)) from None
     for name, entry in entries.items():
+        if entry.table not in SCHEMAS:
+            raise NumberError(
+                f"{path}: {name}: table: unknown {entry.table!r}; allowed: {', '.join(SCHEMAS)}"
+            )
+        columns = SCHEMAS[entry.table].columns
+        if missing := [column for column in (entry.column, *entry.where) if column not in columns]:
+            raise NumberError(
+                f"{path}: {name}: {entry.table}: no column {missing[0]!r}; allowed: {', '.join(columns)}"
+            )
         if entry.format not in FORMATS:
             raise NumberError(
                 f"{path}: {name}: unknown format {entry.format!r}; allowed: {', '.join(FORMATS)}"
@@ -97,6 +107,7 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
     for name, entry in entries.items():
         try:
             frame = frames[entry.table, entry.study]
+            _require_known(entry, frame, excuses)
             values[name], cells[name] = _value_or_none(name, entry, frame, excuses)
         except NumberError as fault:
             faults.append(f"{numbers_yaml}: {name}: {fault}")
@@ -106,9 +117,22 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
         if entry.per is not None and values[entry.per] is None and values[name] is not None:
             excuses.reason(name, [entries[entry.per].table])
     excuses.warn("number", "n/a")
-    result = {name: _record(entry, values, name) | {"cells": cells[name]} for name, entry in entries.items()}
+    try:
+        result = {name: _record(it, values, name) | {"cells": cells[name]} for name, it in entries.items()}
+    except NumberError as fault:
+        raise NumberError(f"{numbers_yaml}: {fault}") from None
     with whole(out) as temporary:
         temporary.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _require_known(entry: Number, frame: pd.DataFrame, excuses: Excuses) -> None:
+    """NumberError for a value in a list that nothing has: the others' rows would leave it unseen."""
+    lists = {name: wanted for name, wanted in entry.where.items() if isinstance(wanted, list)}
+    edited = not entry.study and excuses.edited((entry.table,))
+    if excuses.smoke or edited or entry.table in SUMMARIES:  # of verdicts there may be none
+        return
+    if said := unknown(frame, entry.table, lists):
+        raise NumberError(f"{entry.table}: where.{said}")
 
 
 def _beyond_machine(frame: pd.DataFrame, entry: Number) -> bool:
