@@ -5,7 +5,7 @@ bool may be empty only in a row whose `reason` says why nothing was measured.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["str", "int", "float", "bool"]
 
@@ -28,12 +28,19 @@ class Schema:
 
 
 def _columns(text: str) -> dict[str, Kind]:
-    """Parse "name other:int": a column without a kind holds str."""
-    pairs = (item.partition(":") for item in text.split())
+    """Parse "name other:int": a column without a kind holds str. ValueError for another kind."""
+    pairs = [item.partition(":") for item in text.split()]
+    for name, _, kind in pairs:
+        if kind and kind not in get_args(Kind):
+            raise ValueError(f"column {name}: unknown kind {kind!r}; allowed: {', '.join(get_args(Kind))}")
     return {name: kind or "str" for name, _, kind in pairs}
 
 
 def _schema(keys: str, values: str, repeats: float | None = 0.0) -> Schema:
+    names = [item.partition(":")[0] for item in f"{keys} {values}".split()]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"columns {', '.join(twice)}: stand twice in one schema; allowed: once")
     return Schema(_columns(keys), _columns(values), repeats)
 
 
