@@ -129,6 +129,19 @@ def test_every_predicate_is_used():
     assert {claim.predicate for claim in claims.load(CLAIMS)} == set(PREDICATES)
 
 
+def test_the_sections_named_are_sections_of_the_paper():
+    template = CLAIMS.with_name("paper.md.j2").read_text(encoding="utf-8")
+    sections = set(re.findall(r"\{#(sec:[\w-]+)", template))
+    assert len(sections) > 8
+    assert {claim.section for claim in claims.load(CLAIMS)} <= sections
+
+
+def test_a_predicate_without_a_tolerance_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(PREDICATES, "grows_linearly", lambda scaling: None)
+    said = "flat: predicate grows_linearly takes no tolerance; needed: that argument"
+    assert said in refusal(written(tmp_path, ENTRY))
+
+
 def test_the_tables_needed_are_known_without_reading_them():
     needed = {stem for claim in claims.load(CLAIMS) for stem in claim.tables}
     assert {"derivation", "gradient_check", "variance", "timing_cpu", "scaling"} <= needed

@@ -168,9 +168,10 @@ def _check(claim: Claim, where: str) -> None:
         if unknown:
             allowed = ", ".join(SCHEMAS[stem].columns)
             raise ClaimError(f"{where}: tables.{stem}: no column {unknown[0]!r}; allowed: {allowed}")
-    wanted = [
-        name for name in inspect.signature(PREDICATES[claim.predicate]).parameters if name != "tolerance"
-    ]
+    taken = inspect.signature(PREDICATES[claim.predicate]).parameters
+    if "tolerance" not in taken:
+        raise ClaimError(f"{where}: predicate {claim.predicate} takes no tolerance; needed: that argument")
+    wanted = [name for name in taken if name != "tolerance"]
     given = [*map(_parameter, claim.tables), *claim.numbers]
     if set(wanted) != set(given):
         raise ClaimError(
