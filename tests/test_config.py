@@ -135,6 +135,28 @@ def test_the_command_line_tells_a_fault_in_one_line_and_fails(tmp_path, capsys):
     assert f"{path}: nonsense: unknown key; allowed: " in message
 
 
+def untyped(*, seed) -> None:
+    """An experiment whose argument has no type."""
+
+
+@pytest.mark.parametrize(
+    ("faulty", "needs", "message"),
+    [
+        (untyped, (), "untyped: the argument seed has no type; needed: "),
+        (
+            run,
+            ("scaling_points", "variance"),
+            "run: no argument variance; needed: one for each table in NEEDS",
+        ),
+    ],
+)
+def test_a_run_that_takes_something_else_is_told_by_argument(tmp_path, faulty, needs, message):
+    path = tmp_path / "variance.yaml"
+    path.write_text("seed: 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{__name__}.{message}"):
+        config.load(path, faulty, needs)
+
+
 def test_the_names_of_dtypes_are_those_that_configs_may_use():
     assert typing.get_args(DtypeName) == DTYPE_NAMES
 

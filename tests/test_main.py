@@ -101,10 +101,11 @@ def test_a_figure_is_a_pdf_file(told, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_figure_without_a_caption_is_told_before_it_is_drawn(told, tmp_path, monkeypatch):
-    monkeypatch.delattr(variance, "CAPTION")
+@pytest.mark.parametrize("part", ["TABLES", "CAPTION", "draw"])
+def test_a_figure_without_one_of_its_parts_is_told_before_it_is_drawn(told, tmp_path, monkeypatch, part):
+    monkeypatch.delattr(variance, part)
     said = told("figure", "variance", tmp_path, tmp_path / "variance.pdf")
-    assert said.startswith(f"error: {variance.__file__}: no CAPTION; needed: ")
+    assert said.startswith(f"error: {variance.__file__}: no {part}; needed: ")
 
 
 def test_a_figure_tells_the_files_that_are_written(tmp_path, monkeypatch, capsys):

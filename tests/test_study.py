@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward import experiments, figures
+from layernorm_backward.records import provenance
 from layernorm_backward.studies import study
 
 
@@ -32,6 +33,24 @@ def test_experiments_without_a_config_file_are_named(folder, monkeypatch):
     )
     with pytest.raises(ValueError, match=re.escape(said)):
         study.stems("paper")
+
+
+@pytest.mark.parametrize(
+    ("ask", "name", "where"),
+    [(study.needs, "NEEDS", "experiments.eps"), (study.drawn_from, "TABLES", "figures.eps")],
+)
+def test_a_table_that_is_not_made_is_told_with_who_wants_it(monkeypatch, ask, name, where):
+    monkeypatch.setattr(study, "constant", lambda module, wanted: ("variancee",) * (wanted == name))
+    said = f"layernorm_backward.{where}: {name}: there is no table 'variancee'; allowed: "
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        ask("eps")
+
+
+def test_a_module_without_a_docstring_is_named(monkeypatch, tmp_path):
+    (tmp_path / "new.py").write_text("TABLES = ()\n", encoding="utf-8")
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match=r"new\.py: no docstring; needed: one whose first line says"):
+        provenance.title("layernorm_backward.new")
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"kernels: [[compact], 1]", b"kernels: [a"])

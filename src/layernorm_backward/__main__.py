@@ -10,7 +10,6 @@ from time import perf_counter
 
 from layernorm_backward import experiments, numba_cache, watch
 from layernorm_backward.records import tables
-from layernorm_backward.records.provenance import constant
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:
@@ -40,7 +39,7 @@ def _faults(config_path: Path) -> list[str]:
     try:
         measuring.require_schema(stem)
         experiment = importlib.import_module(name)
-        arguments = config.load(config_path, experiment.run, constant(name, "NEEDS"))
+        arguments = config.load(config_path, experiment.run, study.needs(stem))
         if study.on_device(stem):
             with measuring.explained(config_path):
                 experiment.cells(**arguments)

@@ -10,19 +10,24 @@ from layernorm_backward import figures, files
 from layernorm_backward.figures import style
 from layernorm_backward.records import archive, tables
 
+_NEEDED = {
+    "TABLES": "a tuple of that name, of the tables that it is drawn from",
+    "CAPTION": "a text of that name, which the paper prints",
+    "draw": "a function of that name, which takes the tables and returns the figure",
+}
+
 
 def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".pdf", ".png")) -> None:
     """Draw a figure and write it as `out` with each of the suffixes.
 
-    ValueError where there is none such, or one without the CAPTION that the paper prints below it.
+    ValueError where there is none such, or one without its TABLES, its CAPTION or `draw`.
     """
     if stem not in figures.FIGURES:
         raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
     module = importlib.import_module(figures.module_name(stem))
-    if not hasattr(module, "CAPTION"):
-        raise ValueError(
-            f"{module.__file__}: no CAPTION; needed: a text of that name, which the paper prints"
-        )
+    for part, what in _NEEDED.items():
+        if not hasattr(module, part):
+            raise ValueError(f"{module.__file__}: no {part}; needed: {what}")
     with style.context():
         drawing = module.draw(*(_table(tables_dir, name) for name in module.TABLES))
         drawing.draw_without_rendering()  # laid out once, not for each file

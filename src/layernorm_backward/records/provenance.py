@@ -94,8 +94,12 @@ def constant(module: str, name: str) -> tuple[str, ...]:
 
 
 def title(module: str) -> str:
-    """The first line of a module's docstring, read without importing the module."""
-    return ast.get_docstring(ast.parse(_path(module).read_text(encoding="utf-8"))).splitlines()[0]
+    """The first line of a module's docstring, read without importing the module; ValueError without one."""
+    path = _path(module)
+    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    if not said:
+        raise ValueError(f"{path}: no docstring; needed: one whose first line says what it measures or draws")
+    return said.splitlines()[0]
 
 
 def _sources(module: str) -> list[Path]:

@@ -27,10 +27,12 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
     Raises ConfigError for a file that is missing or no YAML mapping, for unknown or missing keys, for
     values that do not fit the annotation of their parameter (nothing is converted but int to float and
     list to tuple), for a dtype that a key with a value for each dtype lacks (`per_dtype`), and for names
-    under `kernels` that no kernel has.
+    under `kernels` that no kernel has. ValueError for a `run` whose argument has no type, or that takes no
+    table in `needs`.
     """
     values = _mapping(path)
     hints = typing.get_type_hints(run, include_extras=True)
+    _require_signature(run, hints, needs)
     names = [name for name in inspect.signature(run).parameters if name not in needs]
     fields = {name: (hints[name], ...) for name in names}
     model = create_model("Config", __config__=ConfigDict(extra="forbid", strict=True), **fields)
@@ -46,6 +48,17 @@ def load(path: Path, run: Callable[..., Any], needs: Collection[str] = ()) -> di
     arguments = {name: getattr(checked, name) for name in names}
     _check_kernels(path, arguments.get("kernels", ()))
     return arguments
+
+
+def _require_signature(run: Callable[..., Any], hints: Collection[str], needs: Collection[str]) -> None:
+    taken = inspect.signature(run).parameters
+    where = f"{run.__module__}.{run.__name__}"
+    for name in needs:
+        if name not in taken:
+            raise ValueError(f"{where}: no argument {name}; needed: one for each table in NEEDS")
+    for name in taken:
+        if name not in hints:
+            raise ValueError(f"{where}: the argument {name} has no type; needed: what a config file may hold")
 
 
 def _mapping(path: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from layernorm_backward import experiments, options
 from layernorm_backward.records import schemas, tables, waited
-from layernorm_backward.records.provenance import constant
 from layernorm_backward.records.record import begin, record
 from layernorm_backward.studies import config, study
 
@@ -24,7 +23,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     require_schema(stem)
     name = experiments.module_name(stem)
     experiment = importlib.import_module(name)
-    needs = constant(name, "NEEDS")
+    needs = study.needs(stem)
     try:
         arguments = config.load(config_path, experiment.run, needs)
     except config.ConfigError as error:

@@ -4,7 +4,7 @@ Read by the workflow at each start, so nothing here imports an experiment, a fig
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import dropwhile
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from layernorm_backward import experiments, figures, installed
 from layernorm_backward.kernels import KERNELS, device_missing
 from layernorm_backward.records import archive
 from layernorm_backward.records.provenance import code_hash, constant
+from layernorm_backward.records.schemas import SCHEMAS
 
 CONFIG = Path("config")
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -82,8 +83,8 @@ def config_path(study: str, stem: str) -> Path:
 
 
 def needs(stem: str) -> tuple[str, ...]:
-    """The tables that an experiment is computed from."""
-    return constant(experiments.module_name(stem), "NEEDS")
+    """The tables that an experiment is computed from; ValueError for one that no experiment makes."""
+    return _made(experiments.module_name(stem), "NEEDS", experiments.EXPERIMENTS)
 
 
 def missing(stem: str) -> list[str]:
@@ -121,8 +122,16 @@ def stand_in(stem: str, choice: str) -> Path | None:
 
 
 def drawn_from(figure: str) -> tuple[str, ...]:
-    """The tables that a figure is drawn from."""
-    return constant(figures.module_name(figure), "TABLES")
+    """The tables that a figure is drawn from; ValueError for one that has no schema."""
+    return _made(figures.module_name(figure), "TABLES", SCHEMAS)
+
+
+def _made(module: str, name: str, allowed: Collection[str]) -> tuple[str, ...]:
+    stems = constant(module, name)
+    for stem in stems:
+        if stem not in allowed:
+            raise ValueError(f"{module}: {name}: there is no table {stem!r}; allowed: {', '.join(allowed)}")
+    return stems
 
 
 def experiment_hash(study: str, stem: str) -> str:
