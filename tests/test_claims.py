@@ -11,7 +11,8 @@ from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.paper import claims, wanted_values
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.records import tables
+from layernorm_backward.paper.wanted_values import unknown
+from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
 
 CLAIMS = Path(__file__).parents[1] / "paper" / "claims.yaml"
@@ -134,6 +135,15 @@ def test_the_sections_named_are_sections_of_the_paper():
     sections = set(re.findall(r"\{#(sec:[\w-]+)", template))
     assert len(sections) > 8
     assert {claim.section for claim in claims.load(CLAIMS)} <= sections
+
+
+def test_each_value_that_a_claim_wants_of_an_archived_table_is_there_or_in_a_config_file():
+    wanted = [(claim.id, *it) for claim in claims.load(CLAIMS) for it in claim.tables.items()]
+    archived = {stem: archive.latest(stem, archive.WHOLE) for _, stem, _ in wanted}
+    frames = {stem: tables.read(path) for stem, path in archived.items() if path}
+    assert len(frames) > 20
+    said = {name: unknown(frames[stem], stem, where) for name, stem, where in wanted if stem in frames}
+    assert {name: fault for name, fault in said.items() if fault} == {}
 
 
 def test_a_predicate_without_a_tolerance_is_told(tmp_path, monkeypatch):

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from layernorm_backward.paper import numbers
+from layernorm_backward.paper.partial import SUMMARIES
 from layernorm_backward.paper.selection import select
-from layernorm_backward.records import tables
+from layernorm_backward.paper.wanted_values import unknown
+from layernorm_backward.records import archive, tables
 from layernorm_backward.records.tabulate import table
 from workspace import ROOT
 
@@ -219,6 +221,20 @@ def test_every_number_is_written_in_the_paper_or_divides_one_that_is():
     written = set(re.findall(r"\bn\.(\w+)", template))
     divisors = {entry.per for entry in entries.values()}
     assert [name for name in entries if name not in written | divisors] == []
+
+
+def test_each_value_that_a_number_wants_of_an_archived_table_is_there_or_in_a_config_file():
+    entries = numbers.load(ROOT / "paper" / "numbers.yaml")
+    wanted = {name: it for name, it in entries.items() if it.table not in SUMMARIES}
+    archived = {it.table: archive.latest(it.table, archive.WHOLE) for it in wanted.values()}
+    frames = {stem: tables.read(path) for stem, path in archived.items() if path}
+    assert len(frames) > 20
+    said = {
+        name: unknown(frames[it.table], it.table, it.where)
+        for name, it in wanted.items()
+        if it.table in frames
+    }
+    assert {name: fault for name, fault in said.items() if fault} == {}
 
 
 def test_max_stands_for_the_largest_number_that_is_left():

@@ -1,13 +1,14 @@
 """The template is filled with a run's numbers; an unknown name stops with file, line and near names."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from layernorm_backward.figures import FIGURES
+from layernorm_backward.figures import FIGURES, _captions
 from layernorm_backward.paper.context import Names, constant, context
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.paper.render import TemplateError, markdown, render
@@ -93,6 +94,12 @@ OF_ONE_SIZE = (
     *("backward_error", "backward_error_gpu", "handover", "kernel_costs", "mean_path", "representation"),
     *("saved_statistics", "stores", "variance", "variance_time"),
 )
+
+
+@pytest.mark.parametrize("stem", FIGURES)
+def test_a_caption_has_no_field_but_those_that_are_filled_in(stem):
+    prose = re.sub(r"\$[^$]*\$", "", module(stem).CAPTION)
+    assert set(re.findall(r"\{\w*\}", prose)) <= set(_captions._UNKNOWN)
 
 
 def test_no_caption_names_a_row_length_by_hand():
