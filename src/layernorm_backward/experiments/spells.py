@@ -46,6 +46,7 @@ from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import prepare, renewed
+from layernorm_backward.timing.sizing import Sized
 from layernorm_backward.timing.timed import labelled, together, too_many
 
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
@@ -105,10 +106,16 @@ def run(
         if passes:
             samples[cell].append(_samples(cell, arrays, passes, samples[cell], loop_rounds, share))
     timed = {cell: joined(parts) for cell, parts in samples.items()}
-    abouts = {cell: _cells.about(cell, size) for cell, size in sizes.items()}
+    abouts = {cell: _about(cell, size) for cell, size in sizes.items()}
     rows = _rows(abouts, timed, refused, kernels, bands)
     keyed = [labelled(found, **_cells.keys(cell)) for cell, found in timed.items()]
     return table(rows, "spells"), together(keyed)
+
+
+def _about(cell: Cell, size: Sized) -> dict[str, Any]:
+    """What a row is about; all cells have one working set, which is no column."""
+    about = _cells.about(cell, size)
+    return {name: about[name] for name in about if name != "working_set"}
 
 
 def _samples(
