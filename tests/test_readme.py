@@ -17,6 +17,7 @@ from workspace import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEMPLATE = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(\w+)`( ⏱)? \|[^|]+\|([^|]*)\|([^|]+)\|$", flags=re.MULTILINE)
 ROWS = {
     stem: (bool(clock), set(re.findall(r"`(\w+)`", figures)), section.strip())
@@ -33,14 +34,17 @@ def test_every_figure_stands_beside_a_table_it_is_drawn_from():
         assert named == {figure for figure in FIGURES if stem in study.drawn_from(figure)}, stem
 
 
+def test_every_figure_is_shown_in_the_paper():
+    assert set(re.findall(r'figure\("(\w+)"\)', TEMPLATE)) == set(FIGURES)
+
+
 def test_a_clock_marks_the_experiments_that_run_alone():
     alone = {stem for stem in ROWS if study.runs_alone(stem)}
     assert {stem for stem, (clock, _, _) in ROWS.items() if clock} == alone
 
 
 def test_the_sections_named_are_sections_of_the_paper():
-    template = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
-    titles = set(re.findall(r"^#+ (.+?) \{[^}]*#", template, flags=re.MULTILINE))
+    titles = set(re.findall(r"^#+ (.+?) \{[^}]*#", TEMPLATE, flags=re.MULTILINE))
     assert {section for _, _, section in ROWS.values()} <= titles
 
 
