@@ -25,6 +25,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 _FATAL = "Fatal Python error: "  # what faulthandler says where a signal ends the process
 KILLED = "error: the process was killed; short of memory?"
+ENDED = "error: the process ended without an error and without its results; did a kernel end it (os._exit)?"
+_FAILED = r"^Error in rule (\w+):$"
+_UNWRITTEN = r"^MissingOutputException in rule (\w+) "
 DEVICE = "a CUDA device"  # among what an experiment requires
 TIMED = frozenset(
     {
@@ -165,13 +168,14 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
     """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
     job, or the last line of a traceback, or the signal that ended the job; KILLED for a job without any that
-    failed by what Snakemake `said`.
+    failed by what Snakemake `said`, ENDED for one that did not write its files.
     """
-    failed = re.findall(r"^Error in rule (\w+):$", said, flags=re.MULTILINE)
+    unsaid = {rule: ENDED for rule in re.findall(_UNWRITTEN, said, flags=re.MULTILINE)}
+    unsaid |= {rule: KILLED for rule in re.findall(_FAILED, said, flags=re.MULTILINE)}
     recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
     told = {path: _errors(path.read_text("utf-8", "replace")) for path in recent}
-    found = {path: lines or [KILLED] * (path.stem in failed) for path, lines in told.items()}
-    return [f"{path}: {line}" for path, lines in found.items() for line in lines]
+    found = {path: lines or [unsaid.get(path.stem, "")] for path, lines in told.items()}
+    return [f"{path}: {line}" for path, lines in found.items() for line in lines if line]
 
 
 def _errors(log: str) -> list[str]:
