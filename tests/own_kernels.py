@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.kernels import KERNELS, Kernel
@@ -28,6 +29,11 @@ def with_dgamma(name: str, dtype: str) -> Kernel:
         return dx, dgamma.astype(dtype), dbeta
 
     return own(name, backward=backward)
+
+
+def _strict(dy: NDArray, saved: Any, out: Any = None) -> Gradients:
+    np.seterr(all="raise")
+    return COMPACT.backward(dy, saved, out=out)
 
 
 def _spoiling(dy: NDArray, saved: Any, out: Any = None) -> Gradients:
@@ -74,3 +80,4 @@ SPOILING = own("spoiling", backward=_spoiling)
 DIVIDING = own("dividing", backward=_dividing)
 NARROW = own("sixty", backward=_narrow)
 WITHOUT_OUT = own("without_out", forward=_forward_without_out, backward=_backward_without_out)
+STRICT = own("strict", backward=_strict)

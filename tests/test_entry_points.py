@@ -3,11 +3,13 @@
 from importlib.metadata import EntryPoint, EntryPoints
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from bench_small import SETTING
 from layernorm_backward import kernels, peers_on_gpu
 from layernorm_backward.__main__ import main
+from layernorm_backward.audit.target import load
 from layernorm_backward.bench import Deadline, bench
 from layernorm_backward.gpu import roofs, variants
 from layernorm_backward.kernels.peers import PEERS
@@ -66,6 +68,20 @@ def test_an_entry_point_that_is_listed_twice_is_one(installed):
     assert list(kernels.KERNELS)[-1] == "recentred_too"
     with pytest.raises(ValueError, match="calls itself 'recentred'"):
         kernels.KERNELS["recentred_too"]
+
+
+def test_a_module_that_has_numpy_raise_does_so_for_itself(installed, tmp_path, monkeypatch):
+    text = "from layernorm_backward.kernels.recentred import KERNEL\nimport numpy\nnumpy.seterr(all='raise')"
+    for name in ("raising", "raising_too"):
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    installed(("theirs", "raising:KERNEL"))
+    with np.errstate():
+        before = np.geterr()
+        with pytest.raises(ValueError, match="calls itself"):
+            kernels.KERNELS["theirs"]
+        load("raising_too:KERNEL")
+        assert np.geterr() == before
 
 
 def test_a_package_that_panics_is_told_as_one_that_raises(installed, tmp_path, monkeypatch, capsys):

@@ -22,7 +22,7 @@ from layernorm_backward.experiments import (
 from layernorm_backward.experiments._trials import Cast
 from layernorm_backward.experiments._trials import _right as right
 from layernorm_backward.timing import prepared
-from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, WIDE_DGAMMA, WITHOUT_OUT, tiring
+from own_kernels import DIVIDING, HALF_DGAMMA, NARROW, SPOILING, STRICT, WIDE_DGAMMA, WITHOUT_OUT, tiring
 
 SMALL = {"dtypes": ["float32"], "hidden": 64, "rows": 8, "seed": 3}
 ERRORS = {
@@ -65,6 +65,14 @@ def test_one_that_writes_to_dy_does_not_change_the_errors_of_others(stem, regist
     alone = ERRORS[stem](["compact"])
     after = found[found["kernel"] == "compact"].reset_index(drop=True)
     assert after.equals(alone.reset_index(drop=True))
+
+
+def test_one_that_has_numpy_raise_does_not_change_the_edge_cases_of_others(registered):
+    settings = EDGES | {"dtypes": ["float16"]}
+    with np.errstate():
+        found = edge_cases.run(kernels=[registered(STRICT), "compact"], **settings)
+    after = found[found["kernel"] == "compact"].reset_index(drop=True)
+    assert after.equals(edge_cases.run(kernels=["compact"], **settings))
 
 
 @pytest.mark.parametrize("kernel", [HALF_DGAMMA, WIDE_DGAMMA])

@@ -20,6 +20,8 @@ class MisfitError(ValueError):
 def fitting(kernel: Kernel) -> Kernel:
     """The same kernel, raising MisfitError where something that it returns does not fit.
 
+    NumPy's handling of floating-point errors is after each call what it was before.
+
     dgamma and dbeta are to have the dtype of the gamma of the last forward pass.
     """
     gamma_dtype: np.dtype | None = None
@@ -29,14 +31,18 @@ def fitting(kernel: Kernel) -> Kernel:
         nonlocal gamma_dtype
         gamma_dtype = gamma.dtype
         watch.tell(function="forward")
-        y, saved = parts("forward", kernel.forward(x, gamma, *arguments, **out), 2, "y, saved")
+        with np.errstate():
+            returned = kernel.forward(x, gamma, *arguments, **out)
+        y, saved = parts("forward", returned, 2, "y, saved")
         require_like("y", y, x.shape, x.dtype)
         return y, saved
 
     @wraps(kernel.backward)
     def backward(dy: Any, saved: Any, **out: Any) -> tuple[Any, Any, Any]:
         watch.tell(function="backward")
-        found = parts("backward", kernel.backward(dy, saved, **out), 3, "dx, dgamma, dbeta")
+        with np.errstate():
+            returned = kernel.backward(dy, saved, **out)
+        found = parts("backward", returned, 3, "dx, dgamma, dbeta")
         for name, part in zip(Gradients._fields, found, strict=True):
             wanted = (dy.shape, dy.dtype) if name == "dx" else (dy.shape[-1:], gamma_dtype)
             require_like(name, part, *wanted)

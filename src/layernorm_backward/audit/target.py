@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from layernorm_backward import inputs, kernels
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.fitting import MisfitError, fitting
@@ -112,10 +114,8 @@ def _module(name: str) -> ModuleType:
     if is_file and not (path.suffix == ".py" and path.is_file()):
         raise ValueError(f"{name} is no file; allowed: a dotted module, or a file that ends in .py")
     try:
-        if is_file:
-            return _from_file(path)
-        _findable(Path.cwd())
-        return importlib.import_module(name)
+        with np.errstate():  # which a module may set for its own program
+            return _from_file(path) if is_file else _from_here(name)
     except FAILURES as error:
         raise ValueError(f"{name} cannot be imported: it {told(error)}") from None
 
@@ -128,6 +128,11 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _from_here(name: str) -> ModuleType:
+    _findable(Path.cwd())
+    return importlib.import_module(name)
 
 
 def _findable(folder: Path) -> None:

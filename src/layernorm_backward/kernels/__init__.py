@@ -12,6 +12,8 @@ from math import inf
 from numbers import Real
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from layernorm_backward import installed, taken_names
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
@@ -121,7 +123,8 @@ def _claims() -> dict[str, dict[str, EntryPoint]]:
 def _loaded(point: EntryPoint) -> Kernel:
     """ValueError where another package's entry point leads to no Kernel; what ours raise stays as it is."""
     try:
-        found = point.load()
+        with np.errstate():  # which a module may set for its own program
+            found = point.load()
     except BaseException as error:  # a package in Rust may panic
         if point.name in _HOME or isinstance(error, KeyboardInterrupt):
             raise
