@@ -49,6 +49,17 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
     assert {row["passed"] for row in rows} == {"True", "False"}
 
 
+@pytest.mark.parametrize("spoil", ["sys.stdout = io.StringIO()", "os.close(1)", "print('noise')"])
+@pytest.mark.parametrize("words", [["audit"], ["bench", "--seconds", "3", "--kernel"]])
+def test_a_report_is_printed_whatever_a_kernel_does_to_the_output(words, spoil, tmp_path):
+    (tmp_path / "theirs.py").write_text(f"import io, os, sys\n{MODULE}\n{spoil}\n")
+    words = [sys.executable, "-m", "layernorm_backward", *words, "theirs:PAIR", *QUICK[:4]]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Error" in done.stderr) == (0, False), done.stderr
+    noise = "noise\n" if "noise" in spoil else ""
+    assert done.stdout.startswith(f"{noise}theirs:PAIR: ")
+
+
 def test_a_reader_who_leaves_takes_nothing_away(tmp_path):
     """As `head` does: the table is written, and the exit code stays."""
     read, write = os.pipe()
@@ -124,6 +135,9 @@ def panics(dy, saved):
 def halves(dy, saved):
     if dy.dtype == "float16": raise TypeError("no halves")
     return backward(dy, saved)
+def closes(dy, saved):
+    if len(dy) != 3: raise GeneratorExit('shut')
+    return backward(dy, saved)
 def leaves(dy, saved):
     return backward(dy, saved) if len(dy) == 3 else exit("gone")
 def deaf(x, gamma, beta, eps): return forward(x, gamma, beta, 1)
@@ -175,6 +189,7 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
             "broken cannot be imported: it raised ZeroDivisionError: division by zero (broken.py:1)",
         ),
         ("leaves:PAIR", "leaves cannot be imported: it raised SystemExit: 7 (leaves.py:1)"),
+        ("stops:PAIR", "stops cannot be imported: it raised GeneratorExit: 7 (stops.py:1)"),
         ("theirs:one,backward", "forward returned an array (3, 16) of float32; wanted: y, saved"),
         ("theirs:forward,masked", "dx is one MaskedArray (3, 16) of float32; wanted: an array (3, 16)"),
         ("theirs:forward,turned", "dx is an array (16, 3) of float32; wanted: an array (3, 16) of float32"),
@@ -187,6 +202,7 @@ def test_exit_code_2_says_why_it_could_not_be_run(target, said, tmp_path, monkey
     (tmp_path / "theirs.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "leaves.py").write_text("raise SystemExit(7)")
+    (tmp_path / "stops.py").write_text("raise GeneratorExit(7)")
     assert main(["audit", target, *QUICK]) == 2
     err = capsys.readouterr().err
     assert said in err
@@ -270,7 +286,12 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "raised"), [("leaves", "SystemExit: gone"), ("panics", "Panic: unwrap (theirs.py:")]
+    ("name", "raised"),
+    [
+        ("leaves", "SystemExit: gone"),
+        ("closes", "GeneratorExit: shut"),
+        ("panics", "Panic: unwrap (theirs.py:"),
+    ],
 )
 def test_a_function_that_leaves_the_program_has_failed(name, raised, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

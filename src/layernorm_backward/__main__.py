@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, numba_cache, watch
+from layernorm_backward import experiments, numba_cache, stdout, watch
 from layernorm_backward.records import tables
 
 
@@ -53,13 +53,12 @@ def _faults(config_path: Path) -> list[str]:
 
 def figure(stem: str, tables_dir: Path, out: Path) -> None:
     """Draw the figure STEM from the tables in TABLES_DIR; writes OUT, a .pdf file, and a .png beside it."""
-    from layernorm_backward import options
     from layernorm_backward.figures import _files
 
     if out.suffix != ".pdf":
         raise ValueError(f"{out}: allowed: a name that ends in .pdf; a .png file is written beside it")
     _files.write(stem, tables_dir, out)
-    options.tell(f"{out}\n{out.with_suffix('.png')}")
+    stdout.tell(f"{out}\n{out.with_suffix('.png')}")
 
 
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
@@ -118,18 +117,16 @@ def convert(source: Path, out: Path, pdf: str) -> None:
 
 def promote(results: Path, machine: str) -> None:
     """Copy the tables of a study's run into results/archive/MACHINE, with their provenance."""
-    from layernorm_backward import options
     from layernorm_backward.records import promote as archive
 
-    options.tell(str(archive.promote(results, machine)))
+    stdout.tell(str(archive.promote(results, machine)))
 
 
 def crate(folder: Path) -> None:
     """Write the metadata of an archive folder anew, as after a change of CITATION.cff: its RO-Crate."""
-    from layernorm_backward import options
     from layernorm_backward.records import crate as metadata
 
-    options.tell(str(metadata.write(folder)))
+    stdout.tell(str(metadata.write(folder)))
 
 
 def compile_kernels() -> None:
@@ -191,7 +188,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; Ctrl-C ends it in one line and exit code 130."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        return _run(words)
+        with stdout.kept():
+            return _run(words)
     except numba_cache.NoFolderError as error:
         print(f"error: {error}", file=sys.stderr)
         return watch.COULD_NOT_BE_RUN if _runs_foreign_code(words) else 1

@@ -1,10 +1,9 @@
-"""What the commands for people share: one-line errors, progress, report, room in memory, a file to write."""
+"""What the commands for people share: one-line errors, progress, room in memory, a file to write."""
 
 import argparse
 import errno
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,15 +28,6 @@ def seconds(word: str) -> float:
     if not 0 < (found := float(word)) < math.inf:
         raise argparse.ArgumentTypeError(f"{word}; allowed: finite and > 0")
     return found
-
-
-def tell(report: str) -> None:
-    """Print a report; where its reader has gone, as `head` does, what comes after is done all the same."""
-    try:
-        print(report, flush=True)
-    except BrokenPipeError:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from layernorm_backward.kernels import Kernel
 
 RAISED = "raised"
 FAILURES = BaseException  # what somebody's function may raise: SystemExit, or the panics of Rust
-_PASSES = (KeyboardInterrupt, GeneratorExit)  # which `told` lets pass
 _PACKAGE = __name__.partition(".")[0]
 _NOT_THEIRS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
@@ -32,8 +31,11 @@ def is_ours(kernel: Kernel, role: str) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """An exception in one line: type, message, and the file and line of the foreign code that raised it."""
-    if isinstance(error, _PASSES):
+    """An exception in one line: type, message, and the file and line of the foreign code that raised it.
+
+    KeyboardInterrupt passes.
+    """
+    if isinstance(error, KeyboardInterrupt):
         raise error
     if isinstance(error, MisfitError):
         return f"{RAISED}: {error}"

@@ -110,9 +110,10 @@ def findings(
     for measure in MEASURES:
         tick(measure.__name__)
         try:
-            yield measure(kernel, formula if measure is gradient_check else dtype, setting)
+            found = measure(kernel, formula if measure is gradient_check else dtype, setting)
         except FAILURES as error:
-            yield broken(measure.__name__, np.nan, error)
+            found = broken(measure.__name__, np.nan, error)
+        yield found
 
 
 MEASURES = (

@@ -18,8 +18,9 @@ from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version, whence
-from layernorm_backward.options import Parser, progress, require_csv, seconds, tell, writing
+from layernorm_backward.options import Parser, progress, require_csv, seconds, writing
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.stdout import tell
 
 DESCRIPTION = (
     "Audit an implementation of layer normalization: its gradient, its error as mean/std grows, eps, "

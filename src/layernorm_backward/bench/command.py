@@ -18,9 +18,10 @@ from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.setting import EPS, Deadline, Setting
 from layernorm_backward.bench_options import BASELINES, DIRECTIONS
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.options import progress, require_csv, require_writable, tell, writing
+from layernorm_backward.options import progress, require_csv, require_writable, writing
 from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
+from layernorm_backward.stdout import tell
 from layernorm_backward.timing.timed import allowed_threads, most_threads
 
 _NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are

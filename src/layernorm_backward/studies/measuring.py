@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import experiments, options
+from layernorm_backward import experiments, stdout
 from layernorm_backward.records import schemas, tables, waited
 from layernorm_backward.records.record import begin, record
 from layernorm_backward.studies import config, study
@@ -37,7 +37,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
             tables.write_samples(samples, tables.samples_path(table))
             told |= _waited(samples)
         tables.write(measured, table, told)
-        options.tell(f"{table}: {len(measured)} rows")
+        stdout.tell(f"{table}: {len(measured)} rows")
 
     with explained(config_path):
         if study.on_device(stem):
