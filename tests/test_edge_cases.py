@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from layernorm_backward import edge_cases as cases
 from layernorm_backward.experiments import edge_cases
 from layernorm_backward.kernels import KERNELS, Kernel
 
@@ -115,11 +116,19 @@ def test_a_kernel_that_reads_x_without_saving_it_is_caught(monkeypatch):
     assert not found["passed"] and "x is not saved" in found["reason"]
 
 
+def without_the_rest(dx):
+    """What a loop over whole pairs of elements leaves of a row."""
+    whole = dx.shape[-1] // 2 * 2
+    dx[..., whole:] = 0
+    return dx
+
+
 @pytest.mark.parametrize(
     ("fault", "caught"),
     [
         (lambda dx, saved: dx * (1 + 1e-13), "width_1024"),
         (lambda dx, saved: dx + 1e-30, "width_1"),
+        *((lambda dx, saved: without_the_rest(dx), f"width_{width}") for width in cases.ODD_WIDTHS),
         (lambda dx, saved: dx + 0 * dx.sum(), "nan_row"),
         (lambda dx, saved: np.nan_to_num(dx), "nan_row"),
         (lambda dx, saved: dx if saved.x.flags.writeable else -dx, "read_only"),

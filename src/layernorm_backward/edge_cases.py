@@ -20,6 +20,7 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.portable import norm
 from layernorm_backward.problem import Problem, Results, draw, run_kernel
 
+ODD_WIDTHS = (33, 129)  # whole vectors of up to 128 elements, and one element
 SCALES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
 NAN_ROW = 3
 
@@ -196,4 +197,6 @@ CASES: dict[str, Case] = {
     "x_deleted": Case("backward after x is deleted", (8, 64), _normal, x_deleted),
     "non_contiguous": Case("strided arrays", (8, 64), _normal, strided),
     "read_only": Case("read-only arrays", (8, 64), _normal, read_only),
-} | {f"scale_{scale:g}": _scaled(scale) for scale in SCALES}
+}
+CASES |= {f"scale_{scale:g}": _scaled(scale) for scale in SCALES}
+CASES |= {f"width_{width}": Case(f"D = {width}", (7, width), _normal, as_given) for width in ODD_WIDTHS}
