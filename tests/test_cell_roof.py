@@ -46,6 +46,7 @@ def test_a_stream_stores_as_its_name_says(direction, monkeypatch):
 def test_beyond_the_cache_a_stream_asks_in_pages_and_is_no_roof(direction, monkeypatch):
     arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, "float64")
     assert cell_roof.in_pages(direction, arrays, "cache") == {}
+    assert cell_roof.in_pages(direction, arrays, "partly") == {}
     ((name, call),) = cell_roof.in_pages(direction, arrays, "memory").items()
     assert name not in cell_roof.ROOFS[direction]
     arrays.y.fill(np.nan)

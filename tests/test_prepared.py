@@ -251,3 +251,14 @@ def test_sums_are_those_of_the_oracle():
     assert sums_error_u((dgamma, dbeta * (1 + 1e-6)), (dgamma, dbeta)) == pytest.approx(
         1e-6 / unit_roundoff("float64"), rel=1e-6
     )
+
+
+def test_sums_of_rows_longer_than_a_block_are_exact_too():
+    x = inputs.generator(8).standard_normal((3, 40_000))
+    np.testing.assert_allclose(exact_sums(x, x, 1e-3)[1], x.sum(axis=0), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("found", "error_u"), [(0.0, 0.0), (1e-30, np.inf), (np.nan, np.inf)])
+def test_where_the_exact_sums_are_zero_only_zero_will_do(found, error_u):
+    """As dgamma for D = 1."""
+    assert sums_error_u((np.array([found]), np.ones(1)), (np.zeros(1), np.ones(1))) == error_u

@@ -49,6 +49,11 @@ def test_all_arrays_that_are_allocated_stay_within_the_limit(monkeypatch, direct
     assert (note == "") == (rows == unlimited.rows)
 
 
+def test_fewer_rows_than_were_wanted_are_told_with_the_bytes_that_a_pass_then_touches():
+    rows, note = sizing.sized(10, "float32", "forward", 4000, 1600, ALL_ARRAYS)
+    assert (rows, note) == (10, "4000 bytes were wanted; a third of the available memory holds 800")
+
+
 def test_a_row_whose_arrays_do_not_fit_is_refused():
     with pytest.raises(ValueError, match="a row of 10 takes 160 bytes; allowed: 159, a third of the memory"):
         sizing.sized(10, "float32", "forward", 80, 159, ALL_ARRAYS)

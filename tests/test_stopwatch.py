@@ -10,7 +10,7 @@ import pytest
 
 from layernorm_backward import clock
 from layernorm_backward.pace import LONG_S, TICK_S, Pace
-from layernorm_backward.stopwatch import FEWEST, WAITED, compare, fastest, ratio, summary, threads
+from layernorm_backward.stopwatch import FEWEST, WAITED, compare, counted, fastest, ratio, summary, threads
 
 
 def samples_of(waited=(), **seconds):
@@ -129,6 +129,20 @@ def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_
     assert counts["short"] > 2 * counts["long"]
 
 
+def test_what_a_call_that_has_left_used_is_not_taken_from_the_others():
+    naps = {"long": 0.2, "short": 1e-3}
+    calls = {name: lambda nap=nap: time.sleep(nap) for name, nap in naps.items()}
+    known = dict.fromkeys(calls, 1.0)
+    samples = compare(calls, repeats=12, at_least=2, budget_s=0.3, seed=0, known_s=known)
+    assert samples["name"].value_counts().to_dict() == {"long": 2, "short": 12}
+
+
+def test_a_call_that_is_known_to_be_only_a_little_long_is_tried_all_the_same():
+    runs = []
+    compare({"a": lambda: runs.append(1)}, repeats=1, seed=0, minimum_s=1e-6, known_s={"a": 2e-6})
+    assert len(runs) > 2  # an untimed run and one sample
+
+
 def test_the_budget_holds_for_all_calls_together():
     calls = {name: lambda: time.sleep(2e-3) for name in "abcd"}
     known = dict.fromkeys(calls, 1.0)
@@ -181,6 +195,12 @@ def test_repetitions_that_waited_for_a_core_are_left_out_where_enough_remain():
     assert summary(samples_of(waited=range(4, 8), a=values[:8]), "a").repeats == 8
     assert summary(samples_of(waited=range(7, 20), a=2 * values), "a").repeats == 20
     assert ratio(samples_of(waited=(8, 9), a=values, b=[1.0] * 10), "a", "b").high == 1
+
+
+def test_a_repetition_counts_where_no_call_waited_in_it():
+    waited = np.zeros((2, 12), bool)
+    waited[0, 0] = waited[1, 1] = True
+    assert counted(waited).tolist() == [False, False] + 10 * [True]
 
 
 @pytest.mark.parametrize(("repeats", "known"), [(1, False), (FEWEST - 1, False), (FEWEST, True)])

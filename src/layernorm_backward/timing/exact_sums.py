@@ -36,7 +36,7 @@ def sums_error_u(found: tuple[NDArray, NDArray], exact: Sums) -> float:
         / unit_roundoff(one.dtype)
         for one, right in zip(found, exact, strict=True)
     ]
-    return float(np.nan_to_num(errors, nan=np.inf).max())
+    return float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max())
 
 
 def _ratio(error: float, size: float) -> float:
