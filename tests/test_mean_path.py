@@ -269,3 +269,7 @@ def test_the_study_of_the_paper_crosses_row_lengths_kappa_and_upstream_gradients
     assert set(product(["gaussian"], [1024], decades, upstreams)) <= cells
     assert set(product(["gaussian"], [64, 256, 4096], decades[::3], upstreams)) <= cells
     assert set(product(["outlier"], [1024], [500.0, 4e3, 3.16e4], upstreams)) <= cells
+
+
+def test_rows_of_outliers_end_before_the_largest_number_of_their_dtype():
+    assert np.isfinite(outliers.rows(inputs.generator(1), 4, 16384, "float16", 1.9e5)).all()

@@ -262,3 +262,20 @@ def test_sums_of_rows_longer_than_a_block_are_exact_too():
 def test_where_the_exact_sums_are_zero_only_zero_will_do(found, error_u):
     """As dgamma for D = 1."""
     assert sums_error_u((np.array([found]), np.ones(1)), (np.zeros(1), np.ones(1))) == error_u
+
+
+def test_sums_are_known_for_each_eps_and_dtype_of_a_shape():
+    pool = Pool(40 * 16 * 8, seed=3)
+    for dtype in ("float64", "float32"):
+        arrays = pool.buffers((40, 16), dtype)
+        for eps in (1e-5, 1.0):
+            for found, exact in zip(arrays.sums(eps), exact_sums(arrays.x, arrays.dy, eps), strict=True):
+                assert np.array_equal(found, exact)
+
+
+@pytest.mark.parametrize(("error_u", "wrong"), [(30 + 64, False), (30 + 64.1, True)])
+def test_sums_may_be_off_by_the_root_of_the_rows_more_than_results(error_u, wrong):
+    arrays = buffers((64**2, 4), "float32", 3)
+    found = prepared.Prepared(int, 0.0, 0, 0, 0, 0, 30.0, error_u)
+    assert bool(prepared._wrong(found, arrays, 30.0)) == wrong
+    assert prepared._wrong(found._replace(error_u_max=30.1), arrays, 30.0).startswith("wrong: an error of ")

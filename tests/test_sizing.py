@@ -49,6 +49,24 @@ def test_all_arrays_that_are_allocated_stay_within_the_limit(monkeypatch, direct
     assert (note == "") == (rows == unlimited.rows)
 
 
+def test_a_working_set_beyond_the_cache_is_no_smaller_and_one_within_no_larger(monkeypatch):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3001)
+    monkeypatch.setattr(machine, "cache_bytes", lambda: {})
+    beyond, within = (
+        sizing.touched("forward", sizing.sized(10, "float32", "forward", name, 1 << 30).rows, 10, "float32")
+        for name in ("beyond_cache", "in_cache")
+    )
+    assert (beyond, within) == (12080, 720)  # whole rows of 80 bytes, by limits of 12004 and 750
+
+
+@pytest.mark.parametrize(("l2", "size"), [(0, 400), (25, 200), (100, 400), (500, 400)])
+def test_what_stays_in_the_last_cache_is_between_all_of_l2_and_a_quarter_of_it(monkeypatch, l2, size):
+    monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 1600)
+    monkeypatch.setattr(machine, "cache_bytes", lambda: {"l2": l2} if l2 else {})
+    monkeypatch.setattr(machine, "usable_cores", lambda: 4)
+    assert sizing.in_cache() == size
+
+
 def test_fewer_rows_than_were_wanted_are_told_with_the_bytes_that_a_pass_then_touches():
     rows, note = sizing.sized(10, "float32", "forward", 4000, 1600, ALL_ARRAYS)
     assert (rows, note) == (10, "4000 bytes were wanted; a third of the available memory holds 800")

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from layernorm_backward import inputs, kernels, passes
+from layernorm_backward import inputs, kernels, oracle, passes
 from layernorm_backward.derivations.gradients import Gradients
+from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.experiments import _trials
 from layernorm_backward.experiments import tolerance as experiment
@@ -195,6 +196,26 @@ def test_a_relative_rule_allows_a_multiple_of_the_plain_kernels_error_and_its_fl
     for number in range(3):
         above = below._replace(**{Gradients._fields[number]: np.array([0.0, 2.01 * plain[number] + 1e-3])})
         assert rejects(rule, allowed, above)
+
+
+QUACK = {"float64": 4e-4, "float32": 4e-4, "float16": 4e-3, "bfloat16": 4e-2}
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+def test_the_rules_of_test_suites_have_the_numbers_that_stand_there(dtype):
+    """`registry` names the files. quack does not test float64."""
+    at, each = setting(problem(dtype), EPS), {name: RULES[name].allowed for name in RULES}
+    for number, exact in enumerate(at.exact):
+        tolerance = QUACK[dtype]
+        np.testing.assert_allclose(each["quack"](at)[number], tolerance * (1 + np.abs(exact.hi)), rtol=1e-12)
+        most = at.plain[number].max()
+        assert each["twice_plain"](at)[number] == 2 * most + 1e-6
+        assert each["flash_attention"](at)[number] == 4 * most + 1e-4
+
+
+def test_errors_are_taken_from_both_parts_of_the_exact_gradient():
+    exact = oracle.Gradients(*3 * [DoubleDouble(np.ones(1), np.full(1, 1e-17))])
+    assert [float(part[0]) for part in errors(Gradients(*3 * [np.ones(1)]), exact)] == 3 * [1e-17]
 
 
 @pytest.fixture
