@@ -237,10 +237,23 @@ def ended(runs):
         return summary(runs.tables.parent)
 
 
+PASSED = {"eps": "False", "model": "False", "stores": "True", "spells": "", "scaling": "", "claims": ""}
+
+
 def test_the_summary_names_the_tables_that_differ(runs):
     text = ended(runs)
     assert "claims: 1 confirmed, 0 corrected, 0 refuted, 0 not measured" in text
     assert "archive: 0 tables agree, 1 differ (edge_cases), 0 not compared" in text
+
+
+def test_the_summary_takes_no_table_that_was_not_compared_for_one_that_differs(runs):
+    ended(runs)
+    path = runs.tables / "comparison.csv"
+    header, row, *_ = path.read_text(encoding="utf-8").splitlines()
+    rows = [row.replace("edge_cases", stem).replace("False", passed) for stem, passed in PASSED.items()]
+    path.write_text("\n".join([header, *rows, ""]), encoding="utf-8")
+    said = "archive: 1 tables agree, 2 differ (eps, model), 3 not compared"
+    assert said in summary(runs.tables.parent).splitlines()
 
 
 def test_the_summary_names_a_comparison_that_lacks_a_column(runs):

@@ -231,6 +231,12 @@ def test_a_record_that_was_edited_is_refused(folder):
         crate.text(folder)
 
 
+def test_a_file_that_is_no_tables_is_refused(folder):
+    (folder / "notes.csv").write_text("a\n1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"copy: missing files: none, unknown files: notes\.csv; allowed: "):
+        crate.text(folder)
+
+
 def test_files_that_are_missing_unknown_or_edited_are_refused_and_the_crate_stays(folder):
     before = (folder / crate.NAME).read_bytes()
     (folder / "eps.csv").rename(folder / "other.csv")

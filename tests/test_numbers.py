@@ -168,6 +168,7 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
         "reason": "x",
     }
     rows = [("compact", "1x8x64", "partly", 0.5), ("absent", "1x8x64", "memory", float("nan"))]
+    rows += [("twice", shape, "memory", 0.5) for shape in ("1x8x64", "1x8x128")]
     cells = pd.DataFrame(rows, columns=["kernel", "shape", "residency", "roof_fraction"]).assign(**keys)
     folder = tmp_path / "paper" / "tables"
     tables.write(table(cells.to_dict("records"), "timing_cpu"), folder / "timing_cpu.csv")
@@ -184,6 +185,10 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
     assert text(kernel="absent", residency="memory", reason="") == "n/a"
     with pytest.raises(numbers.NumberError, match="of 0 selected"):
         text(kernel="compcat", residency="memory")
+    with pytest.raises(
+        numbers.NumberError, match="2 rows hold a measurement, of 2 selected; 'only' needs one"
+    ):
+        text(kernel="twice", residency="memory")
 
 
 @pytest.mark.parametrize(
