@@ -152,6 +152,13 @@ def test_the_budget_holds_for_all_calls_together():
     assert 2 <= samples["repeat"].max() + 1 < 25
 
 
+def test_a_call_that_has_numpy_raise_does_so_only_while_it_is_timed():
+    with np.errstate():
+        before = np.geterr()
+        compare({"strict": lambda: np.seterr(all="raise")}, repeats=2, seed=0)
+        assert np.geterr() == before
+
+
 def test_the_garbage_collector_is_off_while_timing_and_on_after():
     seen = []
     compare({"a": lambda: seen.append(gc.isenabled())}, repeats=1, seed=0, minimum_s=0)

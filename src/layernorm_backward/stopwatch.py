@@ -50,13 +50,13 @@ def compare(
     others, and it ends when the calls that are left have used all of it. A sample holds `calls` runs;
     `seconds` is for one. How many make a sample of `minimum_s` seconds is found by trying, after an untimed
     run, but for calls that are known to last far longer (`known_s`, seconds a run), and where a sample was
-    shorter the next ones hold more.
+    shorter the next ones hold more. NumPy handles floating-point errors afterwards as it did before.
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
     share_s = budget_s / min(len(calls), 2)
     allocator.keep_freed()
-    with _collector_off():
+    with _collector_off(), np.errstate():
         long = {name: its for name, its in (known_s or {}).items() if its > 10 * minimum_s}
         paces = {
             name: Pace(1, long[name]) if name in long else tried_out(call, minimum_s)
