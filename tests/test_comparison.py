@@ -256,6 +256,21 @@ def test_the_summary_takes_no_table_that_was_not_compared_for_one_that_differs(r
     assert said in summary(runs.tables.parent).splitlines()
 
 
+def test_the_summary_tells_a_verdict_that_there_is_no_more_and_leaves_half_written_records_alone(runs):
+    ended(runs)
+    claims = runs.tables / "claims.csv"
+    claims.write_text(claims.read_text(encoding="utf-8").replace("confirmed", "open"), encoding="utf-8")
+    (runs.tables / ".eps-1.meta.json").write_text("{", encoding="utf-8")
+    said = "claims: 0 confirmed, 0 corrected, 0 refuted, 0 not measured, 1 open"
+    assert said in summary(runs.tables.parent).splitlines()
+
+
+def test_the_summary_of_a_comparison_without_rows_counts_none(runs):
+    ended(runs)
+    (runs.tables / "comparison.csv").write_text("table,passed\n", encoding="utf-8")
+    assert "archive: 0 tables agree, 0 differ, 0 not compared" in summary(runs.tables.parent)
+
+
 def test_the_summary_names_a_comparison_that_lacks_a_column(runs):
     ended(runs)
     path = runs.tables / "comparison.csv"

@@ -143,6 +143,12 @@ def test_a_table_that_was_changed_after_it_was_measured_is_refused(path, change)
     assert "cut or edited after it was measured" in refusal(path)
 
 
+def test_a_column_that_stands_twice_is_refused(path):
+    rows = [line + "," + line.rpartition(",")[2] for line in path.read_text(encoding="utf-8").splitlines()]
+    rewrite(path, "\n".join([*rows, ""]))
+    assert "missing columns: none, unknown columns: none; allowed: kernel, case" in refusal(path)
+
+
 def test_a_table_can_be_read_unverified(path):
     path.write_text(path.read_text(encoding="utf-8").replace("0.1", "0.2"), encoding="utf-8")
     assert tables.read(path, verify=False)["value"][0] == 0.2
