@@ -207,6 +207,15 @@ def test_the_lock_stays_where_a_process_may_hold_it(locked, monkeypatch, words, 
     assert bool(list((locked / LOCKS).glob("*"))) == stays
 
 
+@pytest.mark.parametrize("its", [os.getpid, os.getppid])
+def test_the_run_that_takes_the_lock_away_and_what_started_it_do_not_hold_it(locked, monkeypatch, its):
+    there = Process("python", "-m", "snakemake", folder=locked)
+    there.pid = its()
+    monkeypatch.setattr(psutil, "process_iter", lambda: [there])
+    release_stale(locked)
+    assert list((locked / LOCKS).glob("*")) == []
+
+
 def test_a_job_of_another_user_is_not_waited_for(locked, monkeypatch):
     """Whether it works here cannot be told, and it may last for hours."""
     words = ["python", "-m", "layernorm_backward", "timing_cpu"]
