@@ -129,6 +129,28 @@ def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_
     assert counts["short"] > 2 * counts["long"]
 
 
+@pytest.mark.parametrize(("others", "counted"), [((), 11), (("b",), 6), (("b", "c"), 6)])
+def test_a_call_may_use_half_of_the_budget_and_all_where_it_is_alone(monkeypatch, others, counted):
+    now_s, calls = [0.0], {"a": lambda: 1.0} | {name: lambda: 0.001 for name in others}
+
+    def sample(call, loops, lead):
+        now_s[0] += call()
+        return call(), 1, 0.0
+
+    monkeypatch.setattr(clock, "sample", sample)
+    monkeypatch.setattr("layernorm_backward.stopwatch.perf_counter", lambda: now_s[0])
+    known = dict.fromkeys(calls, 1.0)
+    samples = compare(calls, repeats=50, at_least=1, budget_s=10.0, seed=0, known_s=known)
+    assert samples["name"].value_counts()["a"] == counted
+
+
+def test_freed_memory_stays_in_the_process_before_anything_is_timed(monkeypatch):
+    seen = []
+    monkeypatch.setattr("layernorm_backward.allocator.keep_freed", lambda: seen.append("kept"))
+    compare({"a": lambda: seen.append("called")}, repeats=1, seed=0, minimum_s=0)
+    assert seen[0] == "kept" and seen.count("kept") == 1
+
+
 def test_what_a_call_that_has_left_used_is_not_taken_from_the_others():
     naps = {"long": 0.2, "short": 1e-3}
     calls = {name: lambda nap=nap: time.sleep(nap) for name, nap in naps.items()}
