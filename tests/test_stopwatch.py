@@ -129,19 +129,35 @@ def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_
     assert counts["short"] > 2 * counts["long"]
 
 
-@pytest.mark.parametrize(("others", "counted"), [((), 11), (("b",), 6), (("b", "c"), 6)])
-def test_a_call_may_use_half_of_the_budget_and_all_where_it_is_alone(monkeypatch, others, counted):
-    now_s, calls = [0.0], {"a": lambda: 1.0} | {name: lambda: 0.001 for name in others}
+@pytest.fixture
+def counts(monkeypatch):
+    """How many samples there are of calls that take so many seconds by a clock that nothing else moves."""
 
-    def sample(call, loops, lead):
-        now_s[0] += call()
-        return call(), 1, 0.0
+    def count(**seconds):
+        now_s = [0.0]
 
-    monkeypatch.setattr(clock, "sample", sample)
-    monkeypatch.setattr("layernorm_backward.stopwatch.perf_counter", lambda: now_s[0])
-    known = dict.fromkeys(calls, 1.0)
-    samples = compare(calls, repeats=50, at_least=1, budget_s=10.0, seed=0, known_s=known)
-    assert samples["name"].value_counts()["a"] == counted
+        def sample(call, loops, lead):
+            now_s[0] += call()
+            return call(), 1, 0.0
+
+        monkeypatch.setattr(clock, "sample", sample)
+        monkeypatch.setattr("layernorm_backward.stopwatch.perf_counter", lambda: now_s[0])
+        calls = {name: lambda its=its: its for name, its in seconds.items()}
+        known = dict.fromkeys(calls, 1.0)
+        samples = compare(calls, repeats=50, at_least=1, budget_s=10.0, seed=0, known_s=known)
+        return samples["name"].value_counts().to_dict()
+
+    return count
+
+
+def test_a_call_may_use_half_of_the_budget_and_all_where_it_is_alone(counts):
+    assert counts(a=1.0) == {"a": 11}
+    assert counts(a=1.0, b=0.001) == {"a": 6, "b": 50}
+    assert counts(a=1.0, b=0.001, c=0.001) == {"a": 6, "b": 50, "c": 50}
+
+
+def test_a_budget_that_the_fewest_repetitions_have_used_holds_no_more(counts):
+    assert counts(a=3.0, b=3.0, c=3.0, d=3.0) == dict.fromkeys("abcd", 1)
 
 
 def test_freed_memory_stays_in_the_process_before_anything_is_timed(monkeypatch):
@@ -186,6 +202,15 @@ def test_the_garbage_collector_is_off_while_timing_and_on_after():
     compare({"a": lambda: seen.append(gc.isenabled())}, repeats=1, seed=0, minimum_s=0)
     assert set(seen) == {False}
     assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        compare({"a": int}, repeats=1, seed=0, minimum_s=0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_the_garbage_collector_is_on_again_after_a_call_that_raises():
