@@ -279,3 +279,23 @@ def test_sums_may_be_off_by_the_root_of_the_rows_more_than_results(error_u, wron
     found = prepared.Prepared(int, 0.0, 0, 0, 0, 0, 30.0, error_u)
     assert bool(prepared._wrong(found, arrays, 30.0)) == wrong
     assert prepared._wrong(found._replace(error_u_max=30.1), arrays, 30.0).startswith("wrong: an error of ")
+
+
+def test_an_error_that_is_no_number_is_wrong():
+    found = prepared.Prepared(int, 0.0, 0, 0, 0, 0, np.nan, 0.0)
+    assert prepared._wrong(found, buffers(SHAPE, "float32", 3), 30.0).startswith("wrong: an error of nan u")
+
+
+def test_what_writes_to_its_inputs_and_then_raises_leaves_them_to_others_as_they_were():
+    def spoiling(dy, saved, out=None):
+        if dy.shape != SHAPE:  # a row that what compiles is compiled for
+            return KERNELS["numba_fused"].backward(dy, saved, out=out)
+        dy.fill(1)
+        raise RuntimeError("spoilt")
+
+    arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, "float32")
+    before = arrays.dy.copy()
+    ready, refused = prepared.prepare(
+        {"bad": kernel(name="bad", backward=spoiling)}, "both", arrays, 8, 100.0
+    )
+    assert not ready and "spoilt" in refused["bad"] and np.array_equal(arrays.dy, before)

@@ -11,7 +11,7 @@ from layernorm_backward import cgroup, machine
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells, spells, timing_cpu
 from layernorm_backward.experiments._sets import cells
-from layernorm_backward.timing import sizing
+from layernorm_backward.timing import sizing, timed
 from layernorm_backward.timing.pool import ALL_ARRAYS, Pool
 from test_spells import ARGUMENTS as SPELLS
 from test_timing_cpu import ARGUMENTS as TIMING
@@ -125,3 +125,9 @@ def test_the_arrays_of_sweeps_and_spells_stay_within_the_limit(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         spells.run(**SPELLS | wide)
     assert seen == [limit // 3]
+
+
+def test_thread_counts_are_each_taken_once_in_order_and_none_is_below_one():
+    assert timed.thread_counts(["all", 1, 1]) == sorted({1, timed.most_threads()})
+    with pytest.raises(ValueError, match=r"threads is \[0\]; allowed: whole numbers from 1, or all"):
+        timed.thread_counts([0])
