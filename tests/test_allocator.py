@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from layernorm_backward import allocator
+from layernorm_backward.timing import allocator
 
 FAULTS = """
 import resource
 import numpy as np
-from layernorm_backward import allocator
+from layernorm_backward.timing import allocator
 if {asked}:
     assert allocator.keep_freed()
 def faults():

@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 
 from audit_small import failed
-from layernorm_backward import installed
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit import STANDARD, report, room, sweep
 from layernorm_backward.audit.target import load
 from layernorm_backward.dtypes import DTYPE_NAMES
+from layernorm_backward.host import installed
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.studies import config
 from layernorm_backward.timing import sizing

@@ -11,19 +11,20 @@ import numpy as np
 import pytest
 
 from bench_small import SETTING
-from layernorm_backward import cgroup, machine, stopwatch
+from layernorm_backward import machine, stopwatch
 from layernorm_backward.bench import Deadline, bench, contenders, quick, report, schedule, steps
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import needs, ready
 from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench_options import BASELINES
-from layernorm_backward.fitting import takes_out
+from layernorm_backward.host import cgroup
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
 from layernorm_backward.problem import Problem, run_kernel
-from layernorm_backward.raised import broken
 from layernorm_backward.records import tables
 from layernorm_backward.timing import sizing
+from layernorm_backward.untrusted.fitting import takes_out
+from layernorm_backward.untrusted.raised import broken
 
 OWN = KERNELS["recentred"]
 

@@ -4,7 +4,8 @@ from math import inf
 
 import pytest
 
-from layernorm_backward import cgroup, machine
+from layernorm_backward import machine
+from layernorm_backward.host import cgroup
 
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 V2 = ("memory.max", "memory.current", "inactive_file")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from layernorm_backward.difference import FEW, USUAL, Ratio, Summary, differs, judged, noise
+from layernorm_backward.timing.difference import FEW, USUAL, Ratio, Summary, differs, judged, noise
 
 NAN = float("nan")
 

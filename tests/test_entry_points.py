@@ -13,9 +13,9 @@ from layernorm_backward.audit.target import load
 from layernorm_backward.bench import Deadline, bench
 from layernorm_backward.gpu import roofs, variants
 from layernorm_backward.kernels.peers import PEERS
-from layernorm_backward.taken_names import TAKEN
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.traffic.schemes import SCHEMES
+from layernorm_backward.untrusted.taken_names import TAKEN
 
 BROKEN = {
     "gone": ("no_such_module:K", "raises ModuleNotFoundError: No module named 'no_such_module'"),

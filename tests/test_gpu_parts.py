@@ -15,7 +15,7 @@ import yaml
 from emulated import needs_compiler
 from host_board import HostBoard
 from kept_otherwise import KEPT
-from layernorm_backward import installed, kernels, oracle
+from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
@@ -33,6 +33,7 @@ from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Arrays, Pool
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.views import Views
+from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.plan import Hardware

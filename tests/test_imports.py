@@ -24,6 +24,9 @@ def below(part: str) -> list[str]:
 
 
 MAY_NOT_USE = {
+    "host": ("kernels", "experiments", "figures", "paper", "records", "storage", "studies", "untrusted"),
+    "storage": ("kernels", "experiments", "figures", "paper", "records", "studies", "untrusted"),
+    "untrusted": ("audit", "bench", "experiments", "figures", "paper", "records", "studies"),
     "kernels": ("experiments", "figures", "paper", "records", "studies"),
     "timing": ("audit", "bench", "experiments", "figures", "paper"),
     "audit": ("bench", "experiments", "figures", "paper"),

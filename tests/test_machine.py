@@ -9,7 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-from layernorm_backward import machine, macos
+from layernorm_backward import machine
+from layernorm_backward.host import macos
 from layernorm_backward.records import record
 
 
@@ -137,7 +138,7 @@ def test_all_threads_are_those_of_the_cores_that_a_process_may_use():
 
 def test_the_packages_that_a_table_requires_are_in_its_record(monkeypatch):
     installed = {"torch": "2.13.0", "jax": "0.10.2"}
-    monkeypatch.setattr("layernorm_backward.installed.of_import", lambda name: installed.get(name, ""))
+    monkeypatch.setattr("layernorm_backward.host.installed.of_import", lambda name: installed.get(name, ""))
     found = record.record({}, "smoke", record.begin("layernorm_backward.experiments.audit_peers"))["machine"]
     assert installed.items() <= found.items() and "flax" not in found
 

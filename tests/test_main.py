@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward import __main__ as command
-from layernorm_backward import files, jsonfile
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import division_order
 from layernorm_backward.figures import FIGURES, variance
 from layernorm_backward.records import revision
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.storage import files, jsonfile
 from layernorm_backward.studies import config, study
 from workspace import ROOT
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from layernorm_backward.median_interval import FEWEST, LEVEL, median_interval
+from layernorm_backward.timing.median_interval import FEWEST, LEVEL, median_interval
 
 DRAWS = {
     "normal": stats.norm(),

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from layernorm_backward import clock, machine, stopwatch
+from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import _peer_cells, _peers, peers_cpu
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.peers_at_work import meter
@@ -24,7 +24,7 @@ from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
 from layernorm_backward.records import tables
 from layernorm_backward.records.provenance import ROOT
 from layernorm_backward.studies import study
-from layernorm_backward.timing import sizing
+from layernorm_backward.timing import clock, sizing
 from planned_samples import planned
 
 FAULTS = {

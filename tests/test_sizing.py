@@ -7,10 +7,11 @@ from math import inf, prod
 import psutil
 import pytest
 
-from layernorm_backward import cgroup, machine
+from layernorm_backward import machine
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells, spells, timing_cpu
 from layernorm_backward.experiments._sets import cells
+from layernorm_backward.host import cgroup
 from layernorm_backward.timing import sizing, timed
 from layernorm_backward.timing.pool import ALL_ARRAYS, Pool
 from test_spells import ARGUMENTS as SPELLS

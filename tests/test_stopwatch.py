@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import clock
-from layernorm_backward.pace import LONG_S, TICK_S, Pace
 from layernorm_backward.stopwatch import FEWEST, WAITED, compare, counted, fastest, ratio, summary, threads
+from layernorm_backward.timing import clock
+from layernorm_backward.timing.pace import LONG_S, TICK_S, Pace
 
 
 def samples_of(waited=(), **seconds):
@@ -162,7 +162,7 @@ def test_a_budget_that_the_fewest_repetitions_have_used_holds_no_more(counts):
 
 def test_freed_memory_stays_in_the_process_before_anything_is_timed(monkeypatch):
     seen = []
-    monkeypatch.setattr("layernorm_backward.allocator.keep_freed", lambda: seen.append("kept"))
+    monkeypatch.setattr("layernorm_backward.timing.allocator.keep_freed", lambda: seen.append("kept"))
     compare({"a": lambda: seen.append("called")}, repeats=1, seed=0, minimum_s=0)
     assert seen[0] == "kept" and seen.count("kept") == 1
 
@@ -274,7 +274,7 @@ def test_a_name_without_samples_is_told_with_those_there_are():
 @pytest.mark.parametrize(("share", "marked"), [(0.9, False), (1.1, True)])
 def test_a_sample_is_marked_from_a_twentieth_of_waiting_on(monkeypatch, share, marked):
     wait_s = share * WAITED * 1.0
-    monkeypatch.setattr("layernorm_backward.clock.sample", lambda call, loops, lead: (0.1, 10, wait_s))
+    monkeypatch.setattr("layernorm_backward.timing.clock.sample", lambda call, loops, lead: (0.1, 10, wait_s))
     found = compare({"a": int}, repeats=3, seed=0, known_s={"a": 1.0})
     assert WAITED == 0.05 and set(found["waited"]) == {marked}
 

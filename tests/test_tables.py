@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import files
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.storage import files
 
 
 def cases() -> pd.DataFrame:

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from layernorm_backward import machine, pace, stopwatch
+from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import timing_cpu
 from layernorm_backward.experiments._rounds import known_s, shares
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing import cell_roof, pace, sizing
 from planned_samples import planned
 
 PUBLISHED = {

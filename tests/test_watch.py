@@ -11,7 +11,7 @@ from test_interrupted import wait_for
 
 RUN = """
 import ctypes, os, signal, sys, time
-from layernorm_backward import watch
+from layernorm_backward.untrusted import watch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in the background
 def run():
     watch.tell(step="a step", function="backward", found="so far", **{limit})

@@ -10,8 +10,10 @@ work with:
     theory, tolerances            how far off rounding may bring it, and how far a test may let it be
     traffic, counters             operations and accesses by a model, and bytes counted by the machine
     roofs, timing, gpu            what the machine can do at most; how passes are timed, here and on a GPU
+    untrusted                     somebody's code, which may raise, hang, or return what does not fit
     audit, bench                  the commands that check and time a reader's own kernel
     studies, records              what a run is told, and what it leaves: tables, their records, the archive
+    host, storage                 what the system tells of the machine, and files, read and written
 
 Imports go from the commands and experiments down; the modules beside this file are used by all.
 """

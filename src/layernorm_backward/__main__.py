@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward import experiments, numba_cache, stdout, watch
+from layernorm_backward import experiments, numba_cache
 from layernorm_backward.records import tables
+from layernorm_backward.untrusted import stdout, watch
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:

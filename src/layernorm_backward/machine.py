@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from layernorm_backward import cgroup, installed, macos, variables
-from layernorm_backward.system_files import contents
+from layernorm_backward.host import cgroup, installed, macos, variables
+from layernorm_backward.host.system_files import contents
 
 PACKAGES = (
     "numpy",

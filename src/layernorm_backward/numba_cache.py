@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from layernorm_backward.files import writable
+from layernorm_backward.storage.files import writable
 
 VARIABLE = "NUMBA_CACHE_DIR"
 _IN_TREE = Path(__file__).parent / "kernels" / "__pycache__"

@@ -24,11 +24,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from layernorm_backward import allocator
-from layernorm_backward.clock import Call
-from layernorm_backward.difference import Ratio, Summary
-from layernorm_backward.median_interval import FEWEST
-from layernorm_backward.pace import Pace, tried_out
+from layernorm_backward.timing import allocator
+from layernorm_backward.timing.clock import Call
+from layernorm_backward.timing.difference import Ratio, Summary
+from layernorm_backward.timing.median_interval import FEWEST
+from layernorm_backward.timing.pace import Pace, tried_out
 
 WAITED = 0.05
 

@@ -17,10 +17,10 @@ from layernorm_backward.audit.cases import CASES, case_limit
 from layernorm_backward.audit.precision import formula_dtype
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting, broken
 from layernorm_backward.dtypes import DtypeName
-from layernorm_backward.fitting import fitting
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, copied
-from layernorm_backward.raised import FAILURES
+from layernorm_backward.untrusted.fitting import fitting
+from layernorm_backward.untrusted.raised import FAILURES
 
 __all__ = ["STANDARD", "Finding", "Setting", "audit", "steps"]
 

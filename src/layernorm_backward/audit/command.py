@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward import audit as audits
-from layernorm_backward import files, watch
 from layernorm_backward.audit import report
 from layernorm_backward.audit.room import require_room
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting
@@ -20,7 +19,9 @@ from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import Kernel, version, whence
 from layernorm_backward.options import Parser, progress, require_csv, seconds, writing
 from layernorm_backward.records.schemas import SCHEMAS
-from layernorm_backward.stdout import tell
+from layernorm_backward.storage import files
+from layernorm_backward.untrusted import watch
+from layernorm_backward.untrusted.stdout import tell
 
 DESCRIPTION = (
     "Audit an implementation of layer normalization: its gradient, its error as mean/std grows, eps, "

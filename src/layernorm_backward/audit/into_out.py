@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from layernorm_backward.audit.setting import Finding, Setting
 from layernorm_backward.audit.sweep import posed
 from layernorm_backward.dtypes import DtypeName
-from layernorm_backward.fitting import takes_out
-from layernorm_backward.guarded import Guarded, guarded
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, copied, run_kernel
+from layernorm_backward.untrusted.fitting import takes_out
+from layernorm_backward.untrusted.guarded import Guarded, guarded
 
 
 def into_out(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:

@@ -8,7 +8,7 @@ import numpy as np
 
 from layernorm_backward.dtypes import DtypeName, dtype_of, require_gamma, unit_roundoff
 from layernorm_backward.portable import decades
-from layernorm_backward.raised import RAISED, told
+from layernorm_backward.untrusted.raised import RAISED, told
 
 LEAST_HIDDEN = 16  # in shorter rows the projection can take nearly all of g away, at any kappa
 

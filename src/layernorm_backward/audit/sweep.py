@@ -17,7 +17,7 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.fits import slope
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, copied, draw, run_kernel
-from layernorm_backward.raised import FAILURES
+from layernorm_backward.untrusted.raised import FAILURES
 
 QUANTITIES = Results._fields
 ROWS = QUANTITIES[:2]  # as long as x; the others are as long as gamma

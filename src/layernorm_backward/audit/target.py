@@ -20,11 +20,11 @@ import numpy as np
 
 from layernorm_backward import inputs, kernels
 from layernorm_backward.dtypes import DtypeName, dtype_of
-from layernorm_backward.fitting import MisfitError, fitting
 from layernorm_backward.kernels import KERNELS, Kernel, checks, missing, remedy
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.problem import draw
-from layernorm_backward.raised import FAILURES, place, told
+from layernorm_backward.untrusted.fitting import MisfitError, fitting
+from layernorm_backward.untrusted.raised import FAILURES, place, told
 
 WANTED = (
     "wanted: a Kernel, or a pair of functions forward(x, gamma, beta, eps) -> y, saved and "

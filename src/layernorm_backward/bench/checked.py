@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from layernorm_backward.bench.data import Data, changed, errors_u
 from layernorm_backward.bench.passes import Passes, named, require_y
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.held import arrays as held
+from layernorm_backward.untrusted.held import arrays as held
 
 
 class WrongError(ValueError):

@@ -10,7 +10,6 @@ import pandas as pd
 from numba import config as numba_config
 
 from layernorm_backward import bench as benches
-from layernorm_backward import watch
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
 from layernorm_backward.bench.contenders import BRIEF_S, own_runs, too_slow
@@ -21,8 +20,9 @@ from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.options import progress, require_csv, require_writable, writing
 from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
-from layernorm_backward.stdout import tell
 from layernorm_backward.timing.timed import allowed_threads, most_threads
+from layernorm_backward.untrusted import watch
+from layernorm_backward.untrusted.stdout import tell
 
 _NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are
 AUDITED = "float32"  # where `audit` is given no dtype

@@ -13,8 +13,8 @@ from layernorm_backward.bench.schedule import fitting_rows, room
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
-from layernorm_backward.pace import untimed
-from layernorm_backward.raised import told
+from layernorm_backward.timing.pace import untimed
+from layernorm_backward.untrusted.raised import told
 
 OWN_RUNS = 4, 5  # that the seconds left must hold before all rows are run: for one direction, for all
 BASELINE_SHARE = 1 / 2  # for a baseline's, of the seconds that KEPT_RUNS and the last check leave

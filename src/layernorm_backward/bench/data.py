@@ -19,8 +19,8 @@ from layernorm_backward.bench.setting import EPS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.guarded import Guarded, guarded
 from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.untrusted.guarded import Guarded, guarded
 
 LARGEST_SUM = 1 << 13  # about what dbeta is at most where it is float16, an eighth of what that can hold
 

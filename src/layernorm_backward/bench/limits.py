@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
-from layernorm_backward.held import arrays as held
+from layernorm_backward.untrusted.held import arrays as held
 
 LIMIT_U = {2: 8.0, 4: 100.0, 8: 100.0}  # by bytes of a number
 SUM_LIMIT_U = 0.1  # a row more: what a running sum over the rows shows is below a fifth of it

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from layernorm_backward.bench.setting import EPS
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.fitting import parts, require_like, takes_out
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.raised import FAILURES, broken
 from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.untrusted.fitting import parts, require_like, takes_out
+from layernorm_backward.untrusted.raised import FAILURES, broken
 
 Outputs = tuple[NDArray, NDArray, NDArray]
 

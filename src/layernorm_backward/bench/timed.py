@@ -12,12 +12,12 @@ from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.passes import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
-from layernorm_backward.difference import differs
 from layernorm_backward.directions import AnyDirection
-from layernorm_backward.pace import untimed
 from layernorm_backward.problem import Results
 from layernorm_backward.records import waited
 from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing.difference import differs
+from layernorm_backward.timing.pace import untimed
 from layernorm_backward.timing.prepared import ACCESSES
 
 RESULTS = {"forward": Results._fields[:1], "backward": Results._fields[1:], "both": Results._fields}

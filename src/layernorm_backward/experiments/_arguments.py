@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.kernels import KERNELS, missing
-from layernorm_backward.yamlfile import REFUSED
+from layernorm_backward.storage.yamlfile import REFUSED
 
 Item = TypeVar("Item")
 

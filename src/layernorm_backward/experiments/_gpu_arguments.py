@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from layernorm_backward.gpu.variants import VARIANTS
 from layernorm_backward.peers_on_gpu import PEERS
-from layernorm_backward.yamlfile import REFUSED
+from layernorm_backward.storage.yamlfile import REFUSED
 
 Item = TypeVar("Item")
 

@@ -1,8 +1,8 @@
 """What a kernel returns for a problem, whoever wrote it, or why it returns nothing."""
 
-from layernorm_backward.checked_kernel import BrokenError, checked
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, copied, run_kernel
+from layernorm_backward.untrusted.checked_kernel import BrokenError, checked
 
 
 def results(kernel: Kernel, problem: Problem, eps: float) -> Results | str:

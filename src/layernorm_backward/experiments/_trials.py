@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import passes
-from layernorm_backward.checked_kernel import checked
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.gradient_check import mutants
@@ -19,6 +18,7 @@ from layernorm_backward.theory.powers import power
 from layernorm_backward.tolerances.registry import RULES
 from layernorm_backward.tolerances.rules import rejects
 from layernorm_backward.tolerances.setting import Errors, errors, norm, setting, sizes
+from layernorm_backward.untrusted.checked_kernel import checked
 
 IDEAL = {"ideal": False, "ideal_strict": True}
 KINDS = {0.0: "recentred", 1.0: "plain", 2.0: "plain"}  # by the power of kappa

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from layernorm_backward import difference, stopwatch
+from layernorm_backward import stopwatch
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._cells import Cell, keys
 from layernorm_backward.experiments._rounds import joined
 from layernorm_backward.experiments._variants import DEFAULT, PAID, idle
 from layernorm_backward.kernels.numba_plan import Plan
+from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.timed import labelled, times, too_many
 

@@ -15,12 +15,12 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward.difference import Summary
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.experiments._arguments import RunnableKernels, Several, Whole
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.timing.difference import Summary
 
 
 def run(

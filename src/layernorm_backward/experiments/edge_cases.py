@@ -9,11 +9,11 @@ from tqdm import tqdm
 from layernorm_backward.dtypes import DtypeName
 from layernorm_backward.edge_cases import CASES, Outcome, Trial, outcome, posed
 from layernorm_backward.experiments._arguments import Eps, Positive, RunnableKernels, Seed, Several
-from layernorm_backward.fitting import fitting
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.problem import copied
-from layernorm_backward.raised import FAILURES, told
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.untrusted.fitting import fitting
+from layernorm_backward.untrusted.raised import FAILURES, told
 
 
 def run(

@@ -9,7 +9,6 @@ import pandas as pd
 from tqdm import tqdm
 
 from layernorm_backward import stopwatch
-from layernorm_backward.checked_kernel import checked
 from layernorm_backward.derivations.gradients import Gradients
 from layernorm_backward.experiments._arguments import (
     Count,
@@ -26,6 +25,7 @@ from layernorm_backward.gradient_check import METHODS, compare, normal
 from layernorm_backward.gradient_check.checker import gradients
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.untrusted.checked_kernel import checked
 
 
 class Cell(NamedTuple):

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import difference
 from layernorm_backward.compilation import compile_codes
 from layernorm_backward.experiments import _cells, _variant_checks
 from layernorm_backward.experiments._arguments import (
@@ -33,6 +32,7 @@ from layernorm_backward.experiments._variant_cells import Checks, measured
 from layernorm_backward.experiments._variants import Shape, Variant, codes, plans, told
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.timing import difference
 from layernorm_backward.timing.timed import together
 
 

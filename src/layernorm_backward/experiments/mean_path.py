@@ -38,13 +38,13 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import stray
-from layernorm_backward.median_interval import median_interval
 from layernorm_backward.outliers import Data
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.storage.yamlfile import REFUSED
+from layernorm_backward.timing.median_interval import median_interval
 from layernorm_backward.variance import accumulators
-from layernorm_backward.yamlfile import REFUSED
 
 
 class Sweep(NamedTuple):

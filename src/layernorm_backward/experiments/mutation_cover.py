@@ -19,7 +19,7 @@ from layernorm_backward.experiments._set_cover import smallest_cover
 from layernorm_backward.gradient_check.mutants import UNSPOILED
 from layernorm_backward.gradient_check.rules import RULES
 from layernorm_backward.records.tabulate import table
-from layernorm_backward.yamlfile import REFUSED
+from layernorm_backward.storage.yamlfile import REFUSED
 
 NEEDS = ("mutation",)
 

@@ -21,7 +21,6 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
-from layernorm_backward import difference
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns, _peer_cells
 from layernorm_backward.experiments._arguments import (
@@ -42,7 +41,7 @@ from layernorm_backward.peers_at_work.crew import Crew
 from layernorm_backward.peers_at_work.memory import SharedMemory
 from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.records.tabulate import table
-from layernorm_backward.timing import sizing
+from layernorm_backward.timing import difference, sizing
 from layernorm_backward.timing.pool import Pool
 from layernorm_backward.timing.timed import together
 

@@ -15,8 +15,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import difference, stopwatch
-from layernorm_backward.clock import Call
+from layernorm_backward import stopwatch
 from layernorm_backward.compilation import side_by_side
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
@@ -27,7 +26,8 @@ from layernorm_backward.kernels.numba_fused import KERNEL
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.roofs import row_streams
-from layernorm_backward.timing import cell_roof
+from layernorm_backward.timing import cell_roof, difference
+from layernorm_backward.timing.clock import Call
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import prepare
 from layernorm_backward.timing.sizing import Sized

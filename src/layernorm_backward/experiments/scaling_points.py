@@ -23,11 +23,11 @@ from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Pos
 from layernorm_backward.experiments._memory import memory
 from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.storage.yamlfile import REFUSED
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.pool import ONE_RESULT, buffers
 from layernorm_backward.timing.prepared import Prepared, prepare
 from layernorm_backward.timing.timed import labelled, most_threads, times, together
-from layernorm_backward.yamlfile import REFUSED
 
 Axis = Literal["rows", "hidden"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import difference, roofs, stopwatch
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
@@ -26,6 +26,7 @@ from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
+from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.timed import labelled, times, together, too_many
 

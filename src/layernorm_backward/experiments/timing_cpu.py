@@ -28,8 +28,7 @@ from typing import Annotated, Any, NamedTuple
 import pandas as pd
 from tqdm import tqdm
 
-from layernorm_backward import difference, stopwatch
-from layernorm_backward.checked_kernel import BrokenError
+from layernorm_backward import stopwatch
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import _columns
 from layernorm_backward.experiments._arguments import (
@@ -48,10 +47,11 @@ from layernorm_backward.experiments._rounds import Share, joined, known_s, share
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.records.tabulate import table
-from layernorm_backward.timing import cell_roof, sizing
+from layernorm_backward.timing import cell_roof, difference, sizing
 from layernorm_backward.timing.pool import Buffers, Pool
 from layernorm_backward.timing.prepared import Prepared, prepare, renewed, rows_looked_at
 from layernorm_backward.timing.timed import together, too_many
+from layernorm_backward.untrusted.checked_kernel import BrokenError
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
 _FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "saved_scalars")

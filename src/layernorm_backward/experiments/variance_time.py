@@ -17,9 +17,9 @@ from layernorm_backward import inputs, stopwatch
 from layernorm_backward.dtypes import DtypeName, dtype_of
 from layernorm_backward.experiments._arguments import AtLeast, Count, Names, Seconds, Seed, Several, each_of
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.storage.yamlfile import REFUSED
 from layernorm_backward.timing.timed import labelled, times, together
 from layernorm_backward.variance import ALGORITHMS, accumulators, moments
-from layernorm_backward.yamlfile import REFUSED
 
 PARTNER = "two_pass"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from layernorm_backward import figures, files
+from layernorm_backward import figures
 from layernorm_backward.figures import style
 from layernorm_backward.records import archive, tables
+from layernorm_backward.storage import files
 
 _NEEDED = {
     "TABLES": "a tuple of that name, of the tables that it is drawn from",

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from layernorm_backward import installed, peers_on_gpu
+from layernorm_backward import peers_on_gpu
 from layernorm_backward.gpu import warm
+from layernorm_backward.host import installed
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.machine import Machine, Program
 

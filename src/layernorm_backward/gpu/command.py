@@ -16,7 +16,6 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from layernorm_backward import yamlfile
 from layernorm_backward.gpu import campaign
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import Part
@@ -25,6 +24,7 @@ from layernorm_backward.gpu.variants import kernel_of
 from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.records.revision import commit
+from layernorm_backward.storage import yamlfile
 from layernorm_backward.studies import per_dtype
 
 STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from layernorm_backward import jsonfile
-from layernorm_backward.files import whole
 from layernorm_backward.gpu import variants
 from layernorm_backward.gpu.reasons import KINDS, Fault, Passing
+from layernorm_backward.storage import jsonfile
+from layernorm_backward.storage.files import whole
 
 FOLDER = "ledger"  # of a campaign, beside its tables
 _MARK = ".begun"

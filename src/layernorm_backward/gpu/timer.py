@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from layernorm_backward.difference import Ratio, Summary
 from layernorm_backward.gpu.board import Board, Call
+from layernorm_backward.timing.difference import Ratio, Summary
 
 CALLS = 32  # that make a sample by the host's clock, so that launching is hidden behind the work before
 BEYOND = 4  # times the L2 cache: arrays that lie in memory and not in it

@@ -14,9 +14,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from layernorm_backward import installed, taken_names
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
+from layernorm_backward.host import installed
+from layernorm_backward.untrusted import taken_names
 
 GROUP = "layernorm_backward.kernels"
 Device = Literal["cpu", "cuda"]

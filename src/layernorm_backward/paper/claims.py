@@ -13,7 +13,6 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from layernorm_backward import yamlfile
 from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
 from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured, listing
@@ -21,6 +20,7 @@ from layernorm_backward.paper.selection import select
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.storage import yamlfile
 
 NOT_JUDGED = "not judged in the smoke study: too small to time"
 

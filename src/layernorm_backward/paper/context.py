@@ -6,13 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import figures, jsonfile
+from layernorm_backward import figures
 from layernorm_backward.figures._captions import caption
 from layernorm_backward.paper import attempts, claim_rows, devices, goals, grids, machines
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.records import mixed, tables, waited
 from layernorm_backward.records.recorded import read_record
+from layernorm_backward.storage import jsonfile
 
 
 class UnknownName(ValueError):

@@ -19,14 +19,14 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from layernorm_backward import yamlfile
-from layernorm_backward.files import whole
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.partial import SUMMARIES, Excuses
 from layernorm_backward.paper.selection import column_of, select
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.storage import yamlfile
+from layernorm_backward.storage.files import whole
 
 _REDUCE = {
     "only": lambda column: column.iloc[0],

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import pypandoc
 
-from layernorm_backward.files import whole
+from layernorm_backward.storage.files import whole
 
 Engine = Literal["auto", "latex", "typst"]
 _PACKAGES = re.compile(r"\\usepackage(?:\[[^]]*\])?\{([^}]*)\}")

@@ -9,9 +9,9 @@ from typing import Any
 
 import jinja2
 
-from layernorm_backward.files import whole
 from layernorm_backward.paper import literals
 from layernorm_backward.paper.context import context
+from layernorm_backward.storage.files import whole
 
 
 class TemplateError(ValueError):

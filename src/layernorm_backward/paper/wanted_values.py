@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import yamlfile
 from layernorm_backward.paper.selection import select
 from layernorm_backward.records import archive, tables
+from layernorm_backward.storage import yamlfile
 
 _CONFIG = Path("config")
 _STUDIES = ("paper", "full")

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from time import perf_counter, process_time, sleep
 from typing import NamedTuple
 
-from layernorm_backward import clock
 from layernorm_backward.peers_at_work.protocol import Sample, Usage
+from layernorm_backward.timing import clock
 
 try:
     from resource import RUSAGE_SELF, getrusage

@@ -12,7 +12,7 @@ reuse    JAX is given the memory of its last results back (donation); what XLA a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from layernorm_backward import installed
+from layernorm_backward.host import installed
 
 _ABOVE_ANY = str(1 << 40)  # bytes
 _KEEPING = {  # glibc: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html

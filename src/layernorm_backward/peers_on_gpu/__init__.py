@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from layernorm_backward import installed
 from layernorm_backward.directions import DIRECTIONS
+from layernorm_backward.host import installed
 from layernorm_backward.peers_on_gpu import liger, quack, torch_compile, torch_eager, triton_tutorial
 from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import jsonfile
-from layernorm_backward.files import whole
+from layernorm_backward.storage import jsonfile
+from layernorm_backward.storage.files import whole
 
 ARCHIVE = Path("results/archive")
 WHOLE = "paper"  # the study whose tables stand for others that are not here

@@ -13,12 +13,14 @@ from typing import Any
 from rocrate.model import ContextEntity, Entity
 from rocrate.rocrate import ROCrate
 
-from layernorm_backward import experiments, installed, jsonfile, yamlfile
-from layernorm_backward.files import whole
+from layernorm_backward import experiments
+from layernorm_backward.host import installed
 from layernorm_backward.records import tables
 from layernorm_backward.records.archive import ARCHIVE, PROVENANCE, verify
 from layernorm_backward.records.provenance import title
 from layernorm_backward.records.revision import ROOT
+from layernorm_backward.storage import jsonfile, yamlfile
+from layernorm_backward.storage.files import whole
 
 NAME = "ro-crate-metadata.json"
 VERSION = "1.2"  # of the specification

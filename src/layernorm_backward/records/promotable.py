@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import jsonfile
 from layernorm_backward.records import mixed
 from layernorm_backward.records.archive import PROVENANCE
+from layernorm_backward.storage import jsonfile
 
 IN_PARTS = "full"  # the study whose folders have it behind their names
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

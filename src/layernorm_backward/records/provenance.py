@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from layernorm_backward import constants, installed
+from layernorm_backward import constants
+from layernorm_backward.host import installed
 from layernorm_backward.kernels import module_of
 from layernorm_backward.records import foreign, schemas
 

@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from layernorm_backward import clock, installed, machine
+from layernorm_backward import machine
+from layernorm_backward.host import installed
 from layernorm_backward.records.provenance import code_hash, constant
 from layernorm_backward.records.revision import commit
+from layernorm_backward.timing import clock
 
 
 class Started(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward.files import whole
 from layernorm_backward.records.schemas import SCHEMAS, Kind, Schema
+from layernorm_backward.storage.files import whole
 
 _TRUTH = {"True": True, "False": False, "true": True, "false": False, "": pd.NA}
 

@@ -18,7 +18,6 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.clock import Call
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels import numba_plan, numba_scratch
 from layernorm_backward.kernels.lane_memory import as_stored, in_columns, in_lanes, parity_lanes
@@ -26,6 +25,7 @@ from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.kernels.numba_sharing import UNITS, pieces
 from layernorm_backward.roofs.row_loops import compiled
+from layernorm_backward.timing.clock import Call
 
 SCALE = 0.5
 STEPS: dict[str, tuple[str, ...]] = {

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError, create_model
 from typing_extensions import is_typeddict
 
-from layernorm_backward import yamlfile
 from layernorm_backward.kernels import KERNELS
+from layernorm_backward.storage import yamlfile
 from layernorm_backward.studies import per_dtype
 
 

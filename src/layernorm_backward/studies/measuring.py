@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward import experiments, stdout
+from layernorm_backward import experiments
 from layernorm_backward.records import schemas, tables, waited
 from layernorm_backward.records.record import begin, record
 from layernorm_backward.studies import config, study
+from layernorm_backward.untrusted import stdout
 
 
 def measure(stem: str, config_path: Path, table: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from layernorm_backward import experiments, figures, installed
+from layernorm_backward import experiments, figures
+from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS, device_missing
 from layernorm_backward.records import archive
 from layernorm_backward.records.provenance import code_hash, constant

@@ -15,8 +15,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from layernorm_backward import jsonfile, machine
+from layernorm_backward import machine
 from layernorm_backward.records import mixed, waited
+from layernorm_backward.storage import jsonfile
 
 WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
 WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut

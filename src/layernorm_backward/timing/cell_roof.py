@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from layernorm_backward import difference, roofs, stopwatch
+from layernorm_backward import roofs, stopwatch
 from layernorm_backward.directions import AnyDirection
+from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
 
 ROOFS: dict[AnyDirection, tuple[str, str]] = {

@@ -4,7 +4,7 @@ from math import inf
 
 import psutil
 
-from layernorm_backward import cgroup
+from layernorm_backward.host import cgroup
 
 try:
     from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit

@@ -16,18 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import clock, inputs, oracle
-from layernorm_backward.checked_kernel import BrokenError, blame, checked
+from layernorm_backward import inputs, oracle
 from layernorm_backward.directions import DIRECTIONS, TENSORS, AnyDirection
 from layernorm_backward.dtypes import sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u
-from layernorm_backward.fitting import takes_out
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_items
-from layernorm_backward.pace import LONG_S
-from layernorm_backward.raised import FAILURES
+from layernorm_backward.timing import clock
 from layernorm_backward.timing.exact_sums import sums_error_u
+from layernorm_backward.timing.pace import LONG_S
 from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.untrusted.checked_kernel import BrokenError, blame, checked
+from layernorm_backward.untrusted.fitting import takes_out
+from layernorm_backward.untrusted.raised import FAILURES
 
 ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
 LEAST_ROWS = 4  # in which errors are looked at

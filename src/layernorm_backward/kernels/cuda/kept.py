@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from layernorm_backward.files import whole, writable
+from layernorm_backward.storage.files import whole, writable
 
 
 def kept(suffix: str, parts: object, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:

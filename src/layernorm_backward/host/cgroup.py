@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from layernorm_backward.system_files import contents
+from layernorm_backward.host.system_files import contents
 
 GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

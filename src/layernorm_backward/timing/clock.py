@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from layernorm_backward.system_files import contents
+from layernorm_backward.host.system_files import contents
 
 Call = Callable[[], object]
 _TASKS = Path("/proc/self/task")

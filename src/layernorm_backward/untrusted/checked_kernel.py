@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, NoReturn
 
-from layernorm_backward.fitting import MisfitError, fitting
 from layernorm_backward.kernels import Kernel
-from layernorm_backward.raised import FAILURES, broken, is_ours
+from layernorm_backward.untrusted.fitting import MisfitError, fitting
+from layernorm_backward.untrusted.raised import FAILURES, broken, is_ours
 
 
 class BrokenError(ValueError):

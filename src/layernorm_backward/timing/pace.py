@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from layernorm_backward import clock
-from layernorm_backward.clock import Call
+from layernorm_backward.timing import clock
+from layernorm_backward.timing.clock import Call
 
 LONG_S = 0.02  # longer calls do not notice how they begin: they are neither run untimed nor tried again
 TRIES = 3

@@ -4,13 +4,13 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from layernorm_backward.fitting import MisfitError
 from layernorm_backward.kernels import Kernel
+from layernorm_backward.untrusted.fitting import MisfitError
 
 RAISED = "raised"
 FAILURES = BaseException  # what somebody's function may raise: SystemExit, or the panics of Rust
 _PACKAGE = __name__.partition(".")[0]
-_NOT_THEIRS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
+_NOT_THEIRS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 
 def broken(kernel: Kernel, role: str, error: BaseException) -> ValueError:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from layernorm_backward.median_interval import median_interval
+from layernorm_backward.timing.median_interval import median_interval
 
 USUAL = 0.9  # of the cells of a table have less noise than what counts for all
 FEW = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833)  # of |t| for 1, 2, ... cells, at USUAL
