@@ -60,7 +60,7 @@ READ_ONCE = (  # as the paper says it
     "On an H200 rows of up to {0[8]} elements in float64 and of up to {0[4]} in the other dtypes are "
     "read once; on devices without clusters rows of up to {1[8]} elements in float64, {1[2]} in 16 bits, "
     "and in float32 {2[4]} forward and {1[4]} backward. "
-    "Longer ones are read again, but for some in 16 bits forward."
+    "Longer rows are read twice, but for some in 16 bits forward."
 )
 
 
