@@ -11,6 +11,7 @@ from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.paper import claims, wanted_values
 from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates.judgement import Judgement
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
@@ -150,6 +151,17 @@ def test_a_predicate_without_a_tolerance_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(PREDICATES, "grows_linearly", lambda scaling: None)
     said = "flat: predicate grows_linearly takes no tolerance; needed: that argument"
     assert said in refusal(written(tmp_path, ENTRY))
+
+
+def test_a_verdict_that_is_none_is_told(tmp_path, monkeypatch):
+    def misspelt(scaling: pd.DataFrame, tolerance: float) -> Judgement:
+        return Judgement("confrmed", "", "", "")
+
+    monkeypatch.setitem(PREDICATES, "grows_linearly", misspelt)
+    with pytest.raises(
+        claims.ClaimError, match="flat: predicate grows_linearly says 'confrmed'; allowed: confirmed, "
+    ):
+        claims.run(written(tmp_path, ENTRY), measured(tmp_path, 1.0))
 
 
 def test_the_tables_needed_are_known_without_reading_them():

@@ -89,6 +89,7 @@ def test_targets_named_are_targets_of_the_makefile():
 
 def test_contributing_is_short():
     assert len(CONTRIBUTING.splitlines()) <= 45
+    assert max(map(len, CONTRIBUTING.splitlines())) <= 120
 
 
 def test_versions_agree():

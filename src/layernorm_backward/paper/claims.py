@@ -15,7 +15,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement, NothingMeasured, listing
+from layernorm_backward.paper.predicates.judgement import (
+    VERDICTS,
+    ClaimMisfit,
+    Judgement,
+    NothingMeasured,
+    listing,
+)
 from layernorm_backward.paper.selection import select
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import tables
@@ -101,9 +107,15 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> J
         if claim.scope == "any machine":
             for stem, where in claim.tables.items():
                 _require_named(rows[_parameter(stem)], stem, where)
-        return PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
+        found = PREDICATES[claim.predicate](**rows, **claim.numbers, tolerance=claim.tolerance)
     except (NothingMeasured, ClaimMisfit) as missing:
         return Judgement("not measured", "", "", _excuse(claim, frames, excuses, missing))
+    if found.verdict not in VERDICTS:
+        allowed = ", ".join(VERDICTS)
+        raise ClaimError(
+            f"{claim.id}: predicate {claim.predicate} says {found.verdict!r}; allowed: {allowed}"
+        )
+    return found
 
 
 def _require_known(claim: Claim, frames: dict[str, pd.DataFrame]) -> None:
