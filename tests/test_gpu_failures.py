@@ -489,6 +489,23 @@ def test_a_device_that_is_lost_without_an_error_is_noticed_after_the_cell(study,
     assert set(table(out, "ceiling_gpu")["reason"]) == {f"Lost: {ILLEGAL}"}
 
 
+def test_a_cell_is_kept_though_no_memory_comes_back_after_it(study, tmp_path, monkeypatch, capsys):
+    def refuse(self):
+        raise RuntimeError("a peer holds on")
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(HostBoard, "release", refuse)
+        assert run(study, out, ["timing_gpu"]) == 1
+    told = capsys.readouterr()
+    assert "no memory came back after timing_gpu, " in told.out + told.err
+    measured = table(out, "timing_gpu")["median_s"].notna()
+    assert measured.any() and not measured.all()
+    run(study, out, ["timing_gpu"], resume=True)
+    after = table(out, "timing_gpu")["median_s"].notna()
+    assert after[measured].all() and after.sum() > measured.sum()
+
+
 @pytest.mark.parametrize(
     ("experiment", "cell"),
     [

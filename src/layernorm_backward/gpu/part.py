@@ -154,7 +154,10 @@ class Part:
             return Entry(self._unmeasured(cell, reason or f"Lost: {lost}"), [], failed=True)
         if reason:
             entry = Entry(self._unmeasured(cell, Passing(reason)), [], failed=True)
-        board.release()
+        try:
+            board.release()
+        except Exception as error:  # what was measured is kept; the next cells would find memory taken
+            until.stop(f"no memory came back after {self.stem}, {_text(cell)}: {reasons.text(error)}")
         return entry
 
     def _hung(self, cell: tuple, started: float, reason: str) -> str:
