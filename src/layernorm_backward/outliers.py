@@ -20,6 +20,7 @@ Data = Literal["gaussian", "outlier"]  # kinds of rows that have a kappa: N(mean
 def rows(rng: np.random.Generator, count: int, hidden: int, dtype: DTypeLike, kappa: float) -> NDArray:
     """Rows (count, hidden) with that median kappa and a deviation near 1; f and the places are random.
 
+    The deviation is smaller where the dtype holds no numbers so large, as in float16 far above 1/u.
     ValueError for a kappa that no such row has.
     """
     step = 2 * unit_roundoff(dtype)
