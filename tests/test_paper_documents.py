@@ -160,6 +160,15 @@ def test_a_short_table_stays_in_one_piece_and_a_long_one_breaks(source: Path) ->
     )
 
 
+def test_no_page_has_only_the_header_and_the_rule_of_a_long_table(source: Path) -> None:
+    """longtable breaks before its last foot; so the rule is a part of the body, and stays with the last row."""
+    out = source.with_name("paper.tex")
+    pandoc.convert(source, out, ASSETS)
+    table = out.read_text(encoding="utf-8").partition(r"\endlastfoot")
+    assert r"\bottomrule" not in table[0].partition(r"\begin{longtable}")[2]
+    assert " \\\\*\n\\bottomrule\n\\end{longtable}" in table[2]
+
+
 def test_a_long_table_repeats_its_header_on_each_page(source: Path) -> None:
     out = source.with_name("paper.pdf")
     pandoc.convert(source, out, ASSETS, "typst")

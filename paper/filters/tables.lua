@@ -43,12 +43,13 @@ local function as_float(tbl, size)
   }, "\n"))
 end
 
--- A table whose cells wrap breaks over pages; a hairline tells its rows apart.
-local function ruled(tbl)
+-- A long table breaks over pages. The rule below it is a part of its body: as the foot that Pandoc makes of it, it
+-- may go to a page of its own, under a header. A hairline tells rows apart whose cells wrap.
+local function over_pages(tbl, wraps)
   local text = pandoc.write(pandoc.Pandoc({ tbl }), "latex")
-  local head, body, rest = text:match("^(.*\\endlastfoot\n)(.-)(\\end{longtable}.*)$")
-  body = body:gsub(" \\\\\n(.)", " \\\\\n\\specialrule{0.1pt}{0.8pt}{0.8pt}\n%1")
-  return pandoc.RawBlock("latex", head .. body .. rest)
+  local head, body, rest = text:match("^(.*)\\bottomrule\\noalign{}\n\\endlastfoot\n(.-) \\\\\n(\\end{longtable}.*)$")
+  if wraps then body = body:gsub(" \\\\\n", "%0\\specialrule{0.1pt}{0.8pt}{0.8pt}\n") end
+  return pandoc.RawBlock("latex", head .. "\\endlastfoot\n" .. body .. " \\\\*\n\\bottomrule\n" .. rest)
 end
 
 local function in_markdown(tbl)
@@ -68,7 +69,7 @@ function Table(tbl)
   if latex then
     local size = small and "\\scriptsize\\renewcommand{\\arraystretch}{0.93}" or "\\small"
     if whole then return as_float(tbl, size) end
-    return { pandoc.RawBlock("latex", "\\begingroup" .. size), wraps and ruled(tbl) or tbl, pandoc.RawBlock("latex", "\\endgroup") }
+    return { pandoc.RawBlock("latex", "\\begingroup" .. size), over_pages(tbl, wraps), pandoc.RawBlock("latex", "\\endgroup") }
   elseif typst then
     local start = (small and "#smalltable(" or "#plaintable(") .. tostring(whole) .. ")["
     return { pandoc.RawBlock("typst", start), tbl, pandoc.RawBlock("typst", "]") }
