@@ -161,7 +161,7 @@ def test_a_short_table_stays_in_one_piece_and_a_long_one_breaks(source: Path) ->
 
 
 def test_no_page_has_only_the_header_and_the_rule_of_a_long_table(source: Path) -> None:
-    """longtable breaks before its last foot, so the rule is a part of the body and stays with the last row."""
+    """longtable breaks before its last foot, so the rule is in the body and stays with the last row."""
     out = source.with_name("paper.tex")
     pandoc.convert(source, out, ASSETS)
     table = out.read_text(encoding="utf-8").partition(r"\endlastfoot")
