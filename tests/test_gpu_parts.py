@@ -36,6 +36,7 @@ from layernorm_backward.gpu.views import Views
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.traffic.least import minimum_bytes
 from workspace import ROOT
@@ -314,26 +315,37 @@ def test_what_is_written_beside_a_view_is_seen(which, place):
     assert not buffers.untouched()
 
 
-@needs_compiler
-@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_told_before(
-    dtype, gamma_dtype, monkeypatch
-):
-    board, launched, names = HostBoard(), set(), ["cuda_fused", "cuda_separate"]
+BOTH = ["cuda_fused", "cuda_separate"]
+
+
+def launched_by_passing(
+    cells: list[checks_gpu.Cell], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Hardware, set[Program]]:
+    """The hardware and the programs launched, where BOTH pass the checks of the cells."""
+    board, launched = HostBoard(), set()
     launch = board.machine.launch
     monkeypatch.setattr(
         board.machine, "launch", lambda program, *how: launched.add(program) or launch(program, *how)
     )
     limits = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}
     how = {"time_left": float, "limits_u": limits, "runs": 2, "eps": EPS}
-    for hidden in (61, 64):
-        cell = checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden)
-        rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, names, **how)
-        assert [(row["kernel"], row["passed"], row["reason"]) for row in rows] == [
-            (name, True, "") for name in names
-        ]
-    told = {"kernels": names, "dtypes": [dtype], "apart": [61, 64]}
-    assert launched <= set(checks_gpu.programs(board.machine.hardware, **told))
+    for cell in cells:
+        rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, BOTH, **how)
+        passed = [(row["kernel"], row["passed"], row["reason"]) for row in rows]
+        assert passed == [(name, True, "") for name in BOTH]
+    assert launched
+    return board.machine.hardware, launched
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
+def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_told_before(
+    dtype, gamma_dtype, monkeypatch
+):
+    cells = [checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden) for hidden in (61, 64)]
+    hardware, launched = launched_by_passing(cells, monkeypatch)
+    told = {"kernels": BOTH, "dtypes": [dtype], "apart": [61, 64]}
+    assert launched <= set(checks_gpu.programs(hardware, **told))
 
 
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
@@ -381,20 +393,9 @@ def test_what_is_written_beside_an_array_off_its_place_is_seen(place):
 def test_kernels_are_right_on_views_by_the_programs_of_arrays_that_lie_plainly(
     dtype, gamma_dtype, check, monkeypatch
 ):
-    board, launched, names = HostBoard(), set(), ["cuda_fused", "cuda_separate"]
-    launch = board.machine.launch
-    monkeypatch.setattr(
-        board.machine, "launch", lambda program, *how: launched.add(program) or launch(program, *how)
-    )
-    limits = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}
-    how = {"time_left": float, "limits_u": limits, "runs": 2, "eps": EPS}
-    cell = checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)
-    rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, names, **how)
-    assert [(row["kernel"], row["passed"], row["reason"]) for row in rows] == [
-        (name, True, "") for name in names
-    ]
-    cells = [(name, dtype, gamma_dtype, 61) for name in names]
-    assert launched and launched <= set(warm.needed(cells, board.machine.hardware))
+    hardware, launched = launched_by_passing([checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)], monkeypatch)
+    cells = [(name, dtype, gamma_dtype, 61) for name in BOTH]
+    assert launched <= set(warm.needed(cells, hardware))
 
 
 def test_the_programs_of_a_campaign_are_found_without_running_it():

@@ -103,11 +103,9 @@ def cells(
         for pair in pairs
         for number, size in enumerate(hidden)
     }
-    found |= {Cell("far", *pair, max(rows), size): kernels for pair in pairs for size in far}
-    found |= {Cell("apart", *pair, max(rows), size): kernels for pair in pairs for size in apart}
-    found |= {Cell("strided", *pair, max(rows), size): kernels for pair in pairs for size in strided}
-    found |= {Cell("unaligned", *pair, max(rows), size): kernels for pair in pairs for size in unaligned}
-    found |= {Cell("repeats", *pair, max(rows), size): kernels for pair in pairs for size in repeated}
+    further = {"far": far, "apart": apart, "strided": strided, "unaligned": unaligned, "repeats": repeated}
+    for check, sizes in further.items():
+        found |= {Cell(check, *pair, max(rows), size): kernels for pair in pairs for size in sizes}
     found |= {Cell("results", dtype, dtype, count, size): kernels[:1] for dtype, count, size in large}
     return found | {
         Cell(tool, dtype, dtype, count, size): kernels[:1]
@@ -150,14 +148,8 @@ def measure(
     """A row for each kernel; there are no samples."""
 
     def check(name: str) -> dict[str, Any]:
-        if cell.check in ("results", "far"):
-            return _results(board, pool, cell, name, limits_u, eps)
-        if cell.check == "apart":
-            return _apart(board, pool, cell, name, limits_u, eps)
-        if cell.check == "strided":
-            return _strided(board, pool, cell, name, limits_u, eps)
-        if cell.check == "unaligned":
-            return _unaligned(board, pool, cell, name, limits_u, eps)
+        if cell.check in _JUDGED:
+            return _JUDGED[cell.check](board, pool, cell, name, limits_u, eps)
         if cell.check == "repeats":
             return _repeats(board, pool, cell, name, runs, eps)
         what = Pass(name, "backward", cell.dtype, cell.rows, cell.hidden)
@@ -253,6 +245,15 @@ def _unaligned(
     found = {off: told for off in (*Arrays._fields, *Results._fields) if (told := wrong(off))}
     said = "; ".join(f"{off}: {told}" for off, told in found.items())
     return {"passed": not found, "value": float(len(found)), "limit": 0.0, "reason": said}
+
+
+_JUDGED = {
+    "results": _results,
+    "far": _results,
+    "apart": _apart,
+    "strided": _strided,
+    "unaligned": _unaligned,
+}
 
 
 def _on_host(board: Board, arrays: Any) -> Any:
