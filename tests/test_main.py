@@ -217,6 +217,7 @@ def test_a_folder_without_config_files_is_no_study_without_faults(told, tmp_path
 def test_a_bad_set_of_a_timing_on_a_gpu_is_told_without_one(told, tmp_path, monkeypatch):
     folder = tmp_path / "config" / "smoke"
     folder.mkdir(parents=True)
+    (tmp_path / "paper").symlink_to(ROOT / "paper")
     sound = (ROOT / "config/smoke/timing_gpu.yaml").read_text()
     (folder / "timing_gpu.yaml").write_text(sound.replace("directions: [", "directions: [sideways, "))
     monkeypatch.chdir(tmp_path)
@@ -240,6 +241,7 @@ def configs(tmp_path, monkeypatch) -> Path:
     """The folder of a study of two experiments, whose config files are both at fault."""
     monkeypatch.setattr(command.experiments, "EXPERIMENTS", ("division_order", "eps"))
     monkeypatch.chdir(tmp_path)
+    Path("paper").symlink_to(ROOT / "paper")
     folder = Path("config/smoke")
     folder.mkdir(parents=True)
     (folder / "division_order.yaml").write_text("sed: 1\n")
@@ -252,6 +254,13 @@ def test_all_faults_of_a_study_are_told_at_once(told, configs):
     assert any(line.startswith(f"error: {configs}/division_order.yaml: sed: unknown key") for line in lines)
     assert lines[-1].startswith(f"error: {configs}/eps.yaml: not UTF-8 text")
     assert all(line.startswith("error: ") for line in lines)
+
+
+def test_faults_of_the_papers_files_are_told_with_those_of_configs(told, configs):
+    Path("paper").unlink()
+    lines = told("check", "smoke").splitlines()
+    assert any(line.startswith(f"error: {configs}/eps.yaml: ") for line in lines)
+    assert lines[-1] == "error: paper/paper.md.j2: No such file or directory"
 
 
 def test_packages_that_are_missing_do_not_stop_the_check(configs, monkeypatch):

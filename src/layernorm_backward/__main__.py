@@ -21,13 +21,14 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
 
 
 def check(study: str) -> None:
-    """Check every config file of a study (paper, smoke, full) as its experiment does; tells all faults."""
+    """Check a study's config files, as its experiments do, and the paper's own files; tells all faults."""
+    from layernorm_backward.paper import sources
     from layernorm_backward.studies import study as studies
 
     if study not in studies.CHOICES["study"]:
         raise ValueError(f"no study is called {study!r}; there are: {', '.join(studies.CHOICES['study'])}")
     faults = [fault for stem in studies.stems(study) for fault in _faults(studies.config_path(study, stem))]
-    if faults:
+    if faults := [*faults, *sources.faults()]:
         raise ValueError("\nerror: ".join(faults))
 
 
