@@ -52,20 +52,18 @@ def two_pass_corrected(kappa: Floats, first: Floats, hidden: int, u: float) -> F
 
 
 def welford(kappa: Floats, first: Floats, hidden: int, u: float) -> Floats:
-    """(D*(1 + kappa) + 4)*u + (D*kappa*u)^2: each of D updates rounds the mean."""
-    return (hidden * (1 + kappa) + 4) * u + (hidden * kappa * u) ** 2
+    """(D*(mu + 2) + 6)*u + (D*(mu + 1)*u)^2: each of D updates rounds the mean and the sum of squares."""
+    mu = np.sqrt((kappa - 1) * (kappa + 1))
+    return (hidden * (mu + 2) + 6) * u + (hidden * (mu + 1) * u) ** 2
 
 
 def chan(kappa: Floats, first: Floats, hidden: int, u: float) -> Floats:
-    """Of order s^1.5*kappa*u: a merge at level l sees means that carry l - 1 roundings each.
+    """(2*(s - 1)*(kappa + 3) + 2*s + 5)*u + (s*(kappa + 3)*u)^2: each of s levels of merges rounds means.
 
-    With B_l the share of level l's differences of means in the variance (their sum is 1), level l errs by at
-    most 2*(l - 1)*u*kappa*sqrt(B_l); the sum over levels is largest for sqrt(B_l) in proportion to l - 1.
-    The means' other roundings are in the + 2; M itself takes 2*s + 5.
+    The last level's rounding moves no difference of means. M itself takes 2*s + 5.
     """
     s = tree_depth(hidden)
-    levels = np.sqrt((s - 1) * s * (2 * s - 1) / 6)
-    return (2 * levels * (kappa + 2) + 2 * s + 5) * u + (s * kappa * u) ** 2
+    return (2 * max(s - 1, 0) * (kappa + 3) + 2 * s + 5) * u + (s * (kappa + 3) * u) ** 2
 
 
 def shifted(kappa: Floats, first: Floats, hidden: int, u: float) -> Floats:
