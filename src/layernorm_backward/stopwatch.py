@@ -1,8 +1,8 @@
 """Paired, interleaved timing: a repetition runs every call once, in a shuffled order.
 
 A slow spell of the machine then falls on all calls alike, and the ratio of two calls is taken within a
-repetition, where it cancels. A sample follows an untimed run of the same call, which wakes the threads that
-rested, and leaves in the caches what such calls leave there. Every repetition is kept. A call that lasts
+repetition, where it cancels. A sample follows untimed runs of the same call (`pace`), which wake the threads
+that rested, and leave in the caches what such calls leave there. Every repetition is kept. A call that lasts
 longer than all others together runs in the first repetitions only. Calls that are too short for the clock are
 repeated within a sample; the garbage collector is off, and freed memory stays in the process (`allocator`).
 
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,8 @@ def compare(
 
 def summary(samples: pd.DataFrame, name: str) -> Summary:
     """Median and quantiles of one call."""
-    return Summary.of(*_usable(samples, name))
+    (its,) = _usable(samples, name)
+    return Summary.of(its.seconds)
 
 
 def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
@@ -87,15 +89,17 @@ def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
 
     Medians of repetitions of their own would compare calls in different spells of the machine.
     """
-    medians_s = [np.median(seconds) for seconds in _usable(samples, *names)]
+    medians_s = [np.median(its.seconds) for its in _usable(samples, *names)]
     return names[int(np.argmin(medians_s))]
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
-    """Of time(numerator) / time(denominator), over the repetitions."""
+    """Of time(numerator) / time(denominator), over the repetitions, in rounds where there is a `round`."""
     if numerator == denominator:
         return Ratio(1.0, 1.0, 1.0)
-    return Ratio.of(np.divide(*_usable(samples, numerator, denominator)))
+    above, below = _usable(samples, numerator, denominator)
+    rounds = samples["round"].to_numpy()[above.index] if "round" in samples else None
+    return Ratio.of(above.seconds / below.seconds, rounds)
 
 
 def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -131,17 +135,24 @@ def threads(count: int) -> Iterator[None]:
                 numba.set_num_threads(before)
 
 
-def _usable(samples: pd.DataFrame, *names: str) -> list[NDArray[np.float64]]:
-    """Seconds of each name in the repetitions that hold all, less those in which one of them waited."""
+class _Usable(NamedTuple):
+    """Seconds of a call in some repetitions, and in which rows of the samples they stand."""
+
+    seconds: NDArray[np.float64]
+    index: NDArray[np.intp]
+
+
+def _usable(samples: pd.DataFrame, *names: str) -> list[_Usable]:
+    """Of each name the repetitions that hold all, less those in which one of them waited."""
     columns = ("name", "repeat", "seconds", "waited")
     name, repeat, seconds, waited = (samples[column].to_numpy() for column in columns)
     missing = sorted(set(names) - set(name))
     if missing:
         raise ValueError(f"no samples of {missing}; there are: {sorted(set(name))}")
     shared = reduce(np.intersect1d, (repeat[name == wanted] for wanted in names))
-    held = [(name == wanted) & np.isin(repeat, shared) for wanted in names]
+    held = [np.flatnonzero((name == wanted) & np.isin(repeat, shared)) for wanted in names]
     kept = counted(np.array([waited[its] for its in held]))
-    return [seconds[its][kept] for its in held]
+    return [_Usable(seconds[its[kept]], its[kept]) for its in held]
 
 
 @contextmanager

@@ -35,10 +35,10 @@ def shares(rounds: int, repeats: int, at_least: int, budget_s: float, seed: int)
 
 
 def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """The samples of one cell from all rounds, their repetitions counted through."""
+    """The samples of one cell from all rounds, with their `round`, and their repetitions counted through."""
     found, count = [], 0
-    for part in parts:
-        found.append(part.assign(repeat=part["repeat"] + count))
+    for number, part in enumerate(parts):
+        found.append(part.assign(repeat=part["repeat"] + count, round=number))
         count += int(part["repeat"].max()) + 1
     return pd.concat(found, ignore_index=True)
 

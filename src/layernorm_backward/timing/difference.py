@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from layernorm_backward.timing.median_interval import median_interval
 
@@ -31,9 +31,9 @@ class Ratio(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, ratios: NDArray[np.float64]) -> "Ratio":
-        """Of the ratio of each repetition, one or more; of few the interval is not known."""
-        return cls(float(np.median(ratios)), *median_interval(ratios))
+    def of(cls, ratios: NDArray[np.float64], rounds: ArrayLike | None = None) -> "Ratio":
+        """Of the ratio and round of each repetition, one or more; of few the interval is not known."""
+        return cls(float(np.median(ratios)), *median_interval(ratios, rounds))
 
     def columns(self, name: str) -> dict[str, float]:
         """The columns `name`, `name`_low and `name`_high of a table."""
