@@ -8,9 +8,9 @@ from claim_cases import Case, cases_of
 from claim_frames import frame
 
 
-def slowed(*cells: tuple[float, ...], wide: float = 0.01) -> pd.DataFrame:
+def slowed(*cells: tuple[float, ...], wide: float = 0.01, free: float = 0.01) -> pd.DataFrame:
     """Fractions of the roof in the bands below 1.1, from 1.1, from 1.2 and from 1.4 on, by cell; their
-    intervals reach `wide` to each side."""
+    intervals reach `wide` to each side, that of the first band `free`."""
     starts = (float("nan"), 0.0, 1.1, 1.2, 1.4)
     rows = [
         (hidden, band, start, value)
@@ -20,10 +20,9 @@ def slowed(*cells: tuple[float, ...], wide: float = 0.01) -> pd.DataFrame:
     columns = "hidden band update_from roof_fraction"
     keys = {"kernel": "numba_fused", "direction": "backward", "dtype": "float32", "threads": 1}
     found = frame(columns, *rows, **keys, repeats=9)
-    ends = {
-        f"roof_fraction_{end}": found["roof_fraction"] + by for end, by in (("low", -wide), ("high", wide))
-    }
-    return found.assign(**ends)
+    away = found["band"].map({1: free}).fillna(wide)
+    ends = {"roof_fraction_low": found["roof_fraction"] - away}
+    return found.assign(**ends, roof_fraction_high=found["roof_fraction"] + away)
 
 
 def spells() -> Iterator[Case]:
@@ -40,6 +39,7 @@ def spells() -> Iterator[Case]:
             (slowed(less, mixed),),
             (slowed(late),),
             (slowed(less, wide=0.2),),
+            (slowed(less, free=0.2),),
         ],
         refuted=[(slowed(less, same, same),), (slowed(same),)],
         **{"not measured": [(slowed(same, wide=0.1),)]},

@@ -453,3 +453,11 @@ def test_the_least_array_that_ordinary_stores_lose_with_is_told():
 def test_the_slope_that_is_told_is_the_farthest_from_theory():
     judgement = PREDICATES["powers_are_those_of_theory"](*fitted(2.05, 0.8), tolerance=0.1)
     assert judgement.value.startswith("2 slopes; farthest from theory 0.80, welford dx ")
+
+
+@pytest.mark.parametrize(("wide", "free", "sure"), [(0.035, 0.0, 2), (0.0, 0.04, 2), (0.035, 0.04, 0)])
+def test_what_is_left_on_a_taken_core_is_as_uncertain_as_both_fractions(wide, free, sure):
+    """0.6 of 0.8 is under 0.8, for certain while only one of the two fractions is in doubt."""
+    cells = slowed((0.8, 0.8, 0.6, 0.6), wide=wide, free=free)
+    found = PREDICATES["core_slows_kernel_more"](cells, slowed=1.2, tolerance=0.2)
+    assert f"{sure} of 2 cells" in found.reason
