@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
     def cost_s(self) -> float:
         """Seconds of one repetition of all."""
-        return sum((1 + untimed(its)) * max(its, SHORTEST_S) for its in self.seconds.values())
+        return sum(untimed(its) * its + max(its, SHORTEST_S) for its in self.seconds.values())
 
 
 def time_direction(

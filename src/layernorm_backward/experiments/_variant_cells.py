@@ -14,7 +14,7 @@ from layernorm_backward.experiments._variants import DEFAULT, PAID, idle
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
-from layernorm_backward.timing.timed import labelled, times, too_many
+from layernorm_backward.timing.timed import labelled, seed_of, times, too_many
 
 AGAIN = "again"  # the default a second time, for the noise
 NO_PARTNER = "the default's results are wrong"
@@ -56,7 +56,7 @@ def measured(
             return idlers | {name: {"reason": row["reason"] or NO_PARTNER} for name, row in rows.items()}, []
         timed = {name: calls[name] for name in right} | {AGAIN: calls[DEFAULT]}
         known_s[AGAIN] = known_s[DEFAULT]
-        samples = _compared(timed, known_s, checks.seed, how, paid_at_least)
+        samples = _compared(timed, known_s, seed_of(checks.seed, cell), how, paid_at_least)
     costs = _costs(samples, right)
     rows = {name: row | costs.get(name, {}) for name, row in rows.items()}
     return idlers | rows, [labelled(samples, **keys(cell))]

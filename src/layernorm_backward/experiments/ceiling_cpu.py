@@ -3,7 +3,7 @@
 `bytes` is what an operation touches in all: two arrays for copy, three for triad, none for multiply_add,
 which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
 the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
-working set that fits a cache lies there: each sample follows an untimed run. `note` says where a working set
+working set that fits a cache lies there: each sample follows untimed runs. `note` says where a working set
 had to be smaller than was wanted, or what was assumed for it.
 """
 
@@ -23,6 +23,7 @@ from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import (
     labelled,
+    seed_of,
     thread_counts,
     times,
     together,
@@ -60,7 +61,8 @@ def run(
             rows += _unmeasured(dtype, sizes, count)
             continue
         for size, note in sizes.items():
-            found = _streams(dtype, size, memory, count, how)
+            ordered = how | {"seed": seed_of(seed, dtype, size, count)}
+            found = _streams(dtype, size, memory, count, ordered)
             rows += [row | {"note": note} for row in found[0]]
             samples.append(found[1])
         found = _peak(dtype, multiply_add_rounds, count, how)

@@ -36,7 +36,7 @@ from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.pool import Buffers
-from layernorm_backward.timing.timed import labelled, together, too_many
+from layernorm_backward.timing.timed import labelled, seed_of, together, too_many
 
 LOOPS = {"handed": 1, "kept": 0}  # -> how many vectors a thread goes on in a round
 PASS = "pass"
@@ -79,8 +79,8 @@ def run(
                 refused[cell] = f"wrong: {errors[cell]:.3g} u off, over {error_limit_u:g} u"
                 continue
             calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
-            known = known_s(samples[cell])
-            samples[cell].append(stopwatch.compare(calls, known_s=known, **share._asdict()))
+            known, seeded = known_s(samples[cell]), share._replace(seed=seed_of(share.seed, cell))
+            samples[cell].append(stopwatch.compare(calls, known_s=known, **seeded._asdict()))
     timed = {cell: joined(samples[cell]) for cell in sizes if cell not in refused}
     rows = []
     for cell, size in sizes.items():

@@ -43,7 +43,7 @@ from layernorm_backward.peers_at_work.settings import SETTINGS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import difference, sizing
 from layernorm_backward.timing.pool import Pool
-from layernorm_backward.timing.timed import together
+from layernorm_backward.timing.timed import seed_of, together
 
 REQUIRES = ("torch", "jax")  # import names; without them the rows say so
 SHARE = 3  # the arrays take at most this part of what other timings allow: each peer keeps several more
@@ -72,7 +72,7 @@ def run(
     """
     (ours,) = kernels
     wanted = cells(sets, sizing.memory_limit() // SHARE)
-    how = {"repeats": repeats, "budget_s": budget_s, "seed": seed}
+    how = {"repeats": repeats, "budget_s": budget_s}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
     apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
     memory = SharedMemory(2 * apart)
@@ -83,7 +83,8 @@ def run(
         for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
             arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
             keys = _columns.of_cell(cell, count)
-            given = how | {"at_least": at_least_resident if keys["residency"] == "cache" else at_least}
+            given = how | {"seed": seed_of(seed, cell, count)}
+            given |= {"at_least": at_least_resident if keys["residency"] == "cache" else at_least}
             found = _peer_cells.measured(keys, KERNELS[ours], names, arrays, crew, limits, given)
             rows += found[0]
             samples.append(found[1])

@@ -31,7 +31,7 @@ from layernorm_backward.timing.clock import Call
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import prepare
 from layernorm_backward.timing.sizing import Sized
-from layernorm_backward.timing.timed import labelled, times, together, too_many
+from layernorm_backward.timing.timed import labelled, seed_of, times, together, too_many
 
 PASS = "pass"  # the last step
 NOT_ASKED = "_not_asked"  # behind the name of a step
@@ -48,7 +48,7 @@ def run(
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     _compile_loops(sizes)
     pool = _cells.pool(sizes, seed)
@@ -61,7 +61,8 @@ def run(
             rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
             continue
         plan = _plan(cell, size.rows)
-        timed = _timed(cell, arrays, plan, call, about["residency"], how)
+        ordered = how | {"seed": seed_of(seed, cell)}
+        timed = _timed(cell, arrays, plan, call, about["residency"], ordered)
         rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead)]
         samples.append(labelled(timed, **_cells.keys(cell)))
     return difference.judged(table(rows, "roof_steps"), "added"), together(samples)

@@ -27,7 +27,7 @@ from layernorm_backward.storage.yamlfile import REFUSED
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.pool import ONE_RESULT, buffers
 from layernorm_backward.timing.prepared import Prepared, prepare
-from layernorm_backward.timing.timed import labelled, most_threads, times, together
+from layernorm_backward.timing.timed import labelled, most_threads, seed_of, times, together
 
 Axis = Literal["rows", "hidden"]
 
@@ -79,7 +79,8 @@ def run(
             rows += [cell | {"kernel": name, "reason": reason} for name, reason in refused.items()]
             if not ready:
                 continue
-            samples.append(labelled(_compared(ready, how), **cell))
+            ordered = how | {"seed": seed_of(seed, *cell.values())}
+            samples.append(labelled(_compared(ready, ordered), **cell))
             ready.clear()  # frees what was saved, before memory is measured
             for name in samples[-1]["name"].unique():
                 found = times(samples[-1], name) | memory(chosen[name], way, arrays)._asdict()

@@ -47,7 +47,7 @@ from layernorm_backward.timing import cell_roof
 from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import prepare, renewed
 from layernorm_backward.timing.sizing import Sized
-from layernorm_backward.timing.timed import labelled, together, too_many
+from layernorm_backward.timing.timed import labelled, seed_of, together, too_many
 
 _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 
@@ -127,6 +127,7 @@ def _samples(
     share: Share,
 ) -> pd.DataFrame:
     """Samples of one cell in one round; `before`: those of earlier rounds."""
+    share = share._replace(seed=seed_of(share.seed, cell))
     with stopwatch.threads(cell.threads):
         calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | passes
         return stopwatch.compare(calls, known_s=known_s(before), **share._asdict())

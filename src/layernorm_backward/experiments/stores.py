@@ -28,7 +28,7 @@ from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
-from layernorm_backward.timing.timed import labelled, times, together, too_many
+from layernorm_backward.timing.timed import labelled, seed_of, times, together, too_many
 
 THEN = ("nothing", "read")
 AGAIN = "_again"  # what the plan chooses, a second time, for the noise
@@ -45,14 +45,15 @@ def run(
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Two rows a cell, one each of `THEN`; `budget_s` is for the repetitions of one cell."""
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     pool = _cells.pool(sizes, seed)
     rows, samples = [], []
     for cell, size in tqdm(sizes.items(), desc="stores", mininterval=1):
         about = _cells.about(cell, size)
         arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
-        found, timed = _measured(cell, arrays, error_rows, error_limit_u, how)
+        ordered = how | {"seed": seed_of(seed, cell)}
+        found, timed = _measured(cell, arrays, error_rows, error_limit_u, ordered)
         rows += [about | {"then": then} | found[then] for then in THEN]
         samples += timed
     return difference.judged(table(rows, "stores"), "ratio"), together(samples)

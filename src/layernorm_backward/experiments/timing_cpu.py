@@ -50,7 +50,7 @@ from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof, difference, sizing
 from layernorm_backward.timing.pool import Buffers, Pool
 from layernorm_backward.timing.prepared import Prepared, prepare, renewed, rows_looked_at
-from layernorm_backward.timing.timed import together, too_many
+from layernorm_backward.timing.timed import seed_of, together, too_many
 from layernorm_backward.untrusted.checked_kernel import BrokenError
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
@@ -196,6 +196,7 @@ def _samples(
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
     calls |= cell_roof.in_pages(cell.direction, arrays, residency)
     known = found.run_s | known_s(found.samples[count])
+    share = share._replace(seed=seed_of(share.seed, cell, count))
     with stopwatch.threads(count):
         return stopwatch.compare(calls, known_s=known, **share._asdict())
 

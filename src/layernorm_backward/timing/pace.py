@@ -1,4 +1,9 @@
-"""How many runs of a call make a sample of it, and whether an untimed one comes first."""
+"""How many runs of a call make a sample of it, and how many untimed ones come first.
+
+The first run wakes threads that rested. Where the arrays stay in a cache, what other calls left there takes
+several runs to go: after a pass with non-temporal stores, one with ordinary stores is on a Xeon as fast as it
+stays from the fifth run on, and the two before took a third longer.
+"""
 
 from typing import NamedTuple
 
@@ -8,6 +13,7 @@ from layernorm_backward.timing import clock
 from layernorm_backward.timing.clock import Call
 
 LONG_S = 0.02  # longer calls do not notice how they begin: they are neither run untimed nor tried again
+SETTLED = 5  # untimed runs, as far as they fit into LONG_S
 TRIES = 3
 TICK_S = 1e-9  # no run is shorter, whatever a coarse clock says
 
@@ -44,7 +50,7 @@ def tried_out(call: Call, minimum_s: float) -> Pace:
 
 def untimed(seconds: float) -> int:
     """Runs of a call that lasts so many seconds before each of its samples."""
-    return int(seconds <= LONG_S)
+    return min(SETTLED, int(LONG_S / max(seconds, TICK_S)))
 
 
 def _tried(call: Call, loops: int) -> float:

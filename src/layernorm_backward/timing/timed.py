@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any, Literal
+from zlib import crc32
 
 import pandas as pd
 from numba import config as numba_config
@@ -34,6 +35,14 @@ def thread_counts(wanted: Iterable[ThreadCount]) -> list[int]:
     if any(count < 1 for count in counts):
         raise ValueError(f"threads is {list(wanted)}; allowed: whole numbers from 1, or all")
     return sorted(set(counts))
+
+
+def seed_of(seed: int, *cell: object) -> int:
+    """The seed for the order of calls in one cell, whose keys have the same text in each run.
+
+    In one order for all cells, whoever comes behind a certain other call would do so in each of them.
+    """
+    return crc32(repr((seed, *cell)).encode())
 
 
 def too_many(threads: int) -> str:
