@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 import pandas as pd
@@ -28,11 +28,10 @@ from layernorm_backward.gpu import (
     variants,
     warm,
 )
-from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Arrays, Pool
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.gpu.views import Views
+from layernorm_backward.gpu.views import LIES, Views
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.cuda import plan
@@ -292,27 +291,27 @@ PAIRS = [(dtype, dtype) for dtype in DTYPE_NAMES] + [("float16", "float32"), ("b
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
 def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
-    buffers = Buffers(np)
-    x, gamma, _, dy = copies = buffers.given(given)
-    y, dx, dgamma, dbeta = buffers.results(Results(given.x, given.x, given.gamma, given.beta))
+    views, (of_given, of_results) = Views(np), LIES["apart"]
+    x, gamma, _, dy = copies = views.laid(given, of_given)
+    y, dx, dgamma, dbeta = views.laid(Results(given.x, given.x, given.gamma, given.beta), of_results)
     for one, other in zip(copies, given, strict=True):
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
     for arrays in ((x, y), (x, dy, dx)):
         places = [one.ctypes.data for one in arrays]
         assert plan.lie(8, x.itemsize, *places) == plan.APART
     assert all(one.ctypes.data % 16 for one in (gamma, dgamma, dbeta))
-    assert buffers.untouched()
+    assert views.untouched()
 
 
 @pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("place", [-1, 5 * 8])
 def test_what_is_written_beside_a_view_is_seen(which, place):
-    buffers = Buffers(np)
-    results = buffers.results(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))))
+    views = Views(np)
+    results = views.laid(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))), LIES["apart"].results)
     results[which][...] = 1
-    assert buffers.untouched()
+    assert views.untouched()
     ctypes.c_float.from_address(results[which].ctypes.data + 4 * place).value = 1.0
-    assert not buffers.untouched()
+    assert not views.untouched()
 
 
 BOTH = ["cuda_fused", "cuda_separate"]
@@ -352,7 +351,8 @@ def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_t
 def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
     views, results = Views(np), Results(given.x, given.dy, given.gamma, given.beta)
-    for one, other in zip((*views.given(given), *views.results(results)), (*given, *results), strict=True):
+    made = map(views.laid, (given, results), LIES["strided"])
+    for one, other in zip(chain(*made), (*given, *results), strict=True):
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
         assert one.flags.aligned and not one.flags.c_contiguous
     off = views.off_place(given.x)
@@ -366,7 +366,7 @@ def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
     """As if it lay plainly, from its first element on; what is turned has no room between."""
     zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
     views = Views(np)
-    made = [*views.given(Arrays(*zeros[:4])), *views.results(Results(*zeros[4:]))]
+    made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LIES["strided"]))]
     for one in made:
         one[...] = 1
     assert views.untouched()

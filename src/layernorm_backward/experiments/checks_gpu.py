@@ -26,17 +26,16 @@ import numpy as np
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
 from layernorm_backward.experiments._gpu_arguments import Count, Distinct, Positive, Seed, Several
 from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants, warm
-from layernorm_backward.gpu.apart import Buffers
 from layernorm_backward.gpu.board import Board, unsigned
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.tools import Pass
-from layernorm_backward.gpu.views import Views
+from layernorm_backward.gpu.views import LIES, Views
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-BESIDE, BETWEEN = (f"something was written {where} the arrays" for where in ("beside", "between"))
+OUTSIDE = "something was written beside or between the arrays"
 FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
 SAID = {"y": "out"}  # by which words a refusal names what has another name here
 REQUIRES = ("cupy", "a CUDA device")
@@ -189,30 +188,19 @@ def _results(
     return _judged(board.xp, cell, given, found, limits_u, eps)
 
 
-def _apart(
+def _viewed(
     board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
 ) -> dict[str, Any]:
-    buffers = Buffers(board.xp)
-    given = buffers.given(pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype))
-    results = buffers.results(contenders.results_for(board, given))
-    contenders.of_passes(board, variants.passes(name, board.machine), given, eps, "", results)
-    if not buffers.untouched():
-        return {"passed": False, "reason": BESIDE}
-    return _judged(board.xp, cell, given, results, limits_u, eps)
-
-
-def _strided(
-    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
-) -> dict[str, Any]:
-    """Judged on the host, by the arrays that the views are copies of: the device's own copying is not."""
     plain = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    views = Views(board.xp)
-    results = views.results(contenders.results_for(board, plain))
-    passes = variants.passes(name, board.machine)
-    contenders.of_passes(board, passes, views.given(plain), eps, "", results)
+    views, lies = Views(board.xp), LIES[cell.check]
+    given = views.laid(plain, lies.given)
+    results = views.laid(contenders.results_for(board, plain), lies.results)
+    contenders.of_passes(board, variants.passes(name, board.machine), given, eps, "", results)
     if not views.untouched():
-        return {"passed": False, "reason": BETWEEN}
-    return _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
+        return {"passed": False, "reason": OUTSIDE}
+    if cell.check == "strided":  # on the host: the device's own copying is not to judge itself
+        return _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
+    return _judged(board.xp, cell, plain, results, limits_u, eps)
 
 
 def _unaligned(
@@ -223,10 +211,8 @@ def _unaligned(
 
     def wrong(off: str) -> str:
         """What is wrong where the array of this name lies off its place; "" for nothing."""
-        views, results = (
-            Views(board.xp),
-            Results(*map(contenders.poisoned, contenders.results_for(board, plain))),
-        )
+        views = Views(board.xp)
+        results = Results(*map(contenders.poisoned, contenders.results_for(board, plain)))
         arrays = plain._asdict() | results._asdict()
         arrays[off] = views.off_place(arrays[off])
         given, results = (kind(*(arrays[key] for key in kind._fields)) for kind in (Arrays, Results))
@@ -238,7 +224,7 @@ def _unaligned(
                 return reasons.text(error)
             return ""
         if not views.untouched():
-            return BESIDE
+            return OUTSIDE
         told = _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
         return "" if told["passed"] else told["reason"] or f"off by {told['value']:.3g} u"
 
@@ -250,8 +236,8 @@ def _unaligned(
 _JUDGED = {
     "results": _results,
     "far": _results,
-    "apart": _apart,
-    "strided": _strided,
+    "apart": _viewed,
+    "strided": _viewed,
     "unaligned": _unaligned,
 }
 
