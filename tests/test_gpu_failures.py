@@ -11,9 +11,10 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, maps_gpu, timing_gpu
-from layernorm_backward.gpu import ahead, command, exact, paired, reasons, variants
+from layernorm_backward.gpu import ahead, command, contenders, exact, paired, reasons, variants
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Fault, Lost, Passing
+from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.kernels import KERNELS, cuda_fused
@@ -104,9 +105,7 @@ def test_a_way_that_does_not_fit_the_device_is_no_fault_but_the_tables_own_is(mo
     monkeypatch.setattr(maps_gpu.contenders, "of_passes", refuse)
     cell, names = next(iter(maps_gpu.cells(**CONFIG["maps_gpu"]).items()))
     board = HostBoard()
-    rows, _ = maps_gpu.measure(
-        board, checks_gpu.Pool(board, 1), cell, names, time_left=float, **CONFIG["maps_gpu"]
-    )
+    rows, _ = maps_gpu.measure(board, Pool(board, 1), cell, names, time_left=float, **CONFIG["maps_gpu"])
     assert [row["reason"] for row in rows] == ["ValueError: needs clusters"] + (len(rows) - 1) * [
         "needs clusters"
     ]
@@ -128,14 +127,10 @@ def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
     monkeypatch.setattr(paired.exact, "errors", lambda *_: off)
     board, how = HostBoard(), CONFIG["timing_gpu"]
     cell = paired.Shape("backward", "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(
-        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
-    )
+    (row,), _ = timing_gpu.measure(board, Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how)
     assert row["reason"] == f"wrong: error of dgamma or dbeta is {told}, over 100 u"
     forward = cell._replace(direction="forward")
-    (row,), _ = timing_gpu.measure(
-        board, checks_gpu.Pool(board, 1), forward, ["cuda_fused"], time_left=float, **how
-    )
+    (row,), _ = timing_gpu.measure(board, Pool(board, 1), forward, ["cuda_fused"], time_left=float, **how)
     assert row.get("reason", "") == "" and row["median_s"] > 0
 
 
@@ -164,9 +159,7 @@ class Refusing(HostBoard):
 def test_a_graph_that_does_not_do_the_work_of_its_pass_is_not_timed(direction):
     board, how = Empty(), CONFIG["timing_gpu"]
     cell = paired.Shape(direction, "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(
-        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
-    )
+    (row,), _ = timing_gpu.measure(board, Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how)
     what = {"forward": "y", "backward": "dx"}[direction]
     assert row["reason"] == f"wrong: error of {what} is nan u, over 8 u"
 
@@ -182,9 +175,7 @@ def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatc
 
     monkeypatch.setattr(timing_gpu.contenders, "prepare", prepare)
     cell = paired.Shape(direction, "float32", "float32", 9, 40)
-    (row,), _ = timing_gpu.measure(
-        board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how
-    )
+    (row,), _ = timing_gpu.measure(board, Pool(board, 1), cell, ["cuda_fused"], time_left=float, **how)
     assert row["method"].startswith("not captured: RuntimeError: operation not permitted")
     assert row["reason"] == "" and row["error_u_max"] < 8 and row["median_s"] > 0
 
@@ -192,7 +183,7 @@ def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatc
 def test_what_a_peer_keeps_is_poisoned_where_its_results_are_copies():
     """Else the sums of the pass before would be taken for the graph's."""
     kept = np.ones(3, np.float32)
-    one = checks_gpu.contenders.Contender(
+    one = contenders.Contender(
         {"backward": Timed(lambda: None)},
         lambda: (kept.astype(np.float16),),
         lambda call: lambda: None,
@@ -200,7 +191,7 @@ def test_what_a_peer_keeps_is_poisoned_where_its_results_are_copies():
         "",
         written=lambda: (kept, None),
     )
-    assert checks_gpu.contenders.replayed(one, "backward")[1] == "graph"
+    assert contenders.replayed(one, "backward")[1] == "graph"
     assert np.isnan(one.results()[0]).all()
 
 
@@ -209,9 +200,7 @@ def test_a_cell_is_alive_at_each_of_its_kernels(experiment):
     asked, values = [], CONFIG[experiment.__name__.rpartition(".")[2]]
     cell, names = next(iter(experiment.cells(**values).items()))
     board = HostBoard()
-    experiment.measure(
-        board, checks_gpu.Pool(board, 1), cell, names, time_left=lambda: asked.append(1), **values
-    )
+    experiment.measure(board, Pool(board, 1), cell, names, time_left=lambda: asked.append(1), **values)
     measured = [name for name in names if name != "torch_eager"]
     assert len(asked) >= len(measured) > 0
 
@@ -237,11 +226,17 @@ def test_what_a_peer_does_not_compute_has_a_reason_and_no_error(monkeypatch):
         assert "error_u_max" not in found[quantity]
 
 
+def rows_of(check, *names, dtype="float32", board=None):
+    """The rows of a check of kernels, on a few rows of x in this dtype; gamma is in float32."""
+    board, cell = board or HostBoard(), checks_gpu.Cell(check, dtype, "float32", 9, 40)
+    rows, _ = checks_gpu.measure(
+        board, Pool(board, 1), cell, names, time_left=lambda: 60.0, **CONFIG["checks_gpu"]
+    )
+    return rows
+
+
 def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
-    board = HostBoard()
-    pool = checks_gpu.Pool(board, 1)
-    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
-    honest = checks_gpu.contenders.prepare
+    honest = contenders.prepare
 
     def drifting(*given):
         one = honest(*given)
@@ -250,11 +245,10 @@ def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
         def backward():
             results.dx[0, 0] += 1
 
-        return one._replace(passes={"backward": checks_gpu.contenders.Timed(backward)})
+        return one._replace(passes={"backward": Timed(backward)})
 
-    monkeypatch.setattr(checks_gpu.contenders, "prepare", drifting)
-    cell = checks_gpu.Cell("repeats", "float32", "float32", 9, 40)
-    (row,), _ = checks_gpu.measure(board, pool, cell, ["cuda_fused"], **how)
+    monkeypatch.setattr(contenders, "prepare", drifting)
+    (row,) = rows_of("repeats", "cuda_fused")
     assert (row["passed"], row["value"]) == (False, 2.0)
 
     def poisoned(*given):
@@ -262,8 +256,8 @@ def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
         one.results().dx[3, 3] = np.nan
         return one
 
-    monkeypatch.setattr(checks_gpu.contenders, "prepare", poisoned)
-    (row,), _ = checks_gpu.measure(board, pool, cell._replace(check="results"), ["cuda_fused"], **how)
+    monkeypatch.setattr(contenders, "prepare", poisoned)
+    (row,) = rows_of("results", "cuda_fused")
     assert row["passed"] is False
     assert np.isnan(row["value"])
 
@@ -281,9 +275,7 @@ def test_a_kernel_that_writes_beside_arrays_that_begin_apart_has_not_passed(monk
         return forward, run
 
     monkeypatch.setattr(variants, "passes", over_the_end)
-    board, cell = HostBoard(), checks_gpu.Cell("apart", "float32", "float32", 9, 40)
-    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
-    (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+    (row,) = rows_of("apart", "cuda_fused")
     assert (row["passed"], row["reason"]) == (False, "something was written beside or between the arrays")
 
 
@@ -294,9 +286,7 @@ def checked(monkeypatch):
     def check(what, forward, backward):
         theirs = replace(KERNELS["recentred"], name="theirs", forward=forward, backward=backward)
         monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})
-        board, cell = HostBoard(), checks_gpu.Cell(what, "float32", "float32", 9, 40)
-        how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
-        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["theirs"], **how)
+        (row,) = rows_of(what, "theirs")
         return row
 
     return check
@@ -336,10 +326,9 @@ def viewed(request):
     """The row of a check of a kernel on a machine whose arrays are told otherwise."""
 
     def check(what, **otherwise):
-        board, cell = HostBoard(), checks_gpu.Cell(what, "float32", "float32", 9, 40)
+        board = HostBoard()
         board.machine.arrays = board.machine.arrays._replace(**otherwise)
-        how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
-        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, [request.param], **how)
+        (row,) = rows_of(what, request.param, board=board)
         return row
 
     return check
@@ -393,24 +382,21 @@ def test_a_result_off_its_place_that_is_not_written_is_told(checked):
 
 def test_outputs_are_poisoned_before_a_kernel_is_checked():
     board = HostBoard()
-    given = checks_gpu.Pool(board, 1).arrays(4, 8, "bfloat16", "float32")
-    array = checks_gpu.contenders.poisoned(np.zeros_like(given.x))
+    given = Pool(board, 1).arrays(4, 8, "bfloat16", "float32")
+    array = contenders.poisoned(np.zeros_like(given.x))
     assert np.isnan(array.astype(np.float32)).all()
 
 
 def test_a_kernel_that_raises_an_error_fails_its_own_check_only(study, tmp_path, monkeypatch):
-    honest = checks_gpu.contenders.prepare
+    honest = contenders.prepare
 
     def prepare(board, name, *given, **how):
         if name == "cuda_separate":
             raise RuntimeError("invalid configuration")
         return honest(board, name, *given, **how)
 
-    monkeypatch.setattr(checks_gpu.contenders, "prepare", prepare)
-    cell = checks_gpu.Cell("results", "float32", "float32", 9, 40)
-    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
-    board, names = HostBoard(), ["cuda_separate", "cuda_fused"]
-    rows, _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, names, **how)
+    monkeypatch.setattr(contenders, "prepare", prepare)
+    rows = rows_of("results", "cuda_separate", "cuda_fused")
     assert [(row["passed"], row["reason"]) for row in rows] == [
         (False, "RuntimeError: invalid configuration"),
         (True, ""),
@@ -418,18 +404,16 @@ def test_a_kernel_that_raises_an_error_fails_its_own_check_only(study, tmp_path,
 
 
 def test_sums_in_float32_are_held_to_its_limit(monkeypatch):
-    board, cell = HostBoard(), checks_gpu.Cell("results", "bfloat16", "float32", 9, 40)
-    how = CONFIG["checks_gpu"] | {"time_left": lambda: 60.0}
     judged = []
     for off in (exact.Errors(1.0, 1.0, 5.0, 0.0), exact.Errors(2.0, 1.0, 5.0, 0.0)):
         monkeypatch.setattr(exact, "errors", lambda *_, off=off: off)
-        (row,), _ = checks_gpu.measure(board, checks_gpu.Pool(board, 1), cell, ["cuda_fused"], **how)
+        (row,) = rows_of("results", "cuda_fused", dtype="bfloat16")
         judged.append((row["passed"], row["value"], row["limit"]))
     assert judged == [(True, 1.0, 1.5), (False, 2.0, 1.5)]
 
 
 def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(checks_gpu.exact, "errors", lambda *_: checks_gpu.exact.Errors(0.0, 99.0, 0.0, 0.0))
+    monkeypatch.setattr(exact, "errors", lambda *_: exact.Errors(0.0, 99.0, 0.0, 0.0))
     assert run(study, tmp_path / "out", ["checks_gpu"]) == 1
     told = "  checks_gpu, results float32 float32 9 3: cuda_fused: 99, over 8\n"
     assert told in capsys.readouterr().out
@@ -522,7 +506,7 @@ def test_no_kernel_is_measured_on_a_device_that_another_has_cost(experiment, cel
         board.fault = ILLEGAL
         raise RuntimeError("whatever it says")
 
-    monkeypatch.setattr(experiment.contenders, "prepare", prepare)
+    monkeypatch.setattr(contenders, "prepare", prepare)
     how = CONFIG[experiment.__name__.rpartition(".")[2]] | {"time_left": lambda: 60.0}
     with pytest.raises(Lost, match=f"cuda_separate: {ILLEGAL}"):
         experiment.measure(board, experiment.Pool(board, 1), cell, ["cuda_separate", "cuda_fused"], **how)

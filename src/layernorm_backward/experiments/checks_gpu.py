@@ -21,23 +21,17 @@ reason names what the tool only warns of.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
-
-from layernorm_backward.dtypes import DtypeName, dtype_of, round_to
+from layernorm_backward.dtypes import DtypeName, gamma_names
 from layernorm_backward.experiments._gpu_arguments import Count, Distinct, Positive, Seed, Several
-from layernorm_backward.gpu import contenders, exact, reasons, sanitizer, variants, warm
-from layernorm_backward.gpu.board import Board, unsigned
-from layernorm_backward.gpu.exact import Results
+from layernorm_backward.experiments._result_checks import CHECKS, Trial
+from layernorm_backward.gpu import reasons, sanitizer, variants, warm
+from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.reasons import Passing
-from layernorm_backward.gpu.rows import Arrays, Pool
+from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
-from layernorm_backward.gpu.views import LIES, Views
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-OUTSIDE = "something was written beside or between the arrays"
-FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
-SAID = {"y": "out"}  # by which words a refusal names what has another name here
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]
 
@@ -114,9 +108,9 @@ def cells(
 
 
 def _pairs(dtypes: list[str]) -> list[tuple[str, str]]:
-    """Of x and of gamma, that is the same or wider."""
-    same = [(dtype, dtype) for dtype in dtypes]
-    return same + [(dtype, "float32") for dtype in dtypes if dtype_of(dtype).itemsize == 2]
+    """Of x and of gamma, first those that are the same."""
+    pairs = [(dtype, gamma_dtype) for dtype in dtypes for gamma_dtype in gamma_names(dtype)]
+    return sorted(pairs, key=lambda pair: pair[0] != pair[1])
 
 
 def programs(
@@ -147,10 +141,9 @@ def measure(
     """A row for each kernel; there are no samples."""
 
     def check(name: str) -> dict[str, Any]:
-        if cell.check in _JUDGED:
-            return _JUDGED[cell.check](board, pool, cell, name, limits_u, eps)
-        if cell.check == "repeats":
-            return _repeats(board, pool, cell, name, runs, eps)
+        if cell.check in CHECKS:
+            given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
+            return CHECKS[cell.check](Trial(board, name, given, eps, runs, limits_u))
         what = Pass(name, "backward", cell.dtype, cell.rows, cell.hidden)
         return sanitizer.check(cell.check, what, time_left())
 
@@ -176,115 +169,3 @@ def _tried(board: Board, cell: Cell, name: str, check: Callable[[str], dict[str,
 
 def _keys(cell: Cell, name: str) -> dict[str, Any]:
     return {"kernel": name, **cell._asdict(), "reason": ""}
-
-
-def _results(
-    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
-) -> dict[str, Any]:
-    given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    if cell.check == "far":
-        _move(board, given.x)
-    found = contenders.prepare(board, name, given, eps).results()
-    return _judged(board.xp, cell, given, found, limits_u, eps)
-
-
-def _viewed(
-    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
-) -> dict[str, Any]:
-    plain = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    views, lies = Views(board.xp), LIES[cell.check]
-    given = views.laid(plain, lies.given)
-    results = views.laid(contenders.results_for(board, plain), lies.results)
-    contenders.of_passes(board, variants.passes(name, board.machine), given, eps, "", results)
-    if not views.untouched():
-        return {"passed": False, "reason": OUTSIDE}
-    if cell.check == "strided":  # on the host: the device's own copying is not to judge itself
-        return _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
-    return _judged(board.xp, cell, plain, results, limits_u, eps)
-
-
-def _unaligned(
-    board: Board, pool: Pool, cell: Cell, name: str, limits_u: dict[str, float], eps: float
-) -> dict[str, Any]:
-    plain = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    forward, backward = variants.passes(name, board.machine)
-
-    def wrong(off: str) -> str:
-        """What is wrong where the array of this name lies off its place; "" for nothing."""
-        views = Views(board.xp)
-        results = Results(*map(contenders.poisoned, contenders.results_for(board, plain)))
-        arrays = plain._asdict() | results._asdict()
-        arrays[off] = views.off_place(arrays[off])
-        given, results = (kind(*(arrays[key] for key in kind._fields)) for kind in (Arrays, Results))
-        try:
-            _, saved = forward(given.x, given.gamma, given.beta, eps, out=results.y)
-            backward(given.dy, saved, out=tuple(results[1:]))
-        except TypeError as error:
-            if board.machine.arrays.belongs(arrays[off]) or SAID.get(off, off) not in str(error).split():
-                return reasons.text(error)
-            return ""
-        if not views.untouched():
-            return OUTSIDE
-        told = _judged(np, cell, _on_host(board, plain), _on_host(board, results), limits_u, eps)
-        return "" if told["passed"] else told["reason"] or f"off by {told['value']:.3g} u"
-
-    found = {off: told for off in (*Arrays._fields, *Results._fields) if (told := wrong(off))}
-    said = "; ".join(f"{off}: {told}" for off, told in found.items())
-    return {"passed": not found, "value": float(len(found)), "limit": 0.0, "reason": said}
-
-
-_JUDGED = {
-    "results": _results,
-    "far": _results,
-    "apart": _viewed,
-    "strided": _viewed,
-    "unaligned": _unaligned,
-}
-
-
-def _on_host(board: Board, arrays: Any) -> Any:
-    """The same arrays, in the same tuple."""
-    return type(arrays)(*map(board.numpy, arrays))
-
-
-def _judged(
-    xp: Any, cell: Cell, given: Arrays, found: Results, limits_u: dict[str, float], eps: float
-) -> dict[str, Any]:
-    off = exact.errors(xp, given, found, eps)
-    limits = [limits_u[cell.dtype]] * 2 + [limits_u[cell.gamma_dtype]] * 2  # y, dx; dgamma, dbeta
-    worst, limit = max(zip(off, limits, strict=True), key=lambda pair: _share(*pair))
-    left = "" if worst <= limit else _left(xp, found)
-    return {"passed": bool(worst <= limit), "value": worst, "limit": limit, "reason": left}
-
-
-def _left(xp: Any, found: Results) -> str:
-    """Which results hold NaN, as all did before; "" for none."""
-    names = exact.nan_in(xp, found)
-    return f"NaN left in `out`: {', '.join(names)}" if names else ""
-
-
-def _move(board: Board, x: Any) -> None:
-    """Puts the first elements of every third row far from its mean."""
-    bits = x.view(unsigned(x.dtype))
-    first = board.numpy(bits[FAR, :FIRST].copy()).view(x.dtype)
-    moved = round_to(first.astype(np.float64) + AWAY, x.dtype)
-    bits[FAR, :FIRST] = board.array(moved.view(bits.dtype))
-
-
-def _share(error: float, limit: float) -> float:
-    """Of the limit; infinite for NaN."""
-    return np.inf if np.isnan(error) else error / limit
-
-
-def _repeats(board: Board, pool: Pool, cell: Cell, name: str, runs: int, eps: float) -> dict[str, Any]:
-    given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    one = contenders.prepare(board, name, given, eps)
-    left = _left(board.xp, one.results())
-    first = [result.view(unsigned(result.dtype)).copy() for result in one.results()]
-    differing = 0
-    for _ in range(runs - 1):
-        for timed in one.passes.values():
-            timed.call()
-        again = [result.view(unsigned(result.dtype)) for result in one.results()]
-        differing += not all(bool((a == b).all()) for a, b in zip(first, again, strict=True))
-    return {"passed": not (differing or left), "value": float(differing), "limit": 0.0, "reason": left}
