@@ -5,7 +5,7 @@ import pytest
 
 from emulated import needs_compiler, placed
 from layernorm_backward import inputs, oracle
-from layernorm_backward.dtypes import dtype_of, round_to
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, gamma_names, round_to
 from layernorm_backward.errors import error_u
 from layernorm_backward.gpu.exact import Results, errors
 from layernorm_backward.gpu.rows import Arrays
@@ -26,14 +26,7 @@ BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=3, rows=1, ring=Fa
 RING = BLOCK._replace(blocks=1, ring=True)
 CLUSTER = Map(threads=32, blocks=1, cluster=4, team=32, chunks=2, rows=1, ring=True)
 MAPS = {"lanes": LANES, "warp": WARP, "block": BLOCK, "ring": RING, "cluster": CLUSTER}
-TYPES = [
-    ("float32", "float32"),
-    ("float64", "float64"),
-    ("float16", "float16"),
-    ("bfloat16", "bfloat16"),
-    ("float16", "float32"),
-    ("bfloat16", "float32"),
-]
+TYPES = [(dtype, gamma_dtype) for dtype in DTYPE_NAMES for gamma_dtype in gamma_names(dtype)]
 OFFSETS = {plan.ALIKE: (0, 0, 0), plan.RAGGED: (1, 1, 1), plan.APART: (1, 0, 3)}  # of x, dy, and the results
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs, oracle
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype, unit_roundoff
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, gamma_names, sum_dtype, unit_roundoff
 from layernorm_backward.kernels import KERNELS, cupy_compact, missing
 from layernorm_backward.kernels.checks import HOST
 
@@ -17,7 +17,7 @@ EPS = 1e-5
 ON_NUMPY = SimpleNamespace(arrays=HOST)
 NO_DEVICE = missing(cupy_compact.KERNEL)
 LIMIT_U = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}  # as in test_kernels_agree
-PAIRS = [*((name, name) for name in DTYPE_NAMES), ("float16", "float32"), ("bfloat16", "float32")]
+PAIRS = [(dtype, gamma_dtype) for dtype in DTYPE_NAMES for gamma_dtype in gamma_names(dtype)]
 each_pair = pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from emulated import placed
 from host_kernels import HOST
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
 
@@ -22,7 +23,6 @@ CASES = [(name, dtype) for name in HOST for dtype in HOST[name].dtypes]
 each_case = pytest.mark.parametrize(
     ("kernel", "dtype"), CASES, ids=[f"{name}-{dtype}" for name, dtype in CASES]
 )
-each_kernel = pytest.mark.parametrize("kernel", HOST)
 
 
 def run(kernel, x, gamma, beta, dy, eps=EPS):
@@ -91,6 +91,10 @@ def _misaligned(array):
     return view
 
 
+def _one_element_on(array):
+    return placed(array, 1)
+
+
 def _read_only(array):
     copy = array.copy()
     copy.flags.writeable = False
@@ -99,7 +103,7 @@ def _read_only(array):
 
 @each_case
 @pytest.mark.parametrize(
-    "layout", [_every_second, _transposed, _reversed, _misaligned, _read_only], ids=lambda f: f.__name__[1:]
+    "layout", [_every_second, _transposed, _reversed, _misaligned, _one_element_on, _read_only]
 )
 def test_takes_any_layout(kernel, dtype, layout, problem):
     data = problem((2, 33, 129), dtype)
@@ -108,7 +112,9 @@ def test_takes_any_layout(kernel, dtype, layout, problem):
 
 
 @each_case
-@pytest.mark.parametrize("layout", [np.ascontiguousarray, _every_second, _transposed, _misaligned])
+@pytest.mark.parametrize(
+    "layout", [np.ascontiguousarray, _every_second, _transposed, _misaligned, _one_element_on]
+)
 def test_writes_into_the_arrays_it_is_given(kernel, dtype, layout, problem):
     data = problem((4, 33, 129), dtype)
     usual = run(kernel, *data)

@@ -67,7 +67,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(dtype, shape, problem, monk
             assert np.array_equal(result, first), count
 
 
-@pytest.mark.parametrize("kernel", ["numba_fused", "recentred"])
+@pytest.mark.parametrize("kernel", ["numba_fused", "numpy_blocked", "recentred"])
 @pytest.mark.parametrize("kappa", [1, 1e2, 1e4, 1e6])
 def test_float32_errors_stay_below_4_u_at_any_kappa(kernel, kappa):
     assert max(worst_errors_u(kernel, kappa, np.float32)) < 4
@@ -84,13 +84,14 @@ def test_without_recentring_the_error_of_dx_grows_with_kappa():
     assert dbeta < 4
 
 
+@pytest.mark.parametrize("kernel", ["numba_fused", "numpy_blocked"])
 @pytest.mark.parametrize("hidden", [1, 8])
-def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(hidden):
+def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(kernel, hidden):
     rng = inputs.generator(12, hidden)
     x = inputs.rows(rng, 200_000, hidden, np.float32)
     ones = np.ones(hidden, np.float32)
     dy = inputs.upstream(rng, "shifted", x)
-    _, dgamma, dbeta = run("numba_fused", x, ones, ones, dy)[1:]
+    _, dgamma, dbeta = run(kernel, x, ones, ones, dy)[1:]
     right = dy.astype(np.float64).sum(axis=0)
     in_pairs = np.ascontiguousarray(dy.T).sum(axis=-1)
     error, allowed = np.abs(dbeta - right) / right, np.abs(in_pairs - right) / right
