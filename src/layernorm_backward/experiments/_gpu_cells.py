@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from layernorm_backward.directions import DIRECTIONS
-from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
+from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, gamma_names
 from layernorm_backward.gpu.paired import Shape
 
 KEYS = {"kernels", "directions", "hidden", "dtypes", "gamma_dtypes"}  # and one of rows, array_bytes
@@ -25,7 +25,7 @@ def cells(sets: Mapping[str, Mapping[str, Any]], known: list[str]) -> dict[Shape
         _check(name, one, known)
         wanted = product(one["directions"], one["dtypes"], one["gamma_dtypes"], one["hidden"])
         for direction, dtype, beside, hidden in wanted:
-            gamma = "float32" if beside == "float32" and dtype_of(dtype).itemsize == 2 else dtype
+            gamma = beside if beside in gamma_names(dtype) else dtype
             for rows in _rows(one, dtype, hidden):
                 here = found.setdefault(Shape(direction, dtype, gamma, rows, hidden), [])
                 here += [kernel for kernel in one["kernels"] if kernel not in here]

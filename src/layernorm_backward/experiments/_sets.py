@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from typing_extensions import TypedDict
 
 from layernorm_backward.directions import AnyDirection
-from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, gamma_names
 from layernorm_backward.experiments._arguments import Count, Names, Several, Shape, Threads, WorkingSet
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.pool import ALL_ARRAYS
@@ -65,7 +65,7 @@ def cells(sets: Mapping[str, Set], limit: int) -> dict[Cell, Counts]:
 def _cells(name: str, one: Set, limit: int) -> list[Cell]:
     found = []
     for dtype, wanted, direction in product(one["dtypes"], one["gamma_dtypes"], one["directions"]):
-        beside = "float32" if wanted == "float32" and dtype_of(dtype).itemsize == 2 else dtype
+        beside = wanted if wanted in gamma_names(dtype) else dtype
         try:
             sizes = _sizes(one["sizes"], dtype, direction, limit)
         except ValueError as error:
