@@ -1,17 +1,18 @@
 """Cells of numba_fused alone: all combinations of working set, dtype, D, direction and threads in a sweep."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
+from tqdm import tqdm
 from typing_extensions import TypedDict
 
 from layernorm_backward.directions import Direction
-from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of
+from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.experiments._arguments import Count, Several, Threads, WorkingSet
 from layernorm_backward.timing import sizing
-from layernorm_backward.timing.pool import ONE_RESULT, Pool
+from layernorm_backward.timing.pool import ONE_RESULT, Buffers, Pool
 from layernorm_backward.timing.timed import thread_counts
 
 
@@ -57,15 +58,19 @@ def sized(cell: Cell) -> sizing.Sized:
     return sizing.sized(cell.hidden, cell.dtype, cell.direction, cell.working_set, arrays=ONE_RESULT)
 
 
-def array_bytes(cell: Cell, rows: int) -> int:
-    """Bytes of one array of x's size."""
-    return rows * cell.hidden * dtype_of(cell.dtype).itemsize
-
-
 def pool(sizes: Mapping[Cell, sizing.Sized], seed: int) -> Pool:
     """Memory for the arrays of any of these cells."""
-    most = max((array_bytes(cell, size.rows) for cell, size in sizes.items()), default=0)
-    return Pool(most, seed, ONE_RESULT)
+    each = (sizing.held(1, size.rows, cell.hidden, cell.dtype) for cell, size in sizes.items())
+    return Pool(max(each, default=0), seed, ONE_RESULT)
+
+
+def posed(
+    sizes: Mapping[Cell, sizing.Sized], seed: int, experiment: str
+) -> Iterator[tuple[Cell, dict[str, Any], Buffers]]:
+    """Each cell with `about` it and its arrays, in memory that all share; with progress."""
+    memory = pool(sizes, seed)
+    for cell, size in tqdm(sizes.items(), desc=experiment, mininterval=1):
+        yield cell, about(cell, size), memory.buffers((size.rows, cell.hidden), cell.dtype)
 
 
 def keys(cell: Cell) -> dict[str, Any]:

@@ -99,15 +99,11 @@ def _checked(
             "kappa": kappa,
             "kappa_error_u_max": far.get(name, np.nan),
             "bits_equal": agreed[name].bits_equal,
-            "reason": _wrong(max(error_u, agreed[name].difference_u), checks.limit_u),
+            "reason": check.wrong(max(error_u, agreed[name].difference_u), checks.limit_u),
         }
         for name, (_, error_u) in first.items()
     }
     return {name: seconds for name, (seconds, _) in first.items()}, rows
-
-
-def _wrong(error_u: float, limit_u: float) -> str:
-    return "" if error_u <= limit_u else f"wrong: {error_u:.3g} u off, over {limit_u:g} u"
 
 
 def _costs(samples: pd.DataFrame, names: list[str]) -> Rows:

@@ -79,6 +79,19 @@ def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
     return seconds, float(error_u(out[sample.rows], sample.exact).max())
 
 
+def ran(
+    direction: Direction, arrays: Buffers, made: Mapping[str, Plan], error_rows: int
+) -> tuple[dict[str, Call], float]:
+    """`calls`, each run once, and the largest of their errors in so many rows, in units of u."""
+    found, exact = calls(direction, arrays, made), sampled(direction, arrays, error_rows)
+    return found, max(first_run(call, arrays.out, exact)[1] for call in found.values())
+
+
+def wrong(error_u: float, limit_u: float) -> str:
+    """Why what errs so much is not timed, "" where it is."""
+    return "" if error_u <= limit_u else f"wrong: {error_u:.3g} u off, over {limit_u:g} u"
+
+
 @cache
 def errors_at(
     kappa: float, direction: Direction, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]

@@ -75,8 +75,8 @@ def run(
         with stopwatch.threads(cell.threads):
             arrays = pool.buffers((sizes[cell].rows, cell.hidden), cell.dtype)
             passes, errors[cell] = _passes(cell, arrays, error_rows)
-            if errors[cell] > error_limit_u:
-                refused[cell] = f"wrong: {errors[cell]:.3g} u off, over {error_limit_u:g} u"
+            if reason := check.wrong(errors[cell], error_limit_u):
+                refused[cell] = reason
                 continue
             calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
             known, seeded = known_s(samples[cell]), share._replace(seed=seed_of(share.seed, cell))
@@ -111,9 +111,7 @@ def _loops(rounds: int, turns: int) -> dict[str, Call]:
 def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Call], float]:
     """The pass as planned, and with either kind of stores and a reading behind it; the largest error in u."""
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
-    calls = check.calls(cell.direction, arrays, plans(plan) | {PASS: plan})
-    exact = check.sampled(cell.direction, arrays, error_rows)
-    error_u = max(check.first_run(call, arrays.out, exact)[1] for call in calls.values())
+    calls, error_u = check.ran(cell.direction, arrays, plans(plan) | {PASS: plan}, error_rows)
     read = roofs.read(arrays.out)
     return calls | {name: followed(calls[name], read) for name in STORES}, error_u
 

@@ -12,7 +12,6 @@ in one row. bits_equal: whether all results are those of the default bit by bit,
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
-from tqdm import tqdm
 
 from layernorm_backward.compilation import compile_codes
 from layernorm_backward.experiments import _cells, _variant_checks
@@ -58,12 +57,9 @@ def run(
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     compile_codes(code for cell, size in sizes.items() for code in _codes(cell, size.rows, variants))
-    pool = _cells.pool(sizes, seed)
     rows, samples = [], []
-    for cell, size in tqdm(sizes.items(), desc="kernel_costs", mininterval=1):
-        about = _cells.about(cell, size)
-        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
-        made = plans(variants, _shape(cell, size.rows, cell.threads))
+    for cell, about, arrays in _cells.posed(sizes, seed, "kernel_costs"):
+        made = plans(variants, _shape(cell, about["rows"], cell.threads))
         found, timed = measured(cell, made, arrays, checks, how, paid_at_least)
         rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed

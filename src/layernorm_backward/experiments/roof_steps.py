@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from layernorm_backward import stopwatch
 from layernorm_backward.compilation import side_by_side
@@ -51,16 +50,13 @@ def run(
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     _compile_loops(sizes)
-    pool = _cells.pool(sizes, seed)
     rows, samples = [], []
-    for cell, size in tqdm(sizes.items(), desc="roof_steps", mininterval=1):
-        about = _cells.about(cell, size)
-        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
+    for cell, about, arrays in _cells.posed(sizes, seed, "roof_steps"):
         call, reason = _checked(cell, arrays, error_rows, error_limit_u)
         if call is None:
             rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
             continue
-        plan = _plan(cell, size.rows)
+        plan = _plan(cell, about["rows"])
         ordered = how | {"seed": seed_of(seed, cell)}
         timed = _timed(cell, arrays, plan, call, about["residency"], ordered)
         rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead)]

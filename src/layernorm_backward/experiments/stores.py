@@ -14,7 +14,6 @@ before they are timed; error_u_max is the larger of their errors in some rows.
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.dtypes import dtype_of
@@ -47,11 +46,8 @@ def run(
     """Two rows a cell, one each of `THEN`; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
-    pool = _cells.pool(sizes, seed)
     rows, samples = [], []
-    for cell, size in tqdm(sizes.items(), desc="stores", mininterval=1):
-        about = _cells.about(cell, size)
-        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
+    for cell, about, arrays in _cells.posed(sizes, seed, "stores"):
         ordered = how | {"seed": seed_of(seed, cell)}
         found, timed = _measured(cell, arrays, error_rows, error_limit_u, ordered)
         rows += [about | {"then": then} | found[then] for then in THEN]
@@ -67,11 +63,9 @@ def _measured(
         return _refused(too_many(cell.threads)), []
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
     with stopwatch.threads(cell.threads):
-        passes = check.calls(cell.direction, arrays, plans(plan))
-        exact = check.sampled(cell.direction, arrays, error_rows)
-        error_u = max(check.first_run(call, arrays.out, exact)[1] for call in passes.values())
-        if error_u > limit_u:
-            return _refused(f"wrong: {error_u:.3g} u off, over {limit_u:g} u"), []
+        passes, error_u = check.ran(cell.direction, arrays, plans(plan), error_rows)
+        if reason := check.wrong(error_u, limit_u):
+            return _refused(reason), []
         calls = _calls(passes, roofs.read(arrays.out), plan.stream)
         samples = stopwatch.compare(calls, **how)
     about = {"stream": plan.stream, "error_u_max": error_u}

@@ -36,7 +36,7 @@ def memory_limit() -> int:
 
 def touched(direction: AnyDirection, rows: int, hidden: int, dtype: str) -> int:
     """Bytes of the working set."""
-    return ARRAYS[direction] * rows * hidden * dtype_of(dtype).itemsize
+    return held(ARRAYS[direction], rows, hidden, dtype)
 
 
 def held(arrays: int, rows: int, hidden: int, dtype: str) -> int:
