@@ -1,4 +1,6 @@
-"""Samples as `stopwatch.compare` gives them, of times that a test has chosen."""
+"""Samples as `stopwatch.compare` gives them, of times that a test has chosen; a sweep of one small cell."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -6,6 +8,23 @@ import pandas as pd
 from layernorm_backward import stopwatch
 
 COLUMNS = ["name", "repeat", "seconds", "calls", "wait_s", "waited"]
+SWEEP = {  # of `_cells`
+    "working_sets": [60_000],
+    "dtypes": ["float32"],
+    "hidden": [48],
+    "directions": ["backward"],
+    "threads": [1],
+}
+
+
+def samples_of(seconds: Mapping[str, np.ndarray], waited=()) -> pd.DataFrame:
+    """Those of calls of which each repetition took so long; all wait in those `waited`."""
+    rows = [
+        (name, repeat, its, 1, 0.0, repeat in waited)
+        for name, each in seconds.items()
+        for repeat, its in enumerate(each)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def planned(monkeypatch, count, waited=(), **seconds):
@@ -13,11 +32,18 @@ def planned(monkeypatch, count, waited=(), **seconds):
     steady = np.linspace(1, 1.001, count)
 
     def compare(calls, **how):
-        rows = [
-            (name, repeat, seconds.get(name, steady)[repeat], 1, 0.0, repeat in waited)
-            for name in calls
-            for repeat in range(count)
-        ]
-        return pd.DataFrame(rows, columns=COLUMNS)
+        return samples_of({name: seconds.get(name, steady) for name in calls}, waited)
 
     monkeypatch.setattr(stopwatch, "compare", compare)
+
+
+def known(monkeypatch):
+    """A list to which each comparison adds the names of the calls of which it is told how long they take."""
+    given, compare = [], stopwatch.compare
+
+    def noted(calls, known_s, **how):
+        given.append(set(known_s))
+        return compare(calls, known_s=known_s, **how)
+
+    monkeypatch.setattr(stopwatch, "compare", noted)
+    return given

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from numba import njit
 
+import planned_samples
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
@@ -16,13 +17,7 @@ from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
 
 REPEATS, TURNS = 12, 1000
-SWEEP = {
-    "working_sets": [60_000],
-    "dtypes": ["float32"],
-    "hidden": [48],
-    "directions": ["backward"],
-    "threads": ["all"],
-}
+SWEEP = planned_samples.SWEEP | {"threads": ["all"]}
 ARGUMENTS = {
     "sweeps": [SWEEP],
     "loop_rounds": 2,
@@ -104,13 +99,7 @@ def test_cells_rest_before_each_round(monkeypatch):
 
 @shared
 def test_how_long_calls_take_is_known_from_the_rounds_before(monkeypatch):
-    given, compare = [], stopwatch.compare
-
-    def noted(calls, known_s, **how):
-        given.append(set(known_s))
-        return compare(calls, known_s=known_s, **how)
-
-    monkeypatch.setattr(stopwatch, "compare", noted)
+    given = planned_samples.known(monkeypatch)
     by_band()
     assert given[0] == set() and given[1] >= {"relay", "handed", "kept", "pass", "triad"}
 

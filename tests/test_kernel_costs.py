@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numba import get_num_threads
 
+import planned_samples
 from layernorm_backward import stopwatch
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.experiments import _variant_cells, _variants, kernel_costs
@@ -20,13 +21,7 @@ from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.timing.pool import buffers
 from layernorm_backward.timing.timed import most_threads
 
-SWEEP = {
-    "working_sets": [60_000],
-    "dtypes": ["float32"],
-    "hidden": [48],
-    "directions": ["backward"],
-    "threads": ["all"],
-}
+SWEEP = planned_samples.SWEEP | {"threads": ["all"]}
 ARGUMENTS = {
     "variants": ["no_recentring", "sums_per_thread", "ordinary_stores", "streaming_stores", "no_prefetch"],
     "sweeps": [SWEEP],

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from numba import get_num_threads
 
@@ -14,14 +13,8 @@ from layernorm_backward.roofs import row_streams
 from layernorm_backward.roofs.row_streams import STEPS
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import most_threads
+from planned_samples import SWEEP, samples_of
 
-SWEEP = {
-    "working_sets": [60_000],
-    "dtypes": ["float32"],
-    "hidden": [48],
-    "directions": ["backward"],
-    "threads": [1],
-}
 ARGUMENTS = {
     "sweeps": [SWEEP],
     "repeats": 6,
@@ -64,8 +57,7 @@ def by_step(**changed):
 
 def planned(calls, **_):
     """Samples of every call with its planned time."""
-    rows = [(name, repeat, SECONDS[name], 1, 0.0, False) for name in calls for repeat in range(6)]
-    return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
+    return samples_of({name: 6 * [SECONDS[name]] for name in calls})
 
 
 def test_fractions_are_of_the_roof_and_added_is_over_the_step_before(monkeypatch):

@@ -1,7 +1,6 @@
 """Ordinary against non-temporal stores: which wins, alone and with a reader, and what the plan chooses."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from numba import get_num_threads
 
@@ -11,14 +10,8 @@ from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import stores
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.timing.timed import most_threads
+from planned_samples import SWEEP, samples_of
 
-SWEEP = {
-    "working_sets": [60_000],
-    "dtypes": ["float32"],
-    "hidden": [48],
-    "directions": ["backward"],
-    "threads": [1],
-}
 ARGUMENTS = {
     "sweeps": [SWEEP],
     "repeats": 6,
@@ -38,11 +31,8 @@ def by_then(**changed):
 
 def planned(calls, **_):
     """Samples of every call with its planned time; a second time it takes 5 % longer."""
-    seconds = {
-        name: SECONDS[name.removesuffix("_again")] * (1.05 if "again" in name else 1) for name in calls
-    }
-    rows = [(name, repeat, seconds[name], 1, 0.0, False) for name in calls for repeat in range(6)]
-    return pd.DataFrame(rows, columns=["name", "repeat", "seconds", "calls", "wait_s", "waited"])
+    slower = {name: 1.05 if "again" in name else 1 for name in calls}
+    return samples_of({name: 6 * [SECONDS[name.removesuffix("_again")] * slower[name]] for name in calls})
 
 
 @pytest.mark.parametrize("stream", [False, True])
