@@ -4,7 +4,6 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-import yaml
 from numba import njit
 
 import planned_samples
@@ -12,7 +11,6 @@ from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
 from layernorm_backward.roofs.relay import _relay, relay
-from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
 
@@ -119,27 +117,6 @@ def test_threads_that_cannot_hand_on_are_told(threads, reason):
     found, samples = by_band(sweeps=[SWEEP | {"threads": [threads]}])
     assert reason in found.loc[0, "reason"]
     assert samples.empty
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"turns": 0}, "turns: "),
-        ({"bands_ns": []}, "bands_ns: "),
-        ({"bands_ns": [80.0, 40.0]}, "bands_ns: 40.0 after 80.0; allowed: each above the one before"),
-        ({"bands_ns": [0.0]}, "bands_ns.0: "),
-        ({"rest_s": -1.0}, "rest_s: "),
-        ({"loop_rounds": 0}, "loop_rounds: "),
-        ({"sweeps": [SWEEP | {"hidden": [0]}]}, "sweeps.0.hidden.0: "),
-    ],
-)
-def test_a_bad_config_is_told_with_file_and_key(changed, said, tmp_path):
-    path = tmp_path / "handover.yaml"
-    path.write_text(yaml.safe_dump(ARGUMENTS | changed), encoding="utf-8")
-    with pytest.raises(config.ConfigError) as caught:
-        config.load(path, handover.run)
-    assert str(path) in str(caught.value)
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from numba import get_num_threads
 
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import spells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.roofs import near
-from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import known, planned
 
@@ -136,35 +134,6 @@ def test_a_kernel_that_cannot_run_here_is_named_beside_those_that_can(monkeypatc
     found, _ = spells.run(**ARGUMENTS | {"kernels": ["absent", "compact"], "hidden": [48, 48]})
     reasons = found[found["band"] == 0].set_index("kernel")["reason"]
     assert reasons.to_dict() == {"absent": "not installed: no_such_package", "compact": ""}
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"kernels": ["fastest"]}, "kernels: unknown kernel 'fastest'; allowed: "),
-        ({"kernels": []}, "kernels"),
-        ({"hidden": [0]}, "hidden.0: "),
-        ({"loop_rounds": {"update": 0, "multiply_add": 9}}, "loop_rounds.update: "),
-        ({"loop_rounds": {"update": 3}}, "loop_rounds.multiply_add: Field required"),
-        (
-            {"loop_rounds": {"update": 3, "multiply_add": 9, "add": 1}},
-            "loop_rounds.add: unknown key; allowed",
-        ),
-        ({"bands": [1.0]}, "bands.0: "),
-        ({"bands": [1.4, 1.2]}, "bands: 1.2 after 1.4; allowed: each above the one before"),
-        ({"bands": [1.1, float("inf")]}, "bands.1: "),
-        ({"budget_s": -1.0}, "budget_s: "),
-        ({"error_rows": 0}, "error_rows: "),
-        ({"seed": -1}, "seed: "),
-    ],
-)
-def test_a_bad_config_is_told_with_file_and_key(changed, said, tmp_path):
-    path = tmp_path / "spells.yaml"
-    path.write_text(yaml.safe_dump(ARGUMENTS | changed), encoding="utf-8")
-    with pytest.raises(config.ConfigError) as caught:
-        config.load(path, spells.run)
-    assert str(path) in str(caught.value)
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
