@@ -112,9 +112,7 @@ def test_takes_any_layout(kernel, dtype, layout, problem):
 
 
 @each_case
-@pytest.mark.parametrize(
-    "layout", [np.ascontiguousarray, _every_second, _transposed, _misaligned, _one_element_on]
-)
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, _every_second, _transposed, _misaligned])
 def test_writes_into_the_arrays_it_is_given(kernel, dtype, layout, problem):
     data = problem((4, 33, 129), dtype)
     usual = run(kernel, *data)
@@ -124,6 +122,16 @@ def test_writes_into_the_arrays_it_is_given(kernel, dtype, layout, problem):
     for given, got, wanted in zip((y, *gradients), (y_returned, *returned), usual, strict=True):
         assert got is given
         assert np.array_equal(given, wanted)
+
+
+@each_case
+def test_results_may_begin_an_element_off_16_bytes(kernel, dtype, problem):
+    """Their bits may be others then: cuda_fused adds rows that lie so in another order."""
+    data = problem((33, 129), dtype)
+    y, *gradients = (_one_element_on(np.full_like(result, 7)) for result in run(kernel, *data))
+    _, saved = HOST[kernel].forward(*data[:3], EPS, out=y)
+    HOST[kernel].backward(data.dy, saved, out=tuple(gradients))
+    assert worst_error_u((y, *gradients), *data) <= TOLERANCE_U[dtype]
 
 
 @each_case
