@@ -6,7 +6,6 @@ sha256 of its table, the provenance of a folder holds those of its records.
 """
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,7 @@ def take(source: Path, out: Path, code_here: str) -> None:
     record = jsonfile.load(_meta(source)) | {"archived": source.parent.name, "code_here": code_here}
     with whole(out) as temporary:
         shutil.copyfile(source, temporary)
-    with whole(_meta(out)) as temporary:
-        temporary.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    jsonfile.save(_meta(out), record)
 
 
 def _meta(table: Path) -> Path:

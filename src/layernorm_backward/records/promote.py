@@ -13,7 +13,6 @@ took from the archive, and one from a device on which nothing was measured, or l
 an earlier date, is not promoted: the machine's folder keeps the one of an earlier promotion.
 """
 
-import json
 import shutil
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from layernorm_backward.records.promotable import (
 )
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.records.revision import commit
+from layernorm_backward.storage import jsonfile
 from layernorm_backward.studies import study
 
 FIGURE, FIGURE_GPU = "timing_cpu", "timing_gpu"
@@ -134,8 +134,7 @@ def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path
         new.mkdir()
         for path in copies:
             shutil.copyfile(path, new / path.name)
-        text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
-        (new / PROVENANCE).write_text(text, encoding="utf-8")
+        jsonfile.save(new / PROVENANCE, provenance)
         crate.write(new)
         try:
             if target.exists():

@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 
 from layernorm_backward.records.schemas import SCHEMAS, Kind, Schema
+from layernorm_backward.records.tabulate import DTYPES
+from layernorm_backward.storage import jsonfile
 from layernorm_backward.storage.files import whole
 
 _TRUTH = {"True": True, "False": False, "true": True, "false": False, "": pd.NA}
@@ -26,8 +28,7 @@ def write(
     table = _checked(table, _schema(path, stem), path)
     write_samples(table, path)
     record = dict(meta or {}) | {"table": path.name, "rows": len(table), "sha256": sha256(path)}
-    with whole(meta_path(path)) as temporary:
-        temporary.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    jsonfile.save(meta_path(path), record)
 
 
 def write_samples(samples: pd.DataFrame, path: Path) -> None:
@@ -173,29 +174,15 @@ def _check_columns(table: pd.DataFrame, schema: Schema, path: Path) -> None:
 
 
 def _typed(column: pd.Series, kind: Kind, path: Path) -> pd.Series:
+    cells = column
     try:
-        return _CONVERT[kind](column)
+        if kind == "bool":
+            cells = cells.map(lambda text: _TRUTH[text])
+        elif kind != "str":
+            cells = pd.to_numeric(cells.where(cells != ""), errors="raise")
+        return cells.astype(DTYPES[kind])
     except (ValueError, TypeError, KeyError) as error:
         raise TableError(f"{path}: column {column.name!r} must hold {kind}: {error}") from error
-
-
-def _to_bool(column: pd.Series) -> pd.Series:
-    return column.map(lambda text: _TRUTH[str(text)]).astype("boolean")
-
-
-def _to_float(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.where(column != ""), errors="raise").astype("float64")
-
-
-def _to_int(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.where(column != ""), errors="raise").astype("Int64")
-
-
-def _to_str(column: pd.Series) -> pd.Series:
-    return column.astype(str)
-
-
-_CONVERT = {"str": _to_str, "int": _to_int, "float": _to_float, "bool": _to_bool}
 
 
 def _checked(table: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from layernorm_backward.records.schemas import SCHEMAS, Kind
 
-_KINDS = {"str": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
+DTYPES: dict[Kind, str] = {"str": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 _EMPTY = {"str": "", "int": pd.NA, "float": np.nan, "bool": pd.NA}
 
 
@@ -25,7 +25,7 @@ def table(rows: Iterable[dict[str, Any]], stem: str) -> pd.DataFrame:
     found = pd.DataFrame(filled, columns=list(columns))
     for name, kind in columns.items():
         try:
-            found[name] = found[name].astype(_KINDS[kind])
+            found[name] = found[name].astype(DTYPES[kind])
         except (TypeError, ValueError) as error:
             raise ValueError(f"table {stem}: column {name!r} must hold {kind}: {error}") from error
     return found

@@ -1,8 +1,11 @@
-"""JSON files that hold one object, read with the standard library alone."""
+"""JSON files that hold one object, read and written with the standard library alone."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from layernorm_backward.storage.files import whole
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -14,3 +17,9 @@ def load(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path}: must hold one JSON object, holds {type(found).__name__}")
     return found
+
+
+def save(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object, whole or not at all, its keys by the alphabet, one a line."""
+    with whole(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
