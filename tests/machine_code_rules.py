@@ -9,18 +9,15 @@ from itertools import product
 from typing import NamedTuple
 
 import machine_code
+from gpus import A100, H200
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Program
 from layernorm_backward.kernels.cuda.maps import CHUNK, Map
-from layernorm_backward.kernels.cuda.plan import Hardware
 from machine_code import ATOMICS, DOUBLES, MachineCode
 
 REGISTERS, GRANULE = 65536, 8  # of a multiprocessor; a thread is given a multiple of
-DEVICES = {
-    "sm_90": Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True),
-    "sm_80": Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False),
-}
+DEVICES = {"sm_90": H200, "sm_80": A100}
 # Of x, of gamma. For sm_80 fewer will do: float16 has the same code as bfloat16 but for conversions, and rows
 # that are APART need all that RAGGED ones do.
 PAIRS = (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64"), ("float16", "float16"))

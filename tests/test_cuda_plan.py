@@ -9,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from gpus import A100, H200
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import SOURCES
 from layernorm_backward.kernels.cuda.maps import ALIKE, APART, MAPS, RAGGED, Map
-from layernorm_backward.kernels.cuda.plan import Hardware, Plan, Rest, Rests
+from layernorm_backward.kernels.cuda.plan import Plan, Rest, Rests
 from layernorm_backward.sums import tree_depth
 from workspace import ROOT
 
-H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
-A100 = Hardware(multiprocessors=108, shared_bytes=164 << 10, hopper=False)
 MOST_DYNAMIC = 227 << 10  # bytes that one block may have
 ONE_PASS = 65536  # the longest rows that are to be read once
 SIZES = sorted({size + more for size in (2**k for k in range(17)) for more in (-1, 0, 1)} - {0, 65537})

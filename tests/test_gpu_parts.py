@@ -1,11 +1,7 @@
-"""What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and what tools print."""
+"""What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and bytes."""
 
-import ctypes
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,11 +9,12 @@ import pytest
 import yaml
 
 from emulated import needs_compiler
+from gpus import H200
 from host_board import HostBoard
 from kept_otherwise import KEPT
 from layernorm_backward import kernels, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.experiments import backward_error_gpu, checks_gpu, timing_gpu, traffic_gpu
+from layernorm_backward.experiments import backward_error_gpu, timing_gpu, traffic_gpu
 from layernorm_backward.gpu import (
     contenders,
     exact,
@@ -29,18 +26,13 @@ from layernorm_backward.gpu import (
     warm,
 )
 from layernorm_backward.gpu.exact import Results
-from layernorm_backward.gpu.rows import PRIME, Arrays, Pool
+from layernorm_backward.gpu.rows import PRIME, Pool
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.gpu.views import LIES, Views
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.kernels.cuda import plan
-from layernorm_backward.kernels.cuda.machine import Program
-from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.traffic.least import minimum_bytes
 from workspace import ROOT
 
-H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 EPS = 1e-5
 
 
@@ -285,191 +277,6 @@ def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
     assert most - fewer == (16 - 5) * 2 * 2 * 4 * 65536
 
 
-PAIRS = [(dtype, dtype) for dtype in DTYPE_NAMES] + [("float16", "float32"), ("bfloat16", "float32")]
-
-
-@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
-    given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
-    views, (of_given, of_results) = Views(np), LIES["apart"]
-    x, gamma, _, dy = copies = views.laid(given, of_given)
-    y, dx, dgamma, dbeta = views.laid(Results(given.x, given.x, given.gamma, given.beta), of_results)
-    for one, other in zip(copies, given, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-    for arrays in ((x, y), (x, dy, dx)):
-        places = [one.ctypes.data for one in arrays]
-        assert plan.lie(8, x.itemsize, *places) == plan.APART
-    assert all(one.ctypes.data % 16 for one in (gamma, dgamma, dbeta))
-    assert views.untouched()
-
-
-@pytest.mark.parametrize("which", range(4))
-@pytest.mark.parametrize("place", [-1, 5 * 8])
-def test_what_is_written_beside_a_view_is_seen(which, place):
-    views = Views(np)
-    results = views.laid(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))), LIES["apart"].results)
-    results[which][...] = 1
-    assert views.untouched()
-    ctypes.c_float.from_address(results[which].ctypes.data + 4 * place).value = 1.0
-    assert not views.untouched()
-
-
-BOTH = ["cuda_fused", "cuda_separate"]
-
-
-def launched_by_passing(
-    cells: list[checks_gpu.Cell], monkeypatch: pytest.MonkeyPatch
-) -> tuple[Hardware, set[Program]]:
-    """The hardware and the programs launched, where BOTH pass the checks of the cells."""
-    board, launched = HostBoard(), set()
-    launch = board.machine.launch
-    monkeypatch.setattr(
-        board.machine, "launch", lambda program, *how: launched.add(program) or launch(program, *how)
-    )
-    limits = {"float64": 8, "float32": 8, "float16": 1.5, "bfloat16": 1.5}
-    how = {"time_left": float, "limits_u": limits, "runs": 2, "eps": EPS}
-    for cell in cells:
-        rows, _ = checks_gpu.measure(board, Pool(board, 1), cell, BOTH, **how)
-        passed = [(row["kernel"], row["passed"], row["reason"]) for row in rows]
-        assert passed == [(name, True, "") for name in BOTH]
-    assert launched
-    return board.machine.hardware, launched
-
-
-@needs_compiler
-@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_told_before(
-    dtype, gamma_dtype, monkeypatch
-):
-    cells = [checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden) for hidden in (61, 64)]
-    hardware, launched = launched_by_passing(cells, monkeypatch)
-    told = {"kernels": BOTH, "dtypes": [dtype], "apart": [61, 64]}
-    assert launched <= set(checks_gpu.programs(hardware, **told))
-
-
-@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gamma_dtype):
-    given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
-    views, results = Views(np), Results(given.x, given.dy, given.gamma, given.beta)
-    made = map(views.laid, (given, results), LIES["strided"])
-    for one, other in zip(chain(*made), (*given, *results), strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-        assert one.flags.aligned and not one.flags.c_contiguous
-    off = views.off_place(given.x)
-    assert (off.dtype, off.tobytes()) == (given.x.dtype, given.x.tobytes())
-    assert not off.flags.aligned and off.flags.c_contiguous
-    assert views.untouched()
-
-
-@pytest.mark.parametrize("which", range(8))
-def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
-    """As if it lay plainly, from its first element on; what is turned has no room between."""
-    zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
-    views = Views(np)
-    made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LIES["strided"]))]
-    for one in made:
-        one[...] = 1
-    assert views.untouched()
-    first = made[which].ctypes.data
-    turned = made[which].flags.f_contiguous and made[which].ndim == 2
-    for place in [made[which].size] if turned else range(1, made[which].size):
-        ctypes.c_float.from_address(first + 4 * place).value = 1.0
-    assert not views.untouched()
-
-
-@pytest.mark.parametrize("place", [-1, 40])
-def test_what_is_written_beside_an_array_off_its_place_is_seen(place):
-    views = Views(np)
-    off = views.off_place(np.zeros((5, 8), np.float32))
-    off[...] = 1
-    assert views.untouched()
-    ctypes.c_float.from_address(off.ctypes.data + 4 * place).value = 1.0
-    assert not views.untouched()
-
-
-@needs_compiler
-@pytest.mark.parametrize("check", ["strided", "unaligned"])
-@pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_views_by_the_programs_of_arrays_that_lie_plainly(
-    dtype, gamma_dtype, check, monkeypatch
-):
-    hardware, launched = launched_by_passing([checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)], monkeypatch)
-    cells = [(name, dtype, gamma_dtype, 61) for name in BOTH]
-    assert launched <= set(warm.needed(cells, hardware))
-
-
-def test_the_programs_of_a_campaign_are_found_without_running_it():
-    cells = [("cuda_fused", "float32", "float32", hidden) for hidden in (1024, 1024, 1000)]
-    texts = [program.text for program in warm.needed([*cells, ("liger", "float32", "float32", 64)], H200)]
-    assert len(texts) == len(set(texts))
-    assert {text.partition("<")[0] for text in texts} == {"forward", "backward", "add_partials"}
-
-
-def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monkeypatch):
-    tried = []
-
-    def compiled(programs, arch):
-        tried.extend(programs)
-        raise RuntimeError("NVRTC_ERROR_COMPILATION (6)")
-
-    monkeypatch.setattr(warm, "compiled", compiled)
-    program = warm.Program("backward", "backward", ("float",))
-    assert not warm._compile(program, "sm_90")
-    assert tried == [program]
-    assert warm.compile_all([], "sm_90") == 0
-
-
-class OnePerCore:
-    """A pool of processes that does nothing itself: futures end when they are waited for, with `results`."""
-
-    def __init__(self, results):
-        self.results, self.begun = iter(results), 0
-
-    def __call__(self, cores, mp_context):
-        return nullcontext(self)
-
-    def submit(self, function, program, arch):
-        self.begun += 1
-        future, result = Future(), next(self.results)
-        if result == "refused":
-            raise BrokenProcessPool
-        if result == "killed":
-            future.set_exception(BrokenProcessPool())
-        else:
-            future.set_result(result)
-        return future
-
-
-@pytest.mark.parametrize(
-    ("results", "failed"),
-    [([True] * 5, 0), ([True, False, True, False, False], 3), ([True, "killed", "refused", "refused"], 3)],
-)
-def test_programs_that_a_killed_process_leaves_have_failed(monkeypatch, results, failed):
-    pool = OnePerCore(results)
-    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
-    assert warm.compile_all(range(len(results)), "sm_90") == failed
-    assert pool.begun == len(results)
-
-
-def test_no_program_is_taken_before_a_core_is_free_for_it(monkeypatch):
-    pool = OnePerCore([True] * 9)
-    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
-    monkeypatch.setattr(warm.os, "sched_getaffinity", lambda _: {0, 1})
-    programs = iter(range(9))
-    ended = []
-    honest = warm.wait
-
-    def wait(at_work, **how):
-        assert pool.begun - len(ended) <= 2
-        done, left = honest(at_work, **how)
-        ended.extend(done)
-        return done, left
-
-    monkeypatch.setattr(warm, "wait", wait)
-    assert warm.compile_all(programs, "sm_90") == 0
-    assert len(ended) == 9
-
-
 def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
     theirs = replace(KEPT["tuple"], name="theirs", device="cuda")
     monkeypatch.setattr(variants, "KERNELS", {"theirs": theirs})
@@ -491,92 +298,6 @@ def test_installed_packages_are_looked_through_once(monkeypatch):
     assert [kernels.version(kernel) for _ in range(3)] == 3 * [f"numpy {np.__version__}"]
     assert looked == [1]
     installed._distribution.cache_clear()
-
-
-@pytest.mark.parametrize("study", ["paper", "full"])
-def test_a_sanitizer_sees_each_ring_filled_again(study):
-    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    maps = set()
-    for dtype, rows, hidden in values["sanitized"]:
-        size = dtype_of(dtype).itemsize
-        for direction in ("forward", "backward"):
-            how = plan.choose(direction, rows, hidden, size, plan.lie(hidden, size, 0), H200)
-            assert not how.map.ring or rows >= (how.stages + 2) * how.partials * how.map.teams
-            maps.add(how.map)
-    assert {one.ring for one in maps if one.lie == plan.RAGGED} == {True, False}
-    assert {one.cluster > 1 for one in maps if one.ring} == {True, False}
-    assert {one.cluster for one in maps} >= {1, 2, 8}
-    assert any(one.cluster > 1 for one in maps if one.lie == plan.RAGGED)
-    assert len({one.lie for one in maps}) > 1
-
-
-def chosen(itemsize, sizes):
-    """The maps of both passes for rows of these lengths, and whether they take them as ragged rows."""
-    plans = {
-        direction: [
-            plan.choose(direction, 257, hidden, itemsize, plan.lie(hidden, itemsize, 0), H200)
-            for hidden in sizes
-        ]
-        for direction in plan.MAPS
-    }
-    return {
-        (direction, how.map._replace(lie=plan.ALIKE), how.map.lie == plan.RAGGED)
-        for direction, found in plans.items()
-        for how in filter(None, found)
-    }
-
-
-@pytest.mark.parametrize("study", ["paper", "full"])
-@pytest.mark.parametrize("itemsize", [2, 4, 8])
-def test_results_are_checked_of_every_map_of_the_table_on_aligned_and_on_ragged_rows(study, itemsize):
-    """Where one map follows on another, as few chunks as it takes and as many: so all that can be chosen."""
-    lanes = plan.CHUNK // itemsize
-    chunks = {one.most + more for maps in plan.MAPS.values() for one in maps[itemsize] for more in (0, 1)}
-    sizes = {many * lanes + more for many in (0, 1, *chunks) for more in (0, 1)}
-    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    reached = chosen(itemsize, sorted(sizes - {0}))
-    assert {one for _, one, _ in reached} == {one for maps in plan.MAPS.values() for one in maps[itemsize]}
-    assert reached <= chosen(itemsize, values["hidden"])
-
-
-@pytest.mark.parametrize("study", ["paper", "full"])
-def test_each_tool_looks_at_a_ragged_ring_before_any_looks_at_more(study):
-    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    first, *_ = late = [cell for cell in checks_gpu.cells(**values) if checks_gpu.late(cell)]
-    assert [cell.check for cell in late[:4]] == ["racecheck", "synccheck", "memcheck", "initcheck"]
-    assert {cell._replace(check="") for cell in late[:4]} == {first._replace(check="")}
-    how = plan.choose("backward", first.rows, first.hidden, dtype_of(first.dtype).itemsize, plan.RAGGED, H200)
-    assert how.map.ring
-
-
-@pytest.mark.parametrize("study", ["paper", "full"])
-def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(study):
-    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "far"]
-    assert {cell.dtype for cell in cells} == set(values["dtypes"])
-    maps = set()
-    for cell in cells:
-        size = dtype_of(cell.dtype).itemsize
-        lie = plan.lie(cell.hidden, size, 0)
-        maps.add(plan.choose("forward", cell.rows, cell.hidden, size, lie, H200).map)
-    assert {one.cluster for one in maps if one.ring} >= {1, 2, 4, 8}
-    assert {one.lie for one in maps if one.cluster > 1} >= {plan.RAGGED}
-
-
-@pytest.mark.parametrize("study", ["paper", "full"])
-@pytest.mark.parametrize("direction", plan.MAPS)
-def test_arrays_that_begin_apart_are_checked_in_registers_rings_and_clusters(study, direction):
-    values = yaml.safe_load((ROOT / f"config/{study}/checks_gpu.yaml").read_text(encoding="utf-8"))
-    cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "apart"]
-    assert {cell.dtype for cell in cells} == set(values["dtypes"])
-    for dtype in values["dtypes"]:
-        size = dtype_of(dtype).itemsize
-        its = [cell for cell in cells if cell.dtype == dtype]
-        plans = [plan.choose(direction, cell.rows, cell.hidden, size, plan.APART, H200) for cell in its]
-        maps = [how.map for how in plans if how]
-        assert {(one.ring, one.cluster > 1) for one in maps} == {(False, False), (True, False), (True, True)}
-        assert {one.team < 32 for one in maps} == {True, False}
-        assert {cell.hidden * size % 16 == 0 for cell in its} == {True, False}
 
 
 @needs_compiler

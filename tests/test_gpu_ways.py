@@ -8,6 +8,7 @@ import yaml
 
 from emulated import needs_compiler
 from gpu_study import CONFIG
+from gpus import H200
 from host_board import HostBoard
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import maps_gpu
@@ -19,11 +20,10 @@ from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.maps import MAPS, Map
-from layernorm_backward.kernels.cuda.plan import Hardware, Rest
+from layernorm_backward.kernels.cuda.plan import Rest
 from layernorm_backward.records.tabulate import table
 from workspace import ROOT
 
-H200 = Hardware(multiprocessors=132, shared_bytes=228 << 10, hopper=True)
 SPACE = Space(
     [64, 256],
     {name: [512] for name in MAPS},
