@@ -4,6 +4,7 @@ With it the variance is max(0, mean(x^2) - mean(x)^2), without it mean((x - mean
 to float32 first. Read in flax/linen/normalization.py of Flax 0.12.8.
 """
 
+from functools import partial
 from typing import Any
 
 from layernorm_backward.kernels.peers.by_vjp import kernel
@@ -18,13 +19,7 @@ def _applied(x: Any, gamma: Any, beta: Any, eps: Any, *, fast: bool) -> Any:
     return layer.apply({"params": {"scale": gamma, "bias": beta}}, x)
 
 
-def _fast(x: Any, gamma: Any, beta: Any, eps: Any) -> Any:
-    return _applied(x, gamma, beta, eps, fast=True)
-
-
-def _two_pass(x: Any, gamma: Any, beta: Any, eps: Any) -> Any:
-    return _applied(x, gamma, beta, eps, fast=False)
-
-
-FAST = kernel("flax", _fast, 1e-6, _SOURCE.format(True), "flax", "jax")
-TWO_PASS = kernel("flax_stable", _two_pass, 1e-6, _SOURCE.format(False), "flax", "jax")
+FAST, TWO_PASS = (
+    kernel(name, partial(_applied, fast=fast), 1e-6, _SOURCE.format(fast), "flax", "jax")
+    for name, fast in (("flax", True), ("flax_stable", False))
+)

@@ -4,6 +4,7 @@
 mean and variance in the dtype of x. Read in jax/_src/nn/functions.py of JAX 0.10.2.
 """
 
+from functools import partial
 from typing import Any
 
 from layernorm_backward.kernels.peers.by_vjp import kernel
@@ -11,17 +12,13 @@ from layernorm_backward.kernels.peers.by_vjp import kernel
 _SOURCE = "JAX: gamma*jax.nn.standardize(x, epsilon=eps, algorithm={!r}) + beta, jax.jit of its jax.vjp"
 
 
-def _fast(x: Any, gamma: Any, beta: Any, eps: Any) -> Any:
+def _standardized(x: Any, gamma: Any, beta: Any, eps: Any, *, algorithm: str) -> Any:
     import jax
 
-    return gamma * jax.nn.standardize(x, epsilon=eps, algorithm="fast") + beta
+    return gamma * jax.nn.standardize(x, epsilon=eps, algorithm=algorithm) + beta
 
 
-def _stable(x: Any, gamma: Any, beta: Any, eps: Any) -> Any:
-    import jax
-
-    return gamma * jax.nn.standardize(x, epsilon=eps, algorithm="stable") + beta
-
-
-FAST = kernel("jax", _fast, 1e-5, _SOURCE.format("fast"), "jax")
-STABLE = kernel("jax_stable", _stable, 1e-5, _SOURCE.format("stable"), "jax")
+FAST, STABLE = (
+    kernel(name, partial(_standardized, algorithm=algorithm), 1e-5, _SOURCE.format(algorithm), "jax")
+    for name, algorithm in (("jax", "fast"), ("jax_stable", "stable"))
+)
