@@ -51,10 +51,8 @@ _OF_KERNELS = {"numba_fused": "chunked"} | dict.fromkeys(  # NumPy adds rows of 
     ("reference", "compact", "overcached", "recentred"), "running"
 )
 _NOT_KNOWN = Order(running_sum, lambda count, u: np.nan)
-_TERM_ROUNDINGS: dict[Quantity, int] = {
-    "dbeta": 0,
-    "dgamma": 5,
-}  # 3 of rstd, 1 each of x_hat and of the product
+# Of dgamma 3 of rstd, 1 each of x_hat and of the product.
+_TERM_ROUNDINGS: dict[Quantity, int] = {"dbeta": 0, "dgamma": 5}
 
 
 class Way(NamedTuple):
@@ -95,7 +93,7 @@ def ways(orders: list[str], kernels: list[str], storage: str, accumulators: list
 
 def _order_of(kernel: str) -> Order:
     """The order in which a kernel adds rows up; without a bound if it is none of ORDERS."""
-    return ORDERS[_OF_KERNELS[kernel]] if kernel in _OF_KERNELS else _NOT_KNOWN
+    return ORDERS.get(_OF_KERNELS.get(kernel, ""), _NOT_KNOWN)
 
 
 def _x_hat_u(kernel: str, dtype: np.dtype) -> float:

@@ -22,10 +22,8 @@ from layernorm_backward.untrusted.checked_kernel import checked
 
 IDEAL = {"ideal": False, "ideal_strict": True}
 KINDS = {0.0: "recentred", 1.0: "plain", 2.0: "plain"}  # by the power of kappa
-RIGHT = {
-    False: ("recentred", "plain", "unknown"),
-    True: ("recentred",),
-}  # for a rule that is not strict, or is
+# For a rule that is not strict, or is.
+RIGHT = {False: ("recentred", "plain", "unknown"), True: ("recentred",)}
 
 
 class Cast(NamedTuple):

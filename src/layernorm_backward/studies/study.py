@@ -46,10 +46,7 @@ TIMED = frozenset(
         "traffic_cpu",
     }
 )
-
-LONG = frozenset(
-    {"audit_peers", "mean_path"}
-)  # begun first of those that share the cores: none waits for them
+LONG = frozenset({"audit_peers", "mean_path"})  # begun first of those that share the cores: none waits
 
 
 def choose(given: dict[str, object]) -> dict[str, str]:

@@ -3,13 +3,7 @@
 _STREAMS = ("copy", "triad")  # with which the names of all streams begin
 TAKEN = (
     *("torch", "torch_mixed", "jax", "jax_stable", "flax", "flax_stable"),  # peers on a CPU
-    *(
-        "torch_eager",
-        "torch_compile",
-        "triton_tutorial",
-        "liger",
-        "quack",
-    ),  # peers on a GPU, and jax as above
+    *("torch_eager", "torch_compile", "triton_tutorial", "liger", "quack"),  # on a GPU, and jax as above
     "cuda_uncentred",  # a variant
     *("separate", "fused"),  # schemes of the traffic model
 )

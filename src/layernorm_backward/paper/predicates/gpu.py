@@ -27,14 +27,8 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-RESULTS = (
-    "results",
-    "far",
-    "apart",
-    "strided",
-    "unaligned",
-    "repeats",
-)  # the checks of results; the others, by tools, are of accesses
+# The checks of results; the others, by tools, are of accesses.
+RESULTS = ("results", "far", "apart", "strided", "unaligned", "repeats")
 OFFSETS = 2**32  # elements: with more of them offsets of 32 bits do not do
 NAMED = 4  # checks that are named one by one
 
