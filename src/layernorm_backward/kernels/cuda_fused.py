@@ -1,10 +1,11 @@
-"""CUDA C++ kernels that read x and dy once: the whole backward pass in one sweep over memory, then a small
-sum.
+"""CUDA C++ kernels that read x and dy once: the backward pass in one sweep over memory, then a small sum.
 
 A team of threads holds a row on the chip (`cuda/maps.py` says which), takes its sums, writes dx, and
 keeps its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum,
 and `add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
 Saved are the statistics, not x_hat. An array that is not C-contiguous is copied first, or its result last.
+Bits are the same on every run; on another device, and where x, dy, y or dx begin elsewhere modulo 16 bytes,
+another map may add in another order.
 """
 
 from typing import Any, NamedTuple
