@@ -4,8 +4,9 @@ import pytest
 
 from gpus import H200
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments import checks_gpu
+from layernorm_backward.experiments import _result_checks, checks_gpu
 from layernorm_backward.kernels.cuda import plan
+from layernorm_backward.paper.predicates.gpu import RESULTS
 from layernorm_backward.storage import yamlfile
 from workspace import ROOT
 
@@ -90,3 +91,14 @@ def test_arrays_that_begin_apart_are_checked_in_registers_rings_and_clusters(val
         assert {(one.ring, one.cluster > 1) for one in maps} == {(False, False), (True, False), (True, True)}
         assert {one.team < 32 for one in maps} == {True, False}
         assert {cell.hidden * size % 16 == 0 for cell in its} == {True, False}
+
+
+def test_the_paper_counts_every_check_of_results():
+    assert tuple(_result_checks.CHECKS) == RESULTS
+    claims = {one["id"]: one for one in yamlfile.load(ROOT / "paper/claims.yaml")}
+    assert claims["gpu-checks-pass"]["tables"]["checks_gpu"]["check"] == list(RESULTS)
+    numbers = yamlfile.load(ROOT / "paper/numbers.yaml")
+    for name in ("gpu_checks", "gpu_checks_ran"):
+        assert [*numbers[name]["where"]["check"], "repeats"] == list(RESULTS)
+    named = ", ".join(f'"{check}"' for check in RESULTS if check != "repeats")
+    assert f'selectattr("check", "in", ({named}))' in (ROOT / "paper/paper.md.j2").read_text("utf-8")
