@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from layernorm_backward import figures
 from layernorm_backward.__main__ import main
+from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.figures import roofline, style
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
@@ -243,6 +244,28 @@ def assert_legible(figure: Figure, stem: str) -> None:
         assert page.contains(box.x0, box.y0) and page.contains(box.x1, box.y1), f"{stem}: {text!r} is cut"
     for (one, a), (other, b) in combinations(boxes, 2):
         assert not a.overlaps(b), f"{stem}: {one!r} lies on {other!r}"
+
+
+@pytest.mark.parametrize("stem", ["timing_shapes", "scaling"])
+def test_a_long_name_of_a_kernel_is_not_cut_in_the_legend(stem):
+    renamed = {"someone_elses": "somebodys_fused_kernel_with_a_long_name"}
+    frames = [sample(name).replace({"kernel": renamed}) for name in module(stem).TABLES]
+    (legend,) = drawn(stem, *frames).legends
+    assert legend.get_window_extent().width <= 1.05 * legend.figure.bbox.width
+
+
+def test_names_of_dtypes_with_one_kernel_each_lie_apart():
+    rows = sample("audit").query("kernel == 'compact' and dtype == 'bfloat16'")
+    frames = [pd.concat([rows.assign(dtype=name) for name in DTYPE_NAMES])] * 2
+    assert_legible(drawn("audit", *frames), "audit")
+
+
+def test_eps_of_one_kernel_leaves_no_dtype_out():
+    rows = sample("eps").query("kernel == 'compact'")
+    rows["error_u_max"] = np.where(rows["dtype"] == "bfloat16", np.inf, 0.5)
+    figure = drawn("eps", rows)
+    shown = [panel.get_ylabel().partition(" ")[0] for panel in figure.axes if panel.get_ylabel()]
+    assert (shown, figure.get_supxlabel()) == (["float64", "bfloat16"], "")
 
 
 @pytest.mark.parametrize("stem", figures.FIGURES)

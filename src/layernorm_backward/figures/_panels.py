@@ -20,6 +20,7 @@ from layernorm_backward.figures import style
 from layernorm_backward.figures.style import Look
 
 _LINE, _NOTE = 100, 142  # characters of a line of text, and of a note
+_MEASURED = 1.04  # text at the figure's own resolution, over that in the files
 _COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
 HIDDEN = 1024  # the size that a figure of one size shows, or one near to it
 BY_SIZE = [Look(colour, marker) for colour, marker in zip(_COLOURS, "os^DvP", strict=True)]
@@ -57,12 +58,19 @@ def powers(axis: Axis, most: int = 6) -> None:
 
 
 def legend(figure: Figure, names: Iterable[str], *more: Artist, line: bool = True, columns: int = 5) -> None:
-    """One legend above all panels: every name once, in the order of the style, then `more`."""
+    """One legend above all panels: every name once, in the order of the style, then `more`.
+
+    It has `columns`, or as many fewer as long names leave room for.
+    """
     looks = [(name, style.look(name)) for name in style.ordered(names)]
     named = ((style.MATH.get(name, name), look.curve if line else look.point) for name, look in looks)
     handles = [Line2D([], [], label=label, **options) for label, options in named]
     handles += more
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(columns, len(handles)))
+    for count in range(min(columns, len(handles)), 0, -1):
+        made = figure.legend(handles=handles, loc="outside upper center", ncols=count)
+        if count == 1 or made.get_window_extent().width <= _MEASURED * figure.bbox.width:
+            break
+        made.remove()
 
 
 def guide(label: str, line: Any = "--") -> Line2D:

@@ -17,6 +17,7 @@ CAPTION = (
 )
 QUANTITIES = ("y", "dx", "dgamma")
 _OFFSET = {"y": -0.3, "dx": 0.0, "dgamma": 0.3}
+_LEAST = 4  # lines, as high as the name of a dtype is long
 _BEYOND = 30.0  # what is not finite is drawn so many times further out than the largest number
 
 
@@ -28,7 +29,7 @@ def draw(audit: pd.DataFrame, audit_peers: pd.DataFrame) -> Figure:
         return _panels.empty(both, "The audit")
     parts = {dtype: rows[rows["dtype"] == dtype] for dtype in _panels.dtypes(rows["dtype"])}
     names = {dtype: style.ordered(part["kernel"]) for dtype, part in parts.items()}
-    ratios = [len(its) + 1.0 for its in names.values()]
+    ratios = [max(len(its), _LEAST) + 1.0 for its in names.values()]
     options = {"height_ratios": ratios, "width_ratios": (4, 3, 2)}
     height = 0.8 + 0.135 * sum(ratios)
     figure, axes = _panels.grid(len(parts), 3, height, sharex="col", sharey="row", gridspec_kw=options)
