@@ -107,6 +107,20 @@ def test_a_number_that_an_edited_table_has_no_rows_for_is_not_available_nor_what
     )
 
 
+def test_a_number_over_a_list_is_not_available_once_an_edited_table_lacks_one_of_its_names(folder, capsys):
+    row = {"direction": "forward", "axis": "rows", "quantity": "memory", "reason": ""}
+    fit = {"exponent": 1.0, "exponent_low": 1.0, "exponent_high": 1.0, "points": 7}
+    published = pd.DataFrame([{"kernel": name} | row | fit for name in PUBLISHED["kernels"]])
+    tables.write(published, folder.parents[1] / "archive" / "board" / "scaling.csv", {"config": PUBLISHED})
+    measured(folder, EDITED)
+    over = BASE | {"reduce": "max"}
+    both = over | {"where": {"kernel": PUBLISHED["kernels"]}}
+    either = over | {"where": {"kernel": ["compact", "no_such_kernel"]}}
+    found = collected(folder, both=both, either=either)
+    assert {name: it["text"] for name, it in found.items()} == {"both": "n/a", "either": "1.00"}
+    assert capsys.readouterr().err.endswith("  config/paper/scaling.yaml: both\n")
+
+
 def test_a_table_computed_from_an_edited_one_may_lack_rows_too(folder, capsys):
     derived_from_an_edited_table(folder)
     assert judged(folder)["reason"] == LOST.format("scaling_points")

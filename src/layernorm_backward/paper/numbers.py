@@ -8,8 +8,8 @@
 of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
 count. A selection that keeps no row stops with an error, but for a `count`, which is 0 where there are rows
 but for the last condition. The text is "n/a" instead where the table is partial
-(see `partial`): it holds fewer cases than the prose speaks of; and where a machine lets none of the rows be
-timed: it has too little memory for arrays beyond its cache, or lacks a peer.
+(see `partial`): it holds fewer cases than the prose speaks of, or none for a name in a list; and where a
+machine lets none of the rows be timed: it has too little memory for arrays beyond its cache, or lacks a peer.
 """
 
 import json
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.partial import SUMMARIES, Excuses
 from layernorm_backward.paper.selection import column_of, select
-from layernorm_backward.paper.wanted_values import unknown
+from layernorm_backward.paper.wanted_values import lost, unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.storage import yamlfile
@@ -165,8 +165,17 @@ def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
     return {"text": text, "value": value, "table": entry.table}
 
 
+def _may_lack_names(entry: Number, excuses: Excuses) -> bool:
+    """Whether an edited file explains a name without rows, in a table that has some for each name."""
+    own = not entry.study and entry.table not in SUMMARIES
+    return own and excuses.allowed and not excuses.smoke and bool(excuses.edited((entry.table,)))
+
+
 def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excuses) -> tuple[Any, int]:
     """The value and its number of rows; None and 0 where the machine or a partial table excuses it."""
+    if _may_lack_names(entry, excuses) and lost(frame, entry.table, entry.where):
+        excuses.reason(name, (entry.table,))
+        return None, 0
     try:
         return _value(entry, frame)
     except NoRow as missing:

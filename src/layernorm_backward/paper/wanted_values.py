@@ -33,6 +33,22 @@ def unknown(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> str:
     return ""
 
 
+def lost(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> bool:
+    """Whether some list in `where` names a value that the archived table has, and this run's `frame` has not.
+
+    What is left of such a list is less than the sentence around the number speaks of.
+    """
+    missing = [
+        (column, value)
+        for column, wanted in where.items()
+        if isinstance(wanted, list)
+        for value in wanted
+        if not _holds(frame, column, value)
+    ]
+    newest = archive.latest(stem, archive.WHOLE) if missing else None
+    return newest is not None and any(_holds(tables.read(newest), *pair) for pair in missing)
+
+
 def _is_there(frame: pd.DataFrame, stem: str, column: str, value: Any) -> bool:
     if _holds(frame, column, value) or value in _configured(stem):
         return True
