@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import layernorm_backward
+from layernorm_backward.kernels import homes
 from layernorm_backward.records import provenance, schemas
 from layernorm_backward.records.provenance import PACKAGE, ROOT, code_hash, imports, modules_used
 
@@ -72,6 +73,14 @@ def test_a_table_hangs_on_its_own_schema_and_on_no_other(monkeypatch):
     before = code_hash(eps), code_hash(model)
     monkeypatch.setitem(schemas.SCHEMAS, "eps", replace(schemas.SCHEMAS["eps"], repeats=0.5))
     assert code_hash(eps) != before[0] and code_hash(model) == before[1]
+
+
+def test_of_the_homes_of_kernels_only_those_named_are_hashed(monkeypatch):
+    timing = f"{PACKAGE}.experiments.timing_cpu"
+    before = code_hash(timing, ["compact"]), code_hash(timing, ["recentred"])
+    monkeypatch.setitem(homes.HOMES, "new", "new:KERNEL")
+    monkeypatch.setitem(homes.HOMES, "compact", "published:OTHER")
+    assert code_hash(timing, ["compact"]) != before[0] and code_hash(timing, ["recentred"]) == before[1]
 
 
 @pytest.mark.parametrize("source", ["row.cuh", "device/primitives.cuh"])

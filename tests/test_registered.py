@@ -6,10 +6,11 @@ import pytest
 
 from layernorm_backward import kernels, passes
 from layernorm_backward.figures import style
+from layernorm_backward.kernels.homes import HOMES
 from layernorm_backward.theory import kernel_bounds, mean_bounds, powers
 from layernorm_backward.traffic import MODELS
 
-OURS = [name for name in kernels._HOME if kernels.KERNELS[name].device == "cpu"]
+OURS = [name for name in HOMES if kernels.KERNELS[name].device == "cpu"]
 KNOWN = {
     "theory/kernel_bounds.py": kernel_bounds.MODELS,
     "theory/powers.py": powers.POWERS,

@@ -17,6 +17,7 @@ import numpy as np
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.host import installed
+from layernorm_backward.kernels.homes import HOMES
 from layernorm_backward.untrusted import taken_names
 
 GROUP = "layernorm_backward.kernels"
@@ -25,17 +26,6 @@ _INSTALLED_BY = {"cupy": "make cuda"} | dict.fromkeys(("torch", "jax", "flax"), 
 NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
 OLDEST_DEVICE, HOPPER = 80, 90  # compute capability times ten
 OLDEST_COMPILER = (12, 8)  # NVRTC for devices with clusters, whose fences have PTX 8.6
-_HOME = {
-    "reference": "reference:KERNEL",
-    "compact": "published:COMPACT",
-    "overcached": "published:OVERCACHED",
-    "recentred": "recentred:KERNEL",
-    "numpy_blocked": "numpy_blocked:KERNEL",
-    "numba_fused": "numba_fused:KERNEL",
-    "cuda_fused": "cuda_fused:KERNEL",
-    "cuda_separate": "cuda_separate:KERNEL",
-    "cupy_compact": "cupy_compact:KERNEL",
-}
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ def _points() -> dict[str, EntryPoint]:
 @cache
 def _claims() -> dict[str, dict[str, EntryPoint]]:
     """By name, the entry points that have it, ours first, by what they lead to."""
-    own = [EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in _HOME.items()]
+    own = [EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in HOMES.items()]
     found: dict[str, dict[str, EntryPoint]] = {}
     for point in (*own, *entry_points(group=GROUP)):
         found.setdefault(point.name, {}).setdefault(point.value, point)
@@ -127,7 +117,7 @@ def _loaded(point: EntryPoint) -> Kernel:
         with np.errstate():  # which a module may set for its own program
             found = point.load()
     except BaseException as error:  # a package in Rust may panic
-        if point.name in _HOME or isinstance(error, KeyboardInterrupt):
+        if point.name in HOMES or isinstance(error, KeyboardInterrupt):
             raise
         raise _misled(point, f"raises {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(found, Kernel):
@@ -165,7 +155,7 @@ def remedy(packages: Iterable[str]) -> str:
 
 def whence(name: str) -> str:
     """What a kernel that is not ours is registered by, in words; "" for one of ours."""
-    if name in _HOME or name not in _points():
+    if name in HOMES or name not in _points():
         return ""
     return f"the entry point {_points()[name].value} in the group {GROUP}"
 

@@ -9,13 +9,13 @@ hashes at each start.
 
 import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
 from layernorm_backward import constants
 from layernorm_backward.host import installed
-from layernorm_backward.kernels import module_of
+from layernorm_backward.kernels import homes, module_of
 from layernorm_backward.records import foreign, schemas
 
 PACKAGE = "layernorm_backward"
@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[1]
 
 def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
     """Hex digest over the source of `module` and all it uses, and of the kernels of these names."""
-    homes = {module_of(name) for name in kernels}
+    named = {name: module_of(name) for name in kernels}
     digest = hashlib.sha256()
-    for name in sorted(modules_used(module, *homes)):
-        digest.update(name.encode() + b"\0" + _content(name, module))
+    for name in sorted(modules_used(module, *named.values())):
+        digest.update(name.encode() + b"\0" + _content(name, module, named))
         for source in _sources(name):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    for home in sorted(home for home in homes if not _ours(home)):
+    for home in sorted({home for home in named.values() if not _ours(home)}):
         package = home.partition(".")[0]
         digest.update(home.encode() + b"\0" + installed.of_import(package).encode())
         for path in foreign.files(package):
@@ -50,11 +50,14 @@ def content_hash(*paths: str | Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _content(name: str, module: str) -> bytes:
-    """The source of a module; of all schemas only that of the table which `module` makes."""
+def _content(name: str, module: str, kernels: Collection[str]) -> bytes:
+    """The source of a module; of all schemas only that of the table which `module` makes, of all homes of
+    kernels only theirs."""
     stem = module.rpartition(".")[2]
     if name == schemas.__name__ and stem in schemas.SCHEMAS:
         return repr(schemas.SCHEMAS[stem]).encode()
+    if name == homes.__name__:
+        return repr([homes.HOMES.get(kernel) for kernel in sorted(kernels)]).encode()
     return _path(name).read_bytes()
 
 

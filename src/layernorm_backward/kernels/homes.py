@@ -1,0 +1,16 @@
+"""Where our kernels live: names to MODULE:NAME in this package.
+
+The hash of a table holds of these only those of the kernels that it names.
+"""
+
+HOMES = {
+    "reference": "reference:KERNEL",
+    "compact": "published:COMPACT",
+    "overcached": "published:OVERCACHED",
+    "recentred": "recentred:KERNEL",
+    "numpy_blocked": "numpy_blocked:KERNEL",
+    "numba_fused": "numba_fused:KERNEL",
+    "cuda_fused": "cuda_fused:KERNEL",
+    "cuda_separate": "cuda_separate:KERNEL",
+    "cupy_compact": "cupy_compact:KERNEL",
+}
