@@ -14,6 +14,8 @@ ALIKE, RAGGED, APART = (0, 0, 0), (8, 8, 8), (8, 0, 8)
 LANES = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
 WARP = Map(threads=64, blocks=2, cluster=1, team=32, chunks=2, rows=2, ring=False)
 BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=2, rows=1, ring=False)  # gamma as it is stored
+ALONE = Map(threads=64, blocks=2, cluster=1, team=1, chunks=1, rows=1, ring=False)
+THREE = Map(threads=96, blocks=1, cluster=1, team=32, chunks=32, rows=2, ring=False)  # warps
 RING = BLOCK._replace(blocks=1, ring=True)
 PAIR = Map(threads=64, blocks=1, cluster=2, team=64, chunks=2, rows=1, ring=True)
 FOUR = Map(threads=32, blocks=1, cluster=4, team=32, chunks=2, rows=1, ring=True)
@@ -51,6 +53,8 @@ CLEAN = {
         Case(LANES, 21, 32, *SINGLE),
         Case(LANES, 21, 61, *SINGLE, RAGGED),
         Case(LANES, 1, 100, *MIXED, APART),
+        Case(LANES, 40, 128, *MIXED, passes="forward", outliers=1e4),
+        Case(ALONE, 40, 3, *DOUBLE, RAGGED, "forward"),
         Case(WARP, 3, 200, *MIXED),
         Case(WARP, 19, 256, *SINGLE, passes="forward", outliers=1e4),
         Case(WARP, 40, 101, *DOUBLE, RAGGED),
@@ -63,6 +67,7 @@ CLEAN = {
         Case(RING, 2, 129, *DOUBLE, APART),
         Case(RING, 40, 500, *SINGLE, passes="forward", outliers=1e4),
         Case(RING, 1, 8, *HALF, RAGGED),
+        Case(RING, 1, 3, *HALF, RAGGED),
     ),
     "cluster": (
         Case(PAIR, 30, 1024, *MIXED),

@@ -3,7 +3,21 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cuda_cases import APART, BLOCK, FAR, FOUR, LANES, PAIR, RAGGED, RING, WARP, WIDE, Case
+from cuda_cases import (
+    ALONE,
+    APART,
+    BLOCK,
+    FAR,
+    FOUR,
+    LANES,
+    PAIR,
+    RAGGED,
+    RING,
+    THREE,
+    WARP,
+    WIDE,
+    Case,
+)
 from layernorm_backward.kernels.cuda.emulation import Checker
 
 
@@ -44,6 +58,7 @@ REST_FORWARD_PAIR = FORWARD_PAIR._replace(rest=(0.5, 3))
 REST_BACKWARD_PAIR = RAGGED_PAIR._replace(rest=(0.6, 2))
 REST_BACKWARD_FOUR = Case(FOUR, 31, 256, passes="backward", rest=(0.5, 3))
 MANY_ROUNDS = Case(LANES, 500, 64, passes="backward")
+SHORT_RING = Case(RING, 1, 3, "float16", "float16", RAGGED, "backward")
 SUMS = Case(WARP, 300, 21, lie=RAGGED, passes="backward", sums=True)
 BACKWARD_WIDE = Case(WIDE, 3, 4101, "float64", "float64", RAGGED, "backward")
 FAR_ROWS = Case(RING, FAR // 1024 + 3, 1024, "float16", passes="forward")
@@ -438,6 +453,87 @@ _ENDS = (
         "address",
     ),
 )
+_READS = (
+    Fault(
+        "what copies leave out begins before the array",
+        "ring.cuh",
+        "c = high(row) > first ? high(row) : first",
+        "c = high(row)",
+        SHORT_RING,
+        "AddressSanitizer: use-after-poison",
+        "address",
+    ),
+    Fault(
+        "what copies leave out goes on behind the array",
+        "ring.cuh",
+        "c < low(row) && c < last",
+        "c < low(row)",
+        SHORT_RING,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "a row behind the last is sampled",
+        "forward.cuh",
+        "if (i + stride < rows) next[0]",
+        "if (i < rows) next[0]",
+        FORWARD_RING,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "a cluster without a row samples one",
+        "forward.cuh",
+        "if (begin < rows) next[0]",
+        "next[0]",
+        Case(FOUR, 1, 3, "float64", "float64", passes="forward"),
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "the statistics of a row behind the last are read",
+        "backward.cuh",
+        "if (i + stride < rows) next.mean",
+        "if (i < rows) next.mean",
+        BACKWARD_RING,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "rows behind the last are loaded",
+        "backward.cuh",
+        "if (following.all()) next.template",
+        "next.template",
+        MANY_ROUNDS,
+        OVERFLOW,
+        "address",
+    ),
+    Fault(
+        "partial sums of rows that begin anywhere are written by 16 bytes",
+        "row.cuh",
+        "    if constexpr (M::ragged) {\n",
+        "    if constexpr (false) {\n",
+        Case(BLOCK, 9, 501, "float16", "float16", RAGGED, "backward"),
+        "runtime error: .*misaligned address",
+        "address",
+    ),
+    Fault(
+        "of gamma as it is stored the first 16 bytes are taken for all",
+        "row.cuh",
+        ": gathered(from + q * LANES<G>)",
+        ": gathered(from)",
+        Case(BLOCK, 5, 501, "bfloat16", "float32", RAGGED, "forward"),
+        "wrong: y",
+    ),
+    Fault(
+        "a row at a multiple of 16 bytes begins with a chunk of edges",
+        "row.cuh",
+        "return (LANES<T> - phase_of(at)) % LANES<T>;",
+        "return LANES<T> - phase_of(at);",
+        Case(ALONE, 40, 3, "float64", "float64", RAGGED, "forward"),
+        "wrong: y",
+    ),
+)
 _ROWS = (
     Fault(
         "the teams of blocks overlap",
@@ -689,6 +785,22 @@ _FORMULAS = (
         for whose, one in (("by a block", RING), ("by a cluster", PAIR))
     ),
     Fault(
+        "a team goes over its rows again without the others of its warp",
+        "forward.cuh",
+        "if (any_of_warp(far))",
+        "if (far)",
+        Case(LANES, 40, 128, "bfloat16", passes="forward", outliers=1e4),
+        "EmulationError.*wait for ever: .* at a shuffle",
+    ),
+    Fault(
+        "of a round only the last row may be gone over again",
+        "forward.cuh",
+        "far |= has(r)",
+        "far = has(r)",
+        Case(THREE, 40, 4096, passes="forward", outliers=1e4),
+        "wrong: y",
+    ),
+    Fault(
         "rows of one element have a dx",
         "formulas.cuh",
         "share == 1 ? A(0) : rstd",
@@ -697,4 +809,4 @@ _FORMULAS = (
         "wrong: dx",
     ),
 )
-FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_ROWS, *_PORTION, *_FORMULAS)
+FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_READS, *_ROWS, *_PORTION, *_FORMULAS)
