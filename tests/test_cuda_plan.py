@@ -18,6 +18,7 @@ from layernorm_backward.sums import tree_depth
 from workspace import ROOT
 
 MOST_DYNAMIC = 227 << 10  # bytes that one block may have
+RESERVED = 1024  # bytes of each block, besides
 ONE_PASS = 65536  # the longest rows that are to be read once
 SIZES = sorted({size + more for size in (2**k for k in range(17)) for more in (-1, 0, 1)} - {0, 65537})
 SAMPLED = (1, 7, 61, 64, 1000, 1024, 8191, 65536)
@@ -36,7 +37,7 @@ def may_lie(hidden, itemsize, lie):
 
 def block_bytes(how, itemsize):
     """Of shared memory, as the device gives it."""
-    its = plan.SYSTEM + plan.static_bytes(how.direction, how.map, itemsize) + how.dynamic_bytes
+    its = RESERVED + plan.static_bytes(how.direction, how.map, itemsize) + how.dynamic_bytes
     return -(-its // plan.GRANULE) * plan.GRANULE
 
 
@@ -393,6 +394,30 @@ def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
     for direction, sizes in MAPS.items():
         for itemsize, maps in sizes.items():
             assert {plan.refused(direction, one, itemsize) for one in maps} == {""}
+
+
+def fitting(direction, one, hidden, itemsize, device):
+    """The plan of a map, or None where the device has no room for its ring."""
+    try:
+        return plan.fit(direction, one, MANY, hidden, itemsize, device)
+    except ValueError:
+        return None
+
+
+@each_size
+@each_direction
+def test_a_ring_fits_where_shared_memory_just_suffices(itemsize, direction):
+    ring = Map(threads=64, blocks=2, cluster=1, team=64, chunks=2, rows=1, ring=True, lie=RAGGED)
+    sizes = [chunks * plan.CHUNK // itemsize for chunks in range(61, 78)]
+    devices = [H200._replace(shared_bytes=room) for room in range(8 << 10, 28 << 10, 2 * plan.GRANULE)]
+    made = {
+        (device, size): fitting(direction, ring, size, itemsize, device)
+        for device in devices
+        for size in sizes
+    }
+    left = [it[0].shared_bytes - 2 * block_bytes(how, itemsize) for it, how in made.items() if how]
+    assert len(left) < len(made)
+    assert min(left) == 0
 
 
 def test_small_blocks_have_all_stages_of_a_ring():

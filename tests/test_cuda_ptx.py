@@ -21,8 +21,8 @@ SHORT = {
     "mbarrier.init": "open ",
     "fence.mbarrier_init": "fence ",
     "bar.sync": "meet ",
-    "fence.proxy.async": "order ",
-    "mbarrier.arrive": "expect ",
+    "fence.proxy.async.shared::cta": "order ",
+    "mbarrier.arrive.expect_tx.shared::cta": "expect ",
     "cp.async.bulk": "copy ",
     "mbarrier.try_wait": "wait ",
 }
@@ -123,6 +123,28 @@ def statements():
     found = re.findall(r"\basm\b[^;]*\((?:[^;\"]|\"[^\"]*\")*\);", text)
     assert len(found) == len(re.findall(r"\basm\b", text))
     return [one for one in found if any(name in one for name in ORDERING) and BEGINS_ANYWHERE not in one]
+
+
+WAITED = 'done, [%0], %1;\\n"\n        "@!done bra again'
+PAIR = '%0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low))'
+# What the emulation says in words of its own: what stands for it in PTX, and how often.
+PRIMITIVES = (SOURCES / "device" / "primitives.cuh").read_text(encoding="utf-8")
+MEANT = {
+    "one thread arrives at a gate in each phase": (r"mbarrier\.init\S* \[%0\], (\d+);", {"1"}, 1),
+    "a thread waits until a phase has ended": (r"try_wait\.\S* (done, .*\n.*bra again)", {WAITED}, 1),
+    "the second number of a pair is its upper half": (r"f16x2\.f32 (%0, %1, %2;.*);", {PAIR}, 2),
+    "a warp goes on where one of its threads wants to": (
+        r"return __(\w+)_sync\(0xffffffffu, one",
+        {"any"},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pattern", "meant", "number"), MEANT.values(), ids=MEANT)
+def test_a_primitive_says_what_its_emulation_does(pattern, meant, number):
+    found = re.findall(pattern, PRIMITIVES)
+    assert (set(found), len(found)) == (meant, number)
 
 
 @pytest.mark.parametrize("name", ORDERING)
