@@ -151,10 +151,10 @@ def test_elsewhere_a_figure_tells_the_table_that_is_not_there(told, tmp_path, mo
 
 
 def test_a_file_that_cannot_be_written_is_named_and_not_the_one_before_it(tmp_path, monkeypatch):
-    def refuse(**where):
-        raise PermissionError(13, "Permission denied", f"{tmp_path}/.out-x.csv")
+    def refuse(path, **how):
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr(Path, "touch", refuse)
     with pytest.raises(PermissionError) as caught, files.whole(tmp_path / "out.csv"):
         pass
     assert caught.value.filename == str(tmp_path / "out.csv")

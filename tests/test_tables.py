@@ -1,7 +1,7 @@
 """Tables are checked on write and on read; a message says which file, column and row, and what is allowed."""
 
 import json
-import stat
+import os
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +248,17 @@ def test_an_integer_may_be_empty_only_with_a_reason(tmp_path):
     assert tables.read(tmp_path / "scaling.csv")["points"].isna().all()
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_says_who_may_read_a_file(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        with files.whole(tmp_path / "out.csv") as temporary:
+            temporary.write_text("a", encoding="utf-8")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out.csv").stat().st_mode & 0o777 == mode
+
+
 def test_a_file_is_whole_or_not_there(tmp_path):
     def interrupted():
         with files.whole(tmp_path / "new" / "table.csv") as temporary:
@@ -257,12 +268,6 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list((tmp_path / "new").iterdir()) == []
-
-
-def test_a_file_may_be_read_by_all(tmp_path):
-    with files.whole(tmp_path / "table.csv") as temporary:
-        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "table.csv").stat().st_mode) == 0o644
 
 
 def test_a_file_that_fails_to_be_rewritten_keeps_its_old_content(tmp_path):

@@ -1,6 +1,6 @@
 """Files that are either whole or not there: written under a temporary name, then renamed."""
 
-import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,16 +21,14 @@ def writable(folder: Path) -> bool:
 def whole(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure.
 
-    OSError names `path` where it cannot be made.
+    OSError names `path` where it cannot be made. Who may read it is what the umask says.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
     with _naming(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+        temporary.touch(exist_ok=False)
     try:
         yield temporary
-        temporary.chmod(0o644)
         with _naming(path):
             temporary.replace(path)
     except BaseException:
