@@ -209,3 +209,19 @@ def test_a_selection_that_a_predicate_refuses_is_told_with_its_claim(folder, mon
         judged(folder, **everything)
     measured(folder, EDITED)
     assert judged(folder, **everything)["reason"] == LOST.format("scaling")
+
+
+def test_the_paper_names_the_config_files_that_were_edited(folder, monkeypatch):
+    measured(folder, PUBLISHED)
+    assert Excuses(folder).edited_files() == []
+    measured(folder, EDITED)
+    assert Excuses(folder).edited_files() == ["config/paper/scaling.yaml"]
+    monkeypatch.setenv("CI", "true")
+    assert Excuses(folder).edited_files() == []
+
+
+@pytest.mark.parametrize("name", ["smoke", "full"])
+def test_another_study_is_no_edited_one(folder, name):
+    other = folder.parents[1] / name / "tables"
+    measured(other, EDITED)
+    assert Excuses(other).edited_files() == []

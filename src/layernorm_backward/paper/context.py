@@ -11,6 +11,7 @@ from layernorm_backward.figures._captions import caption
 from layernorm_backward.paper import attempts, claim_rows, devices, goals, grids, machines
 from layernorm_backward.paper.formats import FORMATS
 from layernorm_backward.paper.markdown_table import markdown_table
+from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.records import mixed, tables, waited
 from layernorm_backward.records.recorded import read_record
 from layernorm_backward.storage import jsonfile
@@ -81,6 +82,7 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
         "mixed": mixed.differences(meta, mark="`"),
         "waited": _waited(waited.largest(meta)),
         "study": tables_dir.parent.name,
+        "edited": Excuses(tables_dir).edited_files(),
         "c": constant,
     }
 

@@ -31,6 +31,13 @@ class Excuses:
         """The tables of another configuration that these tables are, or are computed from."""
         return [stem for stem in self._origins(stems) if _differs(self._folder / f"{stem}.csv")]
 
+    def edited_files(self) -> list[str]:
+        """The config files of this run that differ from the archived ones; none but in the study `paper`."""
+        if self._study != archive.WHOLE or not self.allowed:
+            return []
+        found = sorted(path.stem for path in self._folder.glob("[!.]*.csv"))
+        return [self.files([stem]) for stem in found if _differs(self._folder / f"{stem}.csv")]
+
     def reason(self, name: str, stems: Iterable[str]) -> str:
         """Why a claim or number may find no row in these tables; empty where nothing excuses it."""
         if self.smoke:
