@@ -23,9 +23,10 @@ HIDDEN = 1024
 def draw(traffic_cpu: pd.DataFrame) -> Figure:
     """A panel a direction, a line a kernel; in arrays of x's size."""
     rows = _panels.measured(traffic_cpu, "modelled_bytes", "minimum_bytes")
+    rows = rows[rows["dtype"].isin(("float64", "float32"))]
     if rows.empty:
         return _panels.empty(traffic_cpu, "Bytes moved by the kernels")
-    rows = _one_each(rows[rows["dtype"].isin(("float64", "float32"))])
+    rows = _one_each(rows)
     directions = [name for name in DIRECTIONS if name in set(rows["direction"])]
     kernels = style.ordered(rows["kernel"])
     figure, axes = _panels.grid(1, len(directions), 0.85 + 0.15 * len(kernels), sharey=True)
