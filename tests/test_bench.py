@@ -319,7 +319,7 @@ def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(monkeypatc
 def test_a_run_counts_by_its_shortest_try_and_a_long_one_is_tried_twice(lasts, limit_s, found_s, left):
     waits = iter(lasts)
     found = quick.seconds(lambda: time.sleep(next(waits)), 0.01, limit_s)
-    assert found == pytest.approx(found_s, abs=0.01) and len(list(waits)) == left
+    assert found == pytest.approx(found_s, abs=0.05) and len(list(waits)) == left
 
 
 def test_a_kernel_that_compiles_for_each_size_is_timed(monkeypatch):
@@ -333,7 +333,7 @@ def test_a_kernel_that_compiles_for_each_size_is_timed(monkeypatch):
         return recentred.forward(x, gamma, beta, eps, out)
 
     setting = dataclasses.replace(SETTING, rows=20 * quick.GROWTH**2)
-    assert bench(changed(OWN, forward=forward), setting, Deadline(6.0))["ratio"].notna().all()
+    assert bench(changed(OWN, forward=forward), setting, Deadline(9.0))["ratio"].notna().all()
 
 
 def test_slow_baselines_are_left_out_with_their_reason(monkeypatch):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -100,24 +100,28 @@ def test_an_unknown_study_is_told_what_is_allowed(smoke):
     assert "--config study=smok: allowed: paper, smoke, full" in done.stdout
 
 
-def test_faults_in_configs_are_all_told_before_the_first_job(smoke):
-    config = smoke.workspace.root / "config/smoke"
-    with edited(config / "eps.yaml", "sed: 1"), edited(config / "variance.yaml", "kernels: [a"):
+def test_faults_in_configs_and_in_the_papers_files_are_all_told_before_the_first_job(smoke):
+    root = smoke.workspace.root
+    with ExitStack() as edits:
+        for name, line in (("eps", "sed: 1"), ("variance", "kernels: [a")):
+            edits.enter_context(edited(root / f"config/smoke/{name}.yaml", line))
+        edits.enter_context(edited(root / "paper/numbers.yaml", "spoilt"))
         done = smoke.workspace.run("make", "smoke")
     assert done.returncode != 0
     assert "\nerror: config/smoke/eps.yaml: sed: unknown key; allowed: " in done.stdout
     assert "\nerror: config/smoke/variance.yaml: line " in done.stdout
+    assert "\nerror: paper/numbers.yaml: line " in done.stdout
     assert "Shell command: " not in done.stdout
 
 
 def test_the_error_of_a_job_is_told_again_at_the_end(smoke, tmp_path):
     shutil.copytree(smoke.workspace.root, tmp_path / "tree")
     workspace = Workspace(tmp_path / "tree")
-    with edited(workspace.root / "paper/numbers.yaml", "spoilt"):
-        done = workspace.snakemake("results/smoke/numbers.json")
+    with edited(workspace.root / "paper/paper.md.j2", "\n<< spoilt >>\n"):
+        done = workspace.snakemake("results/smoke/paper.pandoc.md")
     assert done.returncode != 0
-    last = done.stdout.rpartition("results/smoke/logs/numbers.log: error: ")[2]
-    assert len(last.splitlines()) < 12 and "paper/numbers.yaml: line " in last
+    last = done.stdout.rpartition("results/smoke/logs/render.log: error: ")[2]
+    assert len(last.splitlines()) < 12 and "'spoilt' is undefined" in last
 
 
 def test_the_workflow_runs_from_another_folder_and_past_hidden_files(smoke, tmp_path):
