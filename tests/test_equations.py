@@ -285,8 +285,9 @@ def test_every_numbered_equation_of_the_paper_has_its_test():
     root = Path(__file__).parents[1]
     labels = re.findall(r"\{#eq:(\w+)\}", (root / "paper" / "paper.md.j2").read_text(encoding="utf-8"))
     by_number = re.findall(r"^def test_equation_(\d+)_", Path(__file__).read_text("utf-8"), re.MULTILINE)
-    appendix = Path(__file__).with_name("test_equations_appendix.py").read_text(encoding="utf-8")
-    by_label = re.findall(r"^def test_equation_([a-z]+)_", appendix, re.MULTILINE)
+    appendix = [Path(__file__).with_name(f"test_equations_{part}.py") for part in ("appendix", "ways")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in appendix)
+    by_label = re.findall(r"^def test_equation_([a-z]+)_", text, re.MULTILINE)
     numbered = [label for label in labels if label not in by_label]
     assert sorted({int(number) for number in by_number}) == list(range(1, len(numbered) + 1))
     assert set(by_label) <= set(labels[len(numbered) :])
