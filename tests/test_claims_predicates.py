@@ -49,6 +49,7 @@ from layernorm_backward.paper.predicates.judgement import (
     slope,
     span,
 )
+from layernorm_backward.paper.predicates.spells import _ratio
 from workspace import ROOT
 
 CLAIMS = ROOT / "paper" / "claims.yaml"
@@ -461,3 +462,10 @@ def test_what_is_left_on_a_taken_core_is_as_uncertain_as_both_fractions(wide, fr
     cells = slowed((0.8, 0.8, 0.6, 0.6), wide=wide, free=free)
     found = PREDICATES["core_slows_kernel_more"](cells, slowed=1.2, tolerance=0.2)
     assert f"{sure} of 2 cells" in found.reason
+
+
+def test_a_ratio_with_one_fraction_for_certain_has_the_ends_of_the_other():
+    sure, unsure = (0.6, 0.6, 0.6), (0.8, 0.7, 1.0)
+    above, below = (pd.DataFrame([ends]) for ends in (sure, unsure))
+    assert _ratio(above, below).iloc[0].tolist() == pytest.approx([0.6 / 0.8, 0.6 / 1.0, 0.6 / 0.7])
+    assert _ratio(below, above).iloc[0].tolist() == pytest.approx([0.8 / 0.6, 0.7 / 0.6, 1.0 / 0.6])

@@ -11,6 +11,7 @@ import pytest
 from layernorm_backward.figures import FIGURES, _captions
 from layernorm_backward.paper.context import Names, constant, context
 from layernorm_backward.paper.markdown_table import markdown_table
+from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.render import TemplateError, markdown, render
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
@@ -159,6 +160,11 @@ def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
         (run["tables_dir"] / f"{name}.meta.json").write_text(json.dumps(record), encoding="utf-8")
     told = "processor one processor in 2 tables and another in `slopes`"
     assert filled("<< mixed[0] >>", run, tmp_path) == told
+
+
+def test_the_config_files_that_were_edited_can_be_named(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Excuses, "edited_files", lambda self: ["config/paper/eps.yaml"])
+    assert filled('<< edited | join(", ") >>', run, tmp_path) == "config/paper/eps.yaml"
 
 
 def test_in_which_share_of_samples_threads_waited_at_most_is_rounded_up(run, tmp_path):

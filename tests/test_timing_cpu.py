@@ -137,6 +137,7 @@ def test_every_cell_is_timed_in_every_round():
     repeated = samples.groupby(["direction", "name"])["repeat"].agg(list)
     assert all(sorted(numbers) == [0, 1, 2, 3, 4] for numbers in repeated)
     assert (found["repeats"] == 5).all()
+    assert samples.groupby("round")["repeat"].agg(set).tolist() == [{0, 1, 2}, {3, 4}]
 
 
 @pytest.mark.parametrize(("limit_u", "runs"), [(100.0, 1 + 2), (0.0, 1)])
