@@ -46,7 +46,7 @@ def on_a_xeon(monkeypatch):
     """Plans for caches of 2 and 32 MB that keep all, 2048 bytes of vector registers, lines asked for in the
     first level."""
     monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level: last_level)
+    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: last_level)
     monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
     monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
     numba_plan._chosen.cache_clear()
@@ -138,7 +138,7 @@ def test_rows_are_asked_for_in_pages_where_the_last_level_does_not_hold_the_arra
     direction, on_a_xeon, monkeypatch
 ):
     """Of which results go past the caches sooner than that."""
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level: inner)
+    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: inner)
     whole = (32 << 20) // (4 * 1024 * TENSORS[direction])
     for rows, pages in ((whole, 1), (whole + 1, numba_pace.PAGES)):
         plan = numba_plan.choose(rows, 1024, np.dtype("float32"), direction, threads=1)

@@ -73,7 +73,7 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
 ):
     given = 1 << 20, hidden, np.dtype(dtype), direction
     monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 1 << 50))  # nothing comes from memory
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level: inner)
+    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: inner)
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
     monkeypatch.setattr(processor, "asks_far", lambda: False)
     monkeypatch.setattr(processor, "few_registers", lambda: False)

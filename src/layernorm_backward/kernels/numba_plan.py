@@ -109,7 +109,7 @@ def _chosen(
 ) -> Plan:
     row_bytes, (l2, last_level) = hidden * dtype.itemsize, _caches()
     size = TENSORS[direction] * rows * row_bytes
-    stream, memory = not stays(size, threads), size > last_level
+    stream, memory = not stays(size, threads, direction), size > last_level
     pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream, memory)
     alone = stream and direction == "backward" and pace.group == 1
     return Plan(
@@ -126,12 +126,12 @@ def _chosen(
     )
 
 
-def stays(size: int, threads: int) -> bool:
-    """Whether so many bytes, worked on by so many threads, stay in the caches; tried where no size tells."""
+def stays(size: int, threads: int, direction: str) -> bool:
+    """Whether so many bytes, of a pass by so many threads, stay in the caches; tried where no size tells."""
     l2, last_level = _caches()
     if size <= threads * l2 or size > last_level:
         return size <= last_level
-    return size <= threads * numba_reach.of_thread(l2, last_level)
+    return size <= threads * numba_reach.of_thread(l2, last_level, direction)
 
 
 def ways(dtype: np.dtype, direction: str) -> list[tuple[int, bool, bool, bool]]:
