@@ -1,12 +1,17 @@
 """dgamma and dbeta of arrays too large for the oracle: sums over rows in float64, whatever the dtype of x.
 
-Rows are taken in blocks that stay in the caches. For float64 x these sums are no more exact than those they
-are compared with, but both are far better than the limits by which a kernel is told to be wrong.
+Each core takes a part of the rows, in blocks that stay in its caches. For float64 x these sums are no more
+exact than those they are compared with, but both are far better than the limits by which a kernel is told to
+be wrong.
 """
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from layernorm_backward import machine
 from layernorm_backward.dtypes import unit_roundoff
 
 Sums = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -18,12 +23,24 @@ def exact_sums(x: NDArray, dy: NDArray, eps: float) -> Sums:
     """dgamma and dbeta (D,) for x and dy (..., D)."""
     hidden = x.shape[-1]
     x, dy = x.reshape(-1, hidden), dy.reshape(-1, hidden)
+    cores = machine.usable_cores()
+    ends = np.linspace(0, len(x), cores + 1).astype(int)
+    with ThreadPoolExecutor(cores) as pool:
+        parts = list(pool.map(lambda ends: _sums(x[slice(*ends)], dy[slice(*ends)], eps), pairwise(ends)))
+    dgamma, dbeta = (np.sum(its, axis=0) for its in zip(*parts, strict=True))
+    return dgamma, dbeta
+
+
+def _sums(x: NDArray, dy: NDArray, eps: float) -> Sums:
+    """Of some rows (n, D)."""
+    hidden = x.shape[-1]
     dgamma, dbeta = np.zeros(hidden), np.zeros(hidden)
     step = max(1, _BLOCK // hidden)
     for start in range(0, len(x), step):
         x_hat, given = (array[start : start + step].astype(np.float64) for array in (x, dy))
         x_hat -= x_hat.mean(axis=-1, keepdims=True)
-        x_hat /= np.sqrt(np.square(x_hat).mean(axis=-1, keepdims=True) + eps)
+        variance = np.einsum("ij,ij->i", x_hat, x_hat) / hidden
+        x_hat *= 1 / np.sqrt(variance + eps)[:, np.newaxis]
         dgamma += np.einsum("ij,ij->j", given, x_hat)
         dbeta += given.sum(axis=0)
     return dgamma, dbeta
