@@ -6,7 +6,7 @@ import pytest
 
 from claim_cases import errors
 from claim_cases_audits import audits
-from claim_cases_cost import costs, reductions, times
+from claim_cases_cost import ITEMS, LESS, costs, reductions, times
 from claim_cases_decisions import decisions
 from claim_cases_goals import goals, peers, reached
 from claim_cases_gpu import gpu, unmeasured_gpu
@@ -188,6 +188,18 @@ def test_a_kernel_that_is_not_in_the_table_is_nothing_measured(missing):
         PREDICATES["saves_less"](
             table[table["kernel"] != missing], kernel="compact", than="overcached", tolerance=0.5
         )
+
+
+@pytest.mark.parametrize("predicate", ["saves_less", "saves_too_much"])
+def test_only_shapes_and_dtypes_of_which_both_kernels_save_are_told(predicate):
+    both, alone = saved(8, 4, 300), saved(8, 4, 300).assign(shape="2x2x2", dtype="float16")
+    table = pd.concat([both, alone[alone["kernel"] == "overcached"]])
+    numbers = {"saves_less": LESS, "saves_too_much": ITEMS}[predicate]
+    told = PREDICATES[predicate](table, **numbers, tolerance=0.5).condition
+    assert both["shape"].iloc[0] in told
+    assert both["dtype"].iloc[0] in told
+    assert "2x2x2" not in told
+    assert "float16" not in told
 
 
 def test_least_traffic_is_judged_where_both_directions_were_counted():

@@ -47,11 +47,12 @@ def saves_too_much(
         for name in (kernel, than)
     }
     total, needed = sum(counts[kernel]), counts[than]
+    share = _share(timing_cpu, kernel, than)
     return Judgement(
         verdict(abs(total - items) <= tolerance and needed == (arrays, scalars), total > sum(needed)),
         f"{kernel} saves {total} items ({_items(counts[kernel])}), {than} {_items(needed)}; "
-        f"{span(_share(timing_cpu, kernel, than))} times the bytes",
-        over(timing_cpu, "dtype", "shape"),
+        f"{span(share)} times the bytes",
+        _compared(timing_cpu, share),
         f"published: {items} items against {_items((arrays, scalars))}",
     )
 
@@ -62,12 +63,13 @@ def saves_less(timing_cpu: pd.DataFrame, *, kernel: str, than: str, tolerance: f
     return Judgement(
         verdict(share.max() <= tolerance),
         f"{span(share)} of the bytes of {than}",
-        f"{kernel}; {over(timing_cpu, 'dtype', 'shape')}; x included",
+        f"{kernel}; {_compared(timing_cpu, share)}; x included",
         f"allowed: at most {number(tolerance)}",
     )
 
 
 _COUNTS = ("saved_arrays", "saved_scalars")
+_KEYS = ["shape", "dtype"]
 
 
 def _items(counts: tuple[int, ...]) -> str:
@@ -75,7 +77,13 @@ def _items(counts: tuple[int, ...]) -> str:
 
 
 def _share(timing_cpu: pd.DataFrame, kernel: str, than: str) -> pd.Series:
-    keys = ["shape", "dtype"]
-    volume = timing_cpu.pivot_table(index=keys, columns="kernel", values="saved_bytes", aggfunc="max")
+    """The bytes of one kernel over those of another, by shape and dtype, where both were measured."""
+    volume = timing_cpu.pivot_table(index=_KEYS, columns="kernel", values="saved_bytes", aggfunc="max")
     among(volume.columns, kernel, than)
     return pick((volume[kernel] / volume[than]).rename("share").astype(float).to_frame(), "share")
+
+
+def _compared(timing_cpu: pd.DataFrame, share: pd.Series) -> str:
+    """The dtypes and shapes for which there is a share."""
+    rows = timing_cpu[timing_cpu.set_index(_KEYS).index.isin(share.index)]
+    return over(rows, "dtype", "shape")
