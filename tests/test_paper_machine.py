@@ -9,8 +9,9 @@ from layernorm_backward.paper.render import environment
 from workspace import ROOT
 
 TEMPLATE = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
-MACROS = "\n".join(re.findall(r"<% macro (?:to|span|at_each)\(.*?<% endmacro %>", TEMPLATE))
+MACROS = "\n".join(re.findall(r"<% macro (?:to|span|at_each|at_sizes)\(.*?<% endmacro %>", TEMPLATE))
 FREE, TAKEN = (0.0, 1.1), (1.4, float("inf"))
+NEAR, FAR = (0.0, 120.0), (120.0, float("inf"))
 CELL = {"direction": "backward", "residency": "memory", "threads": 1}
 
 
@@ -48,6 +49,17 @@ def spells(*bands):
     return paragraph(r"\*\*Spells of", r"!\[", **names)
 
 
+def handover(lacking, *bands):
+    """The paragraph where one number is lacking; bands: row length, latencies, and fraction of the roof."""
+    rows = [
+        {"working_set": "beyond_cache", "hidden": size, "latency_from_ns": start, "latency_below_ns": end}
+        | {"roof_fraction": fraction or float("nan")}
+        for size, (start, end), fraction in bands
+    ]
+    numbers = Numbers(**{f"handover_{lacking}_ns": None})
+    return paragraph(r"\*\*Near and far", "Which of", n=numbers, rows=lambda stem: rows)
+
+
 def test_only_row_lengths_with_enough_repetitions_are_named_and_a_taken_core_in_every_band():
     told = spells(
         (64, FREE, None), (256, FREE, 0.96), (64, (1.2, 1.4), 0.91), (64, TAKEN, 0.9), (256, TAKEN, 0.93)
@@ -71,7 +83,13 @@ def test_free_and_taken_cores_are_compared_where_every_row_length_met_both():
     ],
 )
 def test_near_and_far_cores_are_compared_wherever_both_were_met(lacking, said, small):
-    told = paragraph(r"\*\*Near and far", "Which of", n=Numbers(**{f"handover_{lacking}_ns": None}))
+    told = handover(lacking)
     assert said in told
     assert ("On arrays of 12 MB, where a turn takes less than 120 ns, 7 ns in the median" in told) is small
     assert told.endswith("what differs need not be due to it.")
+
+
+def test_the_fraction_on_near_and_on_far_cores_is_told_with_its_row_length():
+    told = handover("small_near", (1024, NEAR, 1.04), (256, NEAR, None), (256, FAR, 1.13), (1024, FAR, 1.01))
+    assert "of which the pass reaches 1.04 at $D = 1024$; where it takes more" in told
+    assert "7 GB/s and 1.13 at $D = 256$ and 1.01 at $D = 1024$." in told
