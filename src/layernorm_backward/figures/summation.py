@@ -11,9 +11,10 @@ TABLES = ("summation",)
 CAPTION = (
     "Median error of sums over $N$ rows relative to the exact sum, by order of summation, $dy\\sim "
     "N(1,1)$: (a), (b) in float32, (c) in bfloat16; dashed: bounds of the running and the pairwise sum, "
-    "dotted: $\\sqrt N$. Not drawn: the kernels `recentred`, which coincides with the running sum, and "
-    "`numba_fused`, nearly with the chunked one. (d) The running sum itself, where $dy$ is one and where "
-    "it is from $N(1,1)$; grey: the exact sum, up to which a sum should rise."
+    "dotted: $\\sqrt N$. Not drawn: the kernels `recentred` and `numba_fused`, which coincide with the "
+    "running and with the chunked sum in (a), and come within a factor of about two of them in (b). (d) The "
+    "running sum itself, where $dy$ is one and where it is from $N(1,1)$; grey: the exact sum, up to which a "
+    "sum should rise."
 )
 _ERRORS = (("float32", "dbeta"), ("float32", "dgamma"), ("bfloat16", "dbeta"))
 _STOPS = {
