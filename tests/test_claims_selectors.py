@@ -1,9 +1,12 @@
-"""A claim that speaks of every data set, or of every way, selects all that the archived table holds."""
+"""Claims over the archived tables: one that speaks of every data set, or of every way, selects all; and one
+about orders of summation tells them apart."""
 
 import pandas as pd
 import pytest
 import yaml
 
+from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.selection import select
 from workspace import ROOT
 
 CLAIMS = {it["id"]: it for it in yaml.safe_load((ROOT / "paper" / "claims.yaml").read_text(encoding="utf-8"))}
@@ -43,3 +46,16 @@ def test_every_data_set_of_such_rows_is_selected(claim: str, rows: list[str], bu
 )
 def test_every_way_but_those_named_is_selected(claim: str, table: str, but: set[str]) -> None:
     assert set(CLAIMS[claim]["tables"][table]["algorithm"]) == held(table, "algorithm") - but
+
+
+@pytest.mark.parametrize("other", ["running", "pairwise"])
+def test_a_kernel_that_sums_otherwise_is_not_taken_for_a_chunked_one(other: str) -> None:
+    claim = CLAIMS["sum-kernels"]
+    table = select(pd.read_csv(ARCHIVE / "summation.csv"), claim["tables"]["summation"])
+    others = table[table["scheme"] == other].assign(scheme="kernel:numba_fused")
+    spoilt = pd.concat([table[table["scheme"] != "kernel:numba_fused"], others])
+    verdicts = [
+        PREDICATES[claim["predicate"]](rows, **claim["numbers"], tolerance=claim["tolerance"]).verdict
+        for rows in (table, spoilt)
+    ]
+    assert verdicts == ["confirmed", "refuted"]
