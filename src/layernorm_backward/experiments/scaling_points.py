@@ -56,11 +56,14 @@ def run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row a kernel, direction, axis and size; `fixed` holds the size of the other axis for each."""
     chosen = {name: KERNELS[name] for name in kernels}
-    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s, "seed": seed}
+    how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     checked = {"error_rows": error_rows, "error_limit_u": error_limit_u}
     element = buffers((1, 1), dtype, seed)
     single = {way: prepare(chosen, way, element, **checked) for way in directions}
-    overheads = {way: _overheads(ready, how) for way, (ready, _) in single.items()}
+    overheads = {
+        way: _overheads(ready, how | {"seed": seed_of(seed, "overhead", way)})
+        for way, (ready, _) in single.items()
+    }
     rows, samples = [], []
     limit = sizing.memory_limit()  # before memory is taken
     points = [(axis, size) for axis, sizes in axes.items() for size in sizes]
