@@ -209,18 +209,32 @@ def test_a_peer_that_is_installed_later_is_measured_then(study, measured, tried,
     assert {cell.dtype for cell in cells} == {"float32"}  # those with a peer
 
 
-@pytest.mark.parametrize("what", ["gpu", "driver", "driver_cuda", "nvrtc"])
-def test_cells_of_another_gpu_driver_or_compiler_are_measured_again(study, measured, tried, what):
-    class Other(HostBoard):
-        def describe(self):
-            return super().describe() | {what: "2.0"}
+def other(**told):
+    """A board that also tells this of itself."""
+    board = HostBoard()
+    board.describe = lambda: HostBoard().describe() | told
+    return board
 
+
+@pytest.mark.parametrize("what", ["gpu", "driver_cuda", "nvrtc"])
+def test_cells_of_another_gpu_or_compiler_are_measured_again(study, measured, tried, what):
     cells = tried(ceiling_gpu)
-    run(study, measured, ["ceiling_gpu"], board=Other(), resume=True)
+    run(study, measured, ["ceiling_gpu"], board=other(**{what: "2.0"}), resume=True)
     assert len(cells) == 1
-    run(study, measured, ["ceiling_gpu"], board=Other(), resume=True)
+    run(study, measured, ["ceiling_gpu"], board=other(**{what: "2.0"}), resume=True)
     run(study, measured, ["ceiling_gpu"], resume=True)
     assert len(cells) == 1
+
+
+def test_cells_of_another_driver_are_measured_again_but_not_where_none_was_told(study, tmp_path, tried):
+    """Each time that nvidia-smi was silent, a finished table was measured again."""
+    cells = tried(ceiling_gpu)
+    for told, many in ({}, 1), ({"driver": "580.1"}, 1), ({}, 1), ({"driver": "580.2"}, 1):
+        run(study, tmp_path / "silent", ["ceiling_gpu"], board=other(**told), resume=True)
+        assert len(cells) == many
+    for told, many in ({"driver": "580.1"}, 2), ({}, 2), ({"driver": "580.1"}, 2), ({"driver": "580.2"}, 3):
+        run(study, tmp_path / "told", ["ceiling_gpu"], board=other(**told), resume=True)
+        assert len(cells) == many
 
 
 def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured, tried):

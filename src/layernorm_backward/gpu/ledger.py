@@ -1,8 +1,9 @@
 """What a campaign has measured, cell by cell, each in a file of its own: nothing is lost by a later failure.
 
 A cell's file is named by all that its numbers depend on: the table, the cell, its kernels and the versions of
-their packages, the configuration, the code, the GPU and its driver. So a campaign that goes on takes just
-what is still right.
+their packages, the configuration, the code, the GPU and its compiler. The driver stands inside: nvidia-smi
+tells it, and where that is silent, it does not count. So a campaign that goes on takes just what is still
+right.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ _MARK = ".begun"
 class Entry(NamedTuple):
     """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason;
     how long that took, and the date when it was done, in ISO 8601. Where it was measured again, and these are
-    from before, `again` is what was wrong then.
+    from before, `again` is what was wrong then. `driver` is the GPU's, "" where it was not told.
     """
 
     rows: list[dict[str, Any]]
@@ -33,6 +34,7 @@ class Entry(NamedTuple):
     seconds: float = 0.0
     date: str = ""
     again: str = ""
+    driver: str = ""
 
     @property
     def passing(self) -> bool:
@@ -73,10 +75,12 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """The cells of one table below a folder; `basis` is what the numbers of all of them depend on."""
+    """The cells of one table below a folder; `basis` is what the numbers of all of them depend on, with the
+    `driver` where it is told.
+    """
 
-    def __init__(self, folder: Path, stem: str, basis: Mapping[str, Any]) -> None:
-        self._folder = folder / stem
+    def __init__(self, folder: Path, stem: str, basis: Mapping[str, Any], driver: str = "") -> None:
+        self._folder, self._driver = folder / stem, driver
         self._common = json.dumps([stem, basis], sort_keys=True)
 
     def find(self, cell: tuple, versions: Mapping[str, str]) -> Entry | None:
@@ -85,11 +89,14 @@ class Ledger:
         if not path.exists():
             return None
         found = Entry(**jsonfile.load(path))
+        if found.driver != self._driver and found.driver and self._driver:
+            return None
         return found._replace(rows=[_read(row) for row in found.rows])
 
     def keep(self, cell: tuple, versions: Mapping[str, str], entry: Entry) -> None:
         """Write down a cell."""
-        told = entry._replace(rows=[_written(row) for row in entry.rows])
+        rows = [_written(row) for row in entry.rows]
+        told = entry._replace(rows=rows, driver=self._driver or entry.driver)
         with whole(self._path(cell, versions)) as temporary:
             temporary.write_text(json.dumps(told._asdict(), default=_plain), encoding="utf-8")
 

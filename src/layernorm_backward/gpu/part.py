@@ -36,7 +36,7 @@ from layernorm_backward.records.tabulate import table
 Turn = Literal["first", "late", "again"]
 TURNS: tuple[Turn, ...] = get_args(Turn)  # of cells, each over all tables before the next
 TRIES = 2  # of a cell in which the process ends: whoever killed it may have meant something else
-MACHINE = ("gpu", "driver", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on
+MACHINE = ("gpu", "driver_cuda", "nvrtc")  # of a board's description: what a time depends on, and the driver
 
 
 class Part:
@@ -65,7 +65,8 @@ class Part:
         """
         machine = {name: record["machine"].get(name) for name in MACHINE}
         basis = {"config": dict(self.config), "code_hash": record["code_hash"], "machine": machine}
-        self._ledger, self._record = Ledger(out / FOLDER, self.stem, basis), dict(record)
+        driver = record["machine"].get("driver", "")
+        self._ledger, self._record = Ledger(out / FOLDER, self.stem, basis, driver), dict(record)
         self._versions = {name: contenders.version(name) for names in self.wanted.values() for name in names}
         if anew:
             self._ledger.clear()
