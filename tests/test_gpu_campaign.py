@@ -520,8 +520,20 @@ def test_a_table_that_holds_more_is_not_replaced_by_one_that_holds_less(study, m
     tables.write(found, path, tables.read_meta(path))
     promote(less, "some-gpu", tmp_path / "archive")
     assert (folder / "checks_gpu.csv").read_bytes() == before
-    many = int((more["reason"] == "").sum())
-    said = f"left out: {path} holds 1 measured rows, {folder / 'checks_gpu.csv'} {many}; remove that"
+    many = int((more["reason"] == "").sum()) - 1
+    said = f"left out: {path} lacks {many} measured rows of {folder / 'checks_gpu.csv'}; remove that"
+    assert said in capsys.readouterr().err
+
+
+def test_more_rows_of_other_cells_do_not_replace_those_that_are_published(measured, tmp_path, capsys):
+    """Rows were counted: as many of other cells, or more, took the place of those published in silence."""
+    folder, path = promote(measured, "some-gpu", tmp_path / "archive"), measured / "tables/ceiling_gpu.csv"
+    before, found = (folder / "ceiling_gpu.csv").read_bytes(), tables.read(path)
+    twice = pd.concat([found.assign(dtype="float64"), found.assign(dtype="float16")])
+    tables.write(twice, path, tables.read_meta(path))
+    promote(measured, "some-gpu", tmp_path / "archive")
+    assert (folder / "ceiling_gpu.csv").read_bytes() == before
+    said = f"left out: {path} lacks {len(found)} measured rows of {folder / 'ceiling_gpu.csv'}; remove that"
     assert said in capsys.readouterr().err
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import verify
+from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.studies import study
 
 MOST_BYTES = 5_000_000  # of a table of the study full
@@ -40,20 +41,20 @@ def of_run(results: Path, parts: bool) -> list[Path]:
 
 
 def holds_less(path: Path, published: Path) -> bool:
-    """Whether a table from a device holds fewer measured rows than the published one, since time, a tool or a
-    peer was lacking, or as many of an earlier date; the published one is then kept, which is told.
+    """Whether a table from a device lacks measured rows of the published one, since time, a tool, a peer or a
+    shape was missing, or holds the same of an earlier date; the published one is then kept, which is told.
     """
     if not (study.on_device(path.stem) and published.exists()):
         return False
     try:
-        there = _rows(tables.read(published))
+        there = _measured(tables.read(published), path.stem)
     except ValueError:  # of no use now
         return False
-    here = _rows(tables.read(path))
+    here = _measured(tables.read(path), path.stem)
     before, after = (tables.read_meta(one).get("date", "") for one in (path, published))
     said = ""
-    if here < there:
-        said = f"{path} holds {here} measured rows, {published} {there}"
+    if lost := there - here:
+        said = f"{path} lacks {len(lost)} measured rows of {published}"
     elif here == there and before < after:
         said = f"{path} is of {before}, {published} of {after}"
     if said:
@@ -97,15 +98,15 @@ def kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
 def _anything(path: Path) -> bool:
     """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
     table = tables.read(path)
-    return not study.on_device(path.stem) or _rows(table) > 0
+    return not study.on_device(path.stem) or bool(_measured(table, path.stem))
 
 
-def _rows(table: pd.DataFrame) -> int:
-    """Rows of a table from a device that were measured: a check that was judged may have a reason, too."""
+def _measured(table: pd.DataFrame, stem: str) -> set[tuple]:
+    """The keys of a device's rows that were measured: a check that was judged may have a reason, too."""
     measured = table["reason"] == ""
     if "passed" in table:
         measured |= table["passed"].notna()
-    return int(measured.sum())
+    return set(table.loc[measured, list(SCHEMAS[stem].keys)].itertuples(index=False, name=None))
 
 
 def _failed(table: pd.DataFrame) -> int:

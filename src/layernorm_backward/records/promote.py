@@ -9,8 +9,8 @@ results/archive/<machine>/ro-crate-metadata.json         the same for machines, 
 Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
 there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
 folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that the run
-took from the archive, and one from a device on which nothing was measured, or less than before, or no more at
-an earlier date, is not promoted: the machine's folder keeps the one of an earlier promotion.
+took from the archive, and one from a device on which nothing was measured, or not all rows of before, or no
+more at an earlier date, is not promoted: the machine's folder keeps the one of an earlier promotion.
 """
 
 import shutil
