@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from layernorm_backward.gpu.until import INTERRUPTED, Until
+from layernorm_backward.storage import alone
 from workspace import ROOT
 
 pytestmark = needs_compiler
@@ -79,6 +81,25 @@ def test_a_cell_in_which_the_process_ends_is_tried_again_once_and_then_passed(tm
     assert "the process ended in this cell, 2 times in a row" in told.pop(16384)[0]
     assert told == {8192: [""], 32768: [""]}
     assert run(tmp_path / STUDY, tmp_path / OUT, ["ceiling_gpu"], anew=True) == 0
+
+
+def test_a_second_campaign_in_a_folder_is_refused_until_the_first_has_ended_however_it_does(tmp_path):
+    command, options = campaign(tmp_path, [8192], "'--resume' not in sys.argv", "time.sleep(60)")
+    again = [*command, "--resume"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
+        assert "waiting\n" in iter(process.stdout.readline, "")
+        refused = subprocess.run(again, capture_output=True, text=True, check=False, **options)
+        process.kill()
+    said = f"error: {tmp_path / OUT}: process {process.pid} is at work there; wait for its end, or choose"
+    assert refused.returncode == 1 and refused.stderr.startswith(said)
+    assert subprocess.run(again, check=False, **options).returncode == 0
+
+
+def test_where_the_system_has_no_locks_nothing_is_locked(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    unlocked = runpy.run_path(alone.__file__)["alone"]
+    with unlocked(tmp_path), unlocked(tmp_path):
+        pass
 
 
 def test_a_cell_that_comes_to_its_end_leaves_no_mark(study, tmp_path):

@@ -2,9 +2,9 @@
 
 Results are checked first; what compute-sanitizer checks takes long, and comes last of all. Writes
 DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on; where there
-is one, `--anew` begins again. When time is up, on Ctrl-C, on SIGTERM, and when a kernel costs the device or
-hangs, tables are written as far as they are. Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are
-measured where they are installed.
+is one, `--anew` begins again. A second campaign in DIR at a time is refused. When time is up, on Ctrl-C, on
+SIGTERM, and when a kernel costs the device or hangs, tables are written as far as they are. Needs numpy,
+pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.records.revision import commit
 from layernorm_backward.storage import yamlfile
+from layernorm_backward.storage.alone import alone
 from layernorm_backward.studies import per_dtype
 
 STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
@@ -52,7 +53,7 @@ def main(words: Sequence[str], spent_s: float = 0.0) -> int:
         wanted = _wanted(given.config, given.only or STEMS)
         if reason := device_missing():
             raise ValueError(reason + remedy(["cupy"]))
-        with until.interruptible():
+        with until.interruptible(), alone(given.out):
             return run(Gpu(), given.out, wanted, until, resume=given.resume, anew=given.anew)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

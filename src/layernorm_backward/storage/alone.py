@@ -1,0 +1,38 @@
+"""One process at a time in a folder, by a lock of the system's, which ends with its process in any case."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+try:
+    import fcntl
+except ImportError:  # as on Windows, where nothing is locked
+    fcntl = None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process is alone in the folder, which is made; ValueError with the number of one that
+    is. On a file system without locks it is not locked.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+", encoding="utf-8") as file:
+        if fcntl:
+            _lock(file, folder)
+        file.truncate(0)
+        print(os.getpid(), end="", file=file, flush=True)
+        yield
+
+
+def _lock(file: TextIO, folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise ValueError(
+            f"{folder}: process {file.read()} is at work there; wait for its end, or choose another folder"
+        ) from None
+    except OSError:
+        return
