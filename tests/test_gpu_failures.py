@@ -304,6 +304,12 @@ def test_a_kernel_that_takes_no_out_is_told_what_is_wanted(checked, check):
     assert (row["passed"], row["reason"]) == (False, f"theirs: {variants.WANTED}")
 
 
+def test_a_kernel_that_does_not_say_whether_it_takes_out_is_checked_with_it(checked):
+    honest = KERNELS["recentred"]
+    row = checked("results", honest.forward, lambda dy, saved, **how: honest.backward(dy, saved, **how))
+    assert row["passed"]
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_kernel_that_does_not_fill_out_has_passed_no_check(checked, check):
     honest = KERNELS["recentred"]

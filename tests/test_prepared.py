@@ -13,6 +13,7 @@ from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import prepared
 from layernorm_backward.timing.exact_sums import exact_sums, sums_error_u
 from layernorm_backward.timing.pool import BLOCK, Pool, buffers
+from layernorm_backward.untrusted.fitting import takes_out
 
 SHAPE = (40, 3, 16)
 
@@ -302,3 +303,17 @@ def test_what_writes_to_its_inputs_and_then_raises_leaves_them_to_others_as_they
         {"bad": kernel(name="bad", backward=spoiling)}, "both", arrays, 8, 100.0
     )
     assert not ready and "spoilt" in refused["bad"] and np.array_equal(arrays.dy, before)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda dy, saved, out=None: None, True),
+        (lambda dy, saved, out=None, **more: None, True),
+        (lambda dy, saved: None, False),
+        (lambda dy, saved, **more: None, None),
+        (min, None),  # which tells no parameters
+    ],
+)
+def test_a_function_takes_out_or_not_or_does_not_say(function, wanted):
+    assert takes_out(function) is wanted

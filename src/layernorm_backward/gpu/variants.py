@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any
 
 from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.kernels.cuda.machine import Machine
+from layernorm_backward.untrusted.fitting import takes_out
 
 Passes = tuple[Callable[..., Any], Callable[..., Any]]  # forward and backward
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -38,17 +39,8 @@ def passes(name: str, machine: Machine) -> Passes:
     Refusal where one does not take `out`: results would be checked, and timed, in memory of their own.
     """
     kernel = kernel_of(name)
-    if not all(map(_can_be_told_out, (kernel.forward, kernel.backward))):
+    if False in map(takes_out, (kernel.forward, kernel.backward)):
         raise Refusal(f"{name}: {WANTED}")
     _, differing = VARIANTS.get(name, (name, {}))
     told = {"machine": machine} if takes_machine(name) else {}
     return partial(kernel.forward, **told), partial(kernel.backward, **told, **differing)
-
-
-def _can_be_told_out(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter `out`, or takes any; what is not written in Python need not say."""
-    try:
-        parameters = signature(function).parameters.values()
-    except ValueError:
-        return True
-    return any(one.name == "out" or one.kind is Parameter.VAR_KEYWORD for one in parameters)

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,17 @@ def fitting(kernel: Kernel) -> Kernel:
     return dataclasses.replace(kernel, forward=forward, backward=backward)
 
 
-def takes_out(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter `out` for its results."""
+def takes_out(function: Callable[..., Any]) -> bool | None:
+    """Whether a function has a parameter `out` for its results; None where it does not say.
+
+    One that takes any name does not say, nor need one that is not written in Python.
+    """
     try:
-        return "out" in signature(function).parameters
-    except ValueError:  # what is not written in Python need not tell its parameters
-        return False
+        parameters = signature(function).parameters
+    except ValueError:
+        return None
+    unsaid = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
+    return "out" in parameters or (None if unsaid else False)
 
 
 def parts(role: str, returned: Any, length: int, names: str) -> tuple:
