@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from layernorm_backward.dtypes import round_to
-from layernorm_backward.gpu import contenders, exact, reasons, variants
+from layernorm_backward.gpu import contenders, exact, variants
 from layernorm_backward.gpu.board import Board, unsigned
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.views import LIES, Views
+from layernorm_backward.one_line import one_line
 
 OUTSIDE = "something was written beside or between the arrays"
 FAR, FIRST, AWAY = slice(None, None, 3), 32, 100.0  # rows; elements, that a centre is guessed from; added
@@ -110,7 +111,7 @@ def _wrong_off_place(trial: Trial, off: str) -> str:
         backward(given.dy, saved, out=tuple(results[1:]))
     except TypeError as error:
         if board.machine.arrays.belongs(arrays[off]) or SAID.get(off, off) not in str(error).split():
-            return reasons.text(error)
+            return one_line(error)
         return ""
     if not views.untouched():
         return OUTSIDE

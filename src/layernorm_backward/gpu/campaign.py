@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward.gpu import ahead, reasons
+from layernorm_backward.gpu import ahead
 from layernorm_backward.gpu.board import Board, Gpu
 from layernorm_backward.gpu.part import TURNS, Part
 from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.kernels import device_missing
+from layernorm_backward.one_line import one_line
 
 Keep = Callable[[pd.DataFrame, pd.DataFrame], None]  # a table and its samples
 
@@ -61,7 +62,7 @@ def run(board: Board, parts: Sequence[Part], out: Path, until: Until) -> None:
     except KeyboardInterrupt:
         until.stop(INTERRUPTED)
     except BaseException as error:
-        until.stop(reasons.text(error))
+        until.stop(one_line(error))
         raise
     finally:
         write()

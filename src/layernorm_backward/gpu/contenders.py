@@ -18,7 +18,8 @@ from layernorm_backward.gpu.rows import Arrays
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.gpu.variants import Passes
 from layernorm_backward.kernels.saved import saved_bytes
-from layernorm_backward.peers_on_gpu.contender import Directions, told
+from layernorm_backward.one_line import one_line
+from layernorm_backward.peers_on_gpu.contender import Directions
 
 
 class Contender(NamedTuple):
@@ -103,7 +104,7 @@ def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
         graph = Timed(contender.capture(timed.call), timed.wait)
     except Exception as error:  # whatever a framework raises, its pass can still be timed as it is
         timed.call()  # what it had computed is gone
-        return timed, f"not captured: {told(error)}"
+        return timed, f"not captured: {one_line(error)}"
     for result in (contender.written or contender.results)():
         if result is not None:
             poisoned(result)

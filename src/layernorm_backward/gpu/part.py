@@ -22,13 +22,14 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from layernorm_backward.gpu import contenders, reasons
+from layernorm_backward.gpu import contenders
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.ledger import FOLDER, Entry, Ledger
 from layernorm_backward.gpu.reasons import Passing
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.gpu.watch import Watch
+from layernorm_backward.one_line import one_line
 from layernorm_backward.peers_on_gpu import PEERS
 from layernorm_backward.records import tables
 from layernorm_backward.records.tabulate import table
@@ -148,7 +149,7 @@ class Part:
         try:
             entry = Entry(*measure(board, pool, cell, names, time_left=watch.time_left, **self.config))
         except Exception as error:  # out of memory, say: the next cells are measured all the same
-            reason = reasons.text(error)
+            reason = one_line(error)
         lost = board.lost()
         if lost:
             until.stop(f"the device was lost in {self.stem}, {_text(cell)}: {reason or lost}")
@@ -158,7 +159,7 @@ class Part:
         try:
             board.release()
         except Exception as error:  # what was measured is kept; the next cells would find memory taken
-            until.stop(f"no memory came back after {self.stem}, {_text(cell)}: {reasons.text(error)}")
+            until.stop(f"no memory came back after {self.stem}, {_text(cell)}: {one_line(error)}")
         return entry
 
     def _hung(self, cell: tuple, started: float, reason: str) -> str:

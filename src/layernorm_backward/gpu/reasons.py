@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from layernorm_backward.one_line import one_line
+
 SHORT_OF_MEMORY = ("OutOfMemory", "MemoryError", "RESOURCE_EXHAUSTED", "cudaErrorMemoryAllocation")
 
 
@@ -28,11 +30,6 @@ class _Board(Protocol):
     def lost(self) -> str: ...
 
 
-def text(error: BaseException) -> str:
-    """An exception in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-
-
 def of(board: _Board, name: str, error: Exception) -> str:
     """Why a kernel or peer was not measured. Lost where its error has cost the device: no other runs then."""
     lost = board.lost()
@@ -40,5 +37,5 @@ def of(board: _Board, name: str, error: Exception) -> str:
         raise Lost(f"{name}: {lost}") from error
     if isinstance(error, Refusal):
         return str(error)
-    told = text(error)
+    told = one_line(error)
     return Passing(told) if any(word in told for word in SHORT_OF_MEMORY) else Fault(told)

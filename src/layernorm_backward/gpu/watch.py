@@ -14,8 +14,8 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Self
 
-from layernorm_backward.gpu import reasons
 from layernorm_backward.gpu.until import Until
+from layernorm_backward.one_line import one_line
 
 LIMIT_S = 150.0  # of a cell, from when it last asked for the time left; more than `tools.LIMIT_S`
 PEER_S = 60.0  # more for each of its peers, which may have to be imported and compiled
@@ -94,6 +94,6 @@ class Watch:
             print(f"stopped: {self._until.why}; {self._advice}", file=sys.stderr, flush=True)
             status = self._status
         except Exception as error:
-            print(f"error: {reasons.text(error)}", file=sys.stderr, flush=True)
+            print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         finally:
             os._exit(status)

@@ -18,6 +18,7 @@ from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.host import installed
 from layernorm_backward.kernels.homes import HOMES
+from layernorm_backward.one_line import one_line
 from layernorm_backward.untrusted import taken_names
 
 GROUP = "layernorm_backward.kernels"
@@ -119,7 +120,7 @@ def _loaded(point: EntryPoint) -> Kernel:
     except BaseException as error:  # a package in Rust may panic
         if point.name in HOMES or isinstance(error, KeyboardInterrupt):
             raise
-        raise _misled(point, f"raises {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise _misled(point, f"raises {one_line(error, None)}") from error
     if not isinstance(found, Kernel):
         raise _misled(point, f"is of type {type(found).__name__}")
     return found

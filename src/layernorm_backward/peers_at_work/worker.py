@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import dtype_of
+from layernorm_backward.one_line import one_line
 from layernorm_backward.peers_at_work.memory import mapped
 from layernorm_backward.peers_at_work.meter import Meter
 from layernorm_backward.peers_at_work.protocol import QUANTITIES, Failure, Prepared, Request, Work
@@ -97,7 +98,7 @@ def _answer(worker: _Worker, request: Request) -> Any:
     try:
         return getattr(worker, request.what)(*request.arguments)
     except Exception as error:
-        return Failure(f"{type(error).__name__}: {error}".splitlines()[0])
+        return Failure(one_line(error))
 
 
 def _arrays(memory: int, work: Work) -> tuple[NDArray, NDArray]:

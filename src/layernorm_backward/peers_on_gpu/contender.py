@@ -39,8 +39,3 @@ def refuse_float64(dtype: np.dtype, peer: str) -> None:
     """ValueError for float64, whose sums the peer would take in float32."""
     if dtype == np.float64:
         raise ValueError(f"{peer} computes in float32")
-
-
-def told(error: Exception) -> str:
-    """The kind of an error and the first line of what it says, for a note."""
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:200]}"

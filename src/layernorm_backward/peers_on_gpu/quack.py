@@ -12,8 +12,9 @@ take QuACK's own rules for the device.
 from importlib import import_module
 from typing import Any
 
+from layernorm_backward.one_line import one_line
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender, Directions, refuse_float64, told
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions, refuse_float64
 from layernorm_backward.peers_on_gpu.passes import Pass, contender
 from layernorm_backward.peers_on_gpu.quack_tuning import tuned
 
@@ -49,7 +50,7 @@ def _forward(home: Any, x: Any, gamma: Any, beta: Any, eps: float) -> tuple[Pass
     try:
         return _forward_tuned(home, x, gamma, beta, eps)
     except Exception as error:  # whatever QuACK, its compiler or a launch raises
-        return by_rule, f"layernorm_fwd by its rule, not tuned ({told(error)})"
+        return by_rule, f"layernorm_fwd by its rule, not tuned ({one_line(error)})"
 
 
 def _forward_tuned(home: Any, x: Any, gamma: Any, beta: Any, eps: float) -> tuple[Pass, str]:
@@ -79,7 +80,7 @@ def _backward(home: Any, x: Any, gamma: Any, dy: Any, rstd: Any, mean: Any) -> t
     try:
         return _backward_tuned(home, x, gamma, dy, rstd, mean)
     except Exception as error:
-        return by_rule, f"layernorm_bwd by its rule, not tuned ({told(error)})"
+        return by_rule, f"layernorm_bwd by its rule, not tuned ({one_line(error)})"
 
 
 def _backward_tuned(home: Any, x: Any, gamma: Any, dy: Any, rstd: Any, mean: Any) -> tuple[Pass, str]:

@@ -10,8 +10,9 @@ Where gamma is wider than x, x is widened first, as F.layer_norm of a GPU needs 
 
 from typing import Any
 
+from layernorm_backward.one_line import one_line
 from layernorm_backward.peers_on_gpu.bridge import on_host, tensor
-from layernorm_backward.peers_on_gpu.contender import Contender, Directions, told
+from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 from layernorm_backward.peers_on_gpu.passes import contender
 
 TUNED = {"coordinate_descent_tuning": True}
@@ -41,7 +42,7 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Dire
     try:
         return _compiled(given, eps, directions, TUNED, f"options={TUNED}")
     except Exception as error:  # whatever the compiler or one of the kernels that it tries raises
-        return _compiled(given, eps, directions, {}, f"not tuned ({told(error)})")
+        return _compiled(given, eps, directions, {}, f"not tuned ({one_line(error)})")
 
 
 def _compiled(

@@ -5,6 +5,7 @@ import traceback
 from pathlib import Path
 
 from layernorm_backward.kernels import Kernel
+from layernorm_backward.one_line import one_line
 from layernorm_backward.untrusted.fitting import MisfitError
 
 RAISED = "raised"
@@ -39,7 +40,7 @@ def told(error: BaseException) -> str:
         raise error
     if isinstance(error, MisfitError):
         return f"{RAISED}: {error}"
-    line = " ".join(f"{RAISED} {type(error).__name__}: {error}".split())
+    line = f"{RAISED} {one_line(error, None)}"
     return f"{line} ({place(error)})" if place(error) else line
 
 
