@@ -1,0 +1,63 @@
+"""A shape that the paper's text names is that which a config file says, or which its numbers select."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from layernorm_backward.paper import numbers
+from layernorm_backward.paper.render import environment
+from layernorm_backward.records.schemas import SCHEMAS
+from workspace import ROOT
+
+TEXT = (ROOT / "paper/paper.md.j2").read_text(encoding="utf-8")
+NUMBERS = numbers.load(ROOT / "paper/numbers.yaml")
+_NAMED = re.compile(r'D = << c\("\d+"\)|rows? of << c\("\d+"\) >> elements')
+OF_ALL = {"recentred_dx_float32_all", "gpu_triton_forward_high"}  # whose clause says so, or names no D
+
+
+class Anything:
+    """A table's record, or a number, of which this test asks nothing."""
+
+    def __getattr__(self, name):
+        return Anything()
+
+    def __str__(self):
+        return "-"
+
+
+@pytest.mark.parametrize(
+    ("says", "stem", "config", "wanted"),
+    [
+        ("All of this was measured", "saved_statistics", {"hidden": 321}, "rows of $D = 321$ elements"),
+        (": Bytes kept beyond", "saved_statistics", {"hidden": 321, "rows": 5}, "5 rows of $D = 321$"),
+        ("n.summation_torch_version >>:", "audit_peers", {"sum_rows": 321}, "over 321 rows of"),
+        ("n.spot_most >> such elements", "spot_check", {"shape": [2, 3, 7]}, "42 elements"),
+    ],
+)
+def test_a_shape_of_a_config_file_follows_it(says, stem, config, wanted):
+    (line,) = (line for line in TEXT.splitlines() if says in line)
+    meta = Anything()
+    setattr(meta, stem, SimpleNamespace(config=config))
+    filled = environment(ROOT / "paper").from_string(line)
+    assert wanted in filled.render(meta=meta, n=Anything(), c=str, judged=Anything())
+
+
+def test_the_sizes_of_a_table_follow_it():
+    (line,) = (line for line in TEXT.splitlines() if "the pass for $D$ from" in line)
+    rows = {"handover": [{"hidden": hidden} for hidden in (32, 8, 16)]}
+    filled = environment(ROOT / "paper").from_string(line)
+    assert "the pass for $D$ from 8 to 32, in float32" in filled.render(rows=rows.get)
+
+
+def test_the_numbers_of_a_sentence_that_names_a_size_are_of_a_size():
+    """In another configuration they were the extremes over all sizes, and the sentence named one."""
+    sentences = [one for one in re.split(r"(?<=[.:;])\s", TEXT.replace("\n", " ")) if _NAMED.search(one)]
+    named = {name for one in sentences for name in re.findall(r"\bn\.(\w+)", one)} - OF_ALL
+    assert len(named) > 30
+    of_any = {
+        name
+        for name in named
+        if "hidden" in SCHEMAS[NUMBERS[name].table].columns and "hidden" not in NUMBERS[name].where
+    }
+    assert of_any == set()
