@@ -207,3 +207,26 @@ def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, ov
     monkeypatch.setattr(Watch, "_end", lambda self, hung: ended.set())
     with Watch(until, lambda: None, ADVICE) as guard, guard.over(str, 0):
         assert ended.wait(5 if ends else 0.3) == ends
+
+
+IN_A_CHILD = """
+import sys, time
+from layernorm_backward.gpu import watch
+from layernorm_backward.gpu.until import Until
+from layernorm_backward.untrusted.watch import watched
+
+watch.LIMIT_S = watch.TICK_S = 0.1
+
+def run():
+    with watch.Watch(Until(60), list, "", status=0) as one, one.over(str, peers=0):
+        time.sleep(60)
+
+sys.exit(watched(run))
+"""
+
+
+def test_an_end_that_the_watch_has_chosen_is_no_fault_of_a_kernels():
+    command = [sys.executable, "-c", IN_A_CHILD]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=paths)
+    assert done.returncode == 0 and "stopped: hung" in done.stderr and "error" not in done.stderr

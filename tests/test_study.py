@@ -84,14 +84,12 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
         "old": "error: of an earlier run\n",
         "empty": "",
         "killed": "half of a table\n",
-        "unwritten": "half of a table\n",
         "ended": "half\nFatal Python error: Segmentation fault\n\n  File theirs.py\n",
     }
     for stem, text in texts.items():
         (tmp_path / f"{stem}.log").write_text(text)
     os.utime(tmp_path / "old.log", (1, 1))
     said = "Error in rule told:\n    message: None\nError in rule killed:\nError in rule ended:\n"
-    said += 'MissingOutputException in rule unwritten in file "measure.smk", line 5:\n'
     found = [line.removeprefix(f"{tmp_path}/") for line in study.errors(tmp_path, 1000, said)]
     assert found == [
         "ended.log: Fatal Python error: Segmentation fault",
@@ -101,5 +99,4 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
         "many.log: flat: refuted",
         "told.log: error: a",
         "told.log: error: b",
-        f"unwritten.log: {study.ENDED}",
     ]

@@ -17,6 +17,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
     from layernorm_backward.studies import measuring
 
+    watch.tell(step=stem, limit_s="inf")
     measuring.measure(stem, config_path, table)
 
 
@@ -183,7 +184,13 @@ def _names_an_implementation(words: list[str]) -> bool:
 
 def _runs_foreign_code(words: list[str]) -> bool:
     """Whether a kernel of anybody's is run, which may end the process or hang."""
-    return words[:1] == ["bench"] or _names_an_implementation(words)
+    if words[:1] == ["bench"] or _names_an_implementation(words):
+        return True
+    if len(words) < 2 or words[0] not in experiments.EXPERIMENTS:
+        return False
+    from layernorm_backward.studies import study
+
+    return study.names_foreign(Path(words[1]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -246,5 +253,5 @@ def _told(error: Exception, made: str = "") -> str:
 if __name__ == "__main__":
     if _runs_foreign_code(sys.argv[1:]):
         sys.exit(watch.watched(main))
-    faulthandler.enable()  # a study may name somebody's kernel, too
+    faulthandler.enable()
     sys.exit(main())

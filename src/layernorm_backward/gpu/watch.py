@@ -16,6 +16,7 @@ from typing import Self
 
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.one_line import one_line
+from layernorm_backward.untrusted import watch as untrusted
 
 LIMIT_S = 150.0  # of a cell, from when it last asked for the time left; more than `tools.LIMIT_S`
 PEER_S = 60.0  # more for each of its peers, which may have to be imported and compiled
@@ -93,6 +94,8 @@ class Watch:
             self._write()
             print(f"stopped: {self._until.why}; {self._advice}", file=sys.stderr, flush=True)
             status = self._status
+            if status == 0:
+                untrusted.tell(step=untrusted.ENDED)
         except Exception as error:
             print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         finally:

@@ -13,6 +13,7 @@ import yaml
 from layernorm_backward import experiments, figures
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS, device_missing
+from layernorm_backward.kernels.homes import HOMES
 from layernorm_backward.records import archive
 from layernorm_backward.records.provenance import code_hash, constant
 from layernorm_backward.records.schemas import SCHEMAS
@@ -26,9 +27,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 _FATAL = "Fatal Python error: "  # what faulthandler says where a signal ends the process
 KILLED = "error: the process was killed; short of memory?"
-ENDED = "error: the process ended without an error and without its results; did a kernel end it (os._exit)?"
 _FAILED = r"^Error in rule (\w+):$"
-_UNWRITTEN = r"^MissingOutputException in rule (\w+) "
 DEVICE = "a CUDA device"  # among what an experiment requires
 TIMED = frozenset(
     {
@@ -166,10 +165,9 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
     """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
     job, or the last line of a traceback, or the signal that ended the job; KILLED for a job without any that
-    failed by what Snakemake `said`, ENDED for one that did not write its files.
+    failed by what Snakemake `said`.
     """
-    unsaid = {rule: ENDED for rule in re.findall(_UNWRITTEN, said, flags=re.MULTILINE)}
-    unsaid |= {rule: KILLED for rule in re.findall(_FAILED, said, flags=re.MULTILINE)}
+    unsaid = {rule: KILLED for rule in re.findall(_FAILED, said, flags=re.MULTILINE)}
     recent = (path for path in sorted(logs.glob("*.log")) if path.stat().st_mtime >= since)
     told = {path: _errors(path.read_text("utf-8", "replace")) for path in recent}
     found = {path: lines or [unsaid.get(path.stem, "")] for path, lines in told.items()}
@@ -181,6 +179,11 @@ def _errors(log: str) -> list[str]:
     told = list(dropwhile(lambda line: not line.startswith("error: "), lines))
     traced = any(line.startswith("Traceback ") for line in lines)
     return told or (lines[-1:] if traced else [line for line in lines if line.startswith(_FATAL)])
+
+
+def names_foreign(path: Path) -> bool:
+    """Whether a config file names a kernel of another package."""
+    return any(name not in HOMES for name in _kernels(path))
 
 
 def _kernels(path: Path) -> list[str]:

@@ -22,7 +22,7 @@ _FIELDS = {
     "limit_s": slice(288, 320),
     "found": slice(320, 1 << 16),
 }
-_ENDED = "-"  # the step of a command that has ended as it should
+ENDED = "-"  # the step of a command that has ended as it should
 _POLL_S = 0.1
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _page: mmap.mmap | None = None
@@ -54,7 +54,7 @@ def watched(run: Callable[[], int]) -> int:
     try:
         return run()
     finally:
-        tell(step=_ENDED)
+        tell(step=ENDED)
 
 
 def _watch(child: int) -> int:
@@ -67,7 +67,7 @@ def _watch(child: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         return _told(f"the process was ended by {signal.Signals(-code).name}", COULD_NOT_BE_RUN)
-    if _read("step") != _ENDED:
+    if _read("step") != ENDED:
         return _told(f"the process was ended with exit code {code}", COULD_NOT_BE_RUN)
     return code
 
@@ -97,7 +97,7 @@ def _told(what: str, code: int) -> int:
     if _read("found"):
         print(_read("found"), flush=True)
     step, function = _read("step"), _read("function")
-    where = "at its end" if step == _ENDED else "in " + ", ".join(filter(None, (step, function)))
+    where = "at its end" if step == ENDED else "in " + ", ".join(filter(None, (step, function)))
     print(f"\nerror: {what} {where}", file=sys.stderr)
     return code
 
