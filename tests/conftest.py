@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from hypothesis import settings
 from numpy.typing import NDArray
 
 from layernorm_backward import kernels
+from layernorm_backward.bench import Deadline, schedule
 from layernorm_backward.dtypes import dtype_of, round_to
+from napping import Napping, napping
 from workspace import ROOT, Workspace
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25, database=None)
@@ -62,6 +65,21 @@ class Smoke(NamedTuple):
     results: Path
     seconds: float
     output: str
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> Napping:
+    """The clock of what is timed; `time.sleep` moves it at once, and other work on the machine does not."""
+    return napping(monkeypatch)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> Deadline:
+    """A deadline that comes no nearer, however busy the machine is; each comparison of bench runs 3 times."""
+    still = partial(Deadline, clock=lambda: 0.0)
+    monkeypatch.setattr("layernorm_backward.bench.Deadline", still)
+    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+    return still(3600.0)
 
 
 @pytest.fixture

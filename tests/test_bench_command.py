@@ -17,13 +17,18 @@ from layernorm_backward.records import tables
 from layernorm_backward.timing.timed import too_many
 from workspace import ROOT
 
-SIZE = ["--rows", "16", "--hidden", "24", "--threads", "1", "--seconds", "0.4"]
+SIZE = ["--rows", "16", "--hidden", "24", "--threads", "1", "--seconds", "600"]
 
 
-def test_time_roof_and_baselines_are_printed_and_written(tmp_path, monkeypatch, capsys):
+@pytest.fixture(autouse=True)
+def in_no_hurry(naps, monkeypatch):
+    """Seconds are those of computing and of naps, of which there are enough; bench repeats little."""
     monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
+
+
+def test_time_roof_and_baselines_are_printed_and_written(tmp_path, capsys):
     out = tmp_path / "mine.csv"
-    options = ["--seconds", "10", "--direction", "all", "--out", str(out)]
+    options = ["--direction", "all", "--out", str(out)]
     assert main(["bench", "--kernel", "recentred", *SIZE, *options]) == 0
     said, progress = capsys.readouterr()
     assert "recentred: 16 rows of 24 float32, gamma float32, 1 thread\n" in said
@@ -145,7 +150,7 @@ def test_a_kernel_that_takes_float32_parameters_only_is_timed_with_them(
 
 
 def test_a_kernel_that_calls_itself_what_another_is_called_is_another_one(theirs, capsys):
-    assert main(["bench", "--kernel", "theirs:COPY", *SIZE, "--seconds", "6"]) == 0
+    assert main(["bench", "--kernel", "theirs:COPY", *SIZE]) == 0
     said = capsys.readouterr().out
     assert said.startswith("theirs:COPY: ") and "\n  numba_fused " in said
 
@@ -211,7 +216,7 @@ def test_what_is_imported_counts_and_is_told(theirs, monkeypatch, capsys):
 
 def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, capsys):
     """But once, since the first one may compile."""
-    assert main(["bench", "--kernel", "theirs:slower,backward", *SIZE]) == 2
+    assert main(["bench", "--kernel", "theirs:slower,backward", *SIZE, "--seconds", "0.4"]) == 2
     said = r"slower,backward: one run, .*, takes about 0\.[67]\d* s, .*; allowed: --seconds \d+\n"
     assert re.search(said, capsys.readouterr().err)
     assert sys.modules["theirs"].slow_calls == 2
@@ -220,14 +225,17 @@ def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, caps
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("import time; time.sleep(99)", "no end after 1.5 s"),
-        ("import os; os._exit(3)", "ended with exit code 3"),
+        ("\n    tell(limit_s=_read('limit_s')[:-3])\n    sleep(999)", "no end after 1 s"),
+        ("_exit(3)", "ended with exit code 3"),
     ],
 )
 def test_a_first_call_that_does_not_come_back_is_told(body, said, tmp_path):
-    code = f"from layernorm_backward.kernels.recentred import forward\ndef backward(dy, saved): {body}\n"
-    (tmp_path / "hangs.py").write_text(code)
-    options = ["--kernel", "hangs:forward,backward", *SIZE, "--seconds", "0.5", "--limit-s", "1"]
+    """It may take as long as --seconds and --limit-s say: of these 1234 s, one waits no more than the 1."""
+    imports = "from os import _exit\nfrom time import sleep\n"
+    imports += "from layernorm_backward.kernels.recentred import forward\n"
+    imports += "from layernorm_backward.untrusted.watch import _read, tell\n"
+    (tmp_path / "hangs.py").write_text(f"{imports}def backward(dy, saved): {body}\n")
+    options = ["--kernel", "hangs:forward,backward", *SIZE, "--limit-s", "634"]
     words = [sys.executable, "-m", "layernorm_backward", "bench", *options]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -286,7 +294,7 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         (["--gamma-dtype", "float64"], "gamma_dtype is float64 beside float32; allowed: float32"),
         (["--dtype", "bfloat16", "--gamma-dtype", "float16"], "allowed: bfloat16 or float32"),
         (["--rows", str(10**12)], "a third of the memory; allowed here: --rows up to"),
-        (["--hidden", "10000000"], "a row of 10000000 is too long for exact results"),
+        (["--rows", "1", "--hidden", "10000000"], "a row of 10000000 is too long for exact results"),
         (["--out", "nowhere/t.csv"], "--out nowhere/t.csv cannot be written: No such file"),
         (["--out", "t.txt"], "--out t.txt; allowed: a name that ends in .csv"),
         (["--out", "kept.csv"], "--out kept.meta.json cannot be written: Is a directory"),
@@ -329,7 +337,6 @@ PAGE = (ROOT / "docs" / "time-your-own.md").read_text(encoding="utf-8")
 
 def test_the_page_is_right_as_it_is_written(tmp_path, monkeypatch, capsys):
     """Its file is timed by its command, on few rows, and prints lines of the same form."""
-    monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
     monkeypatch.chdir(tmp_path)
     name, code = re.search(r"`(\w+\.py)`:\n+```python\n(.*?)```", PAGE, flags=re.DOTALL).groups()
     (tmp_path / name).write_text(code)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench_small import SETTING as SMALL
-from layernorm_backward.bench import Deadline, WrongError, bench, contenders
+from layernorm_backward.bench import WrongError, bench, contenders
 from layernorm_backward.bench.contenders import require_right
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.limits import limit_u, rounds
@@ -76,10 +76,10 @@ def test_wrong_sums_are_wrong_even_where_x_hat_is_rounded(name, fault, result, r
         )
 
 
-def test_a_baseline_that_rounds_x_hat_is_timed(monkeypatch):
+def test_a_baseline_that_rounds_x_hat_is_timed(unhurried, monkeypatch):
     monkeypatch.setattr(contenders, "BASELINES", ("compact",))
     setting = dataclasses.replace(SETTING, rows=40)
-    found = bench(KERNELS["recentred"], setting, Deadline(20.0)).set_index("against")
+    found = bench(KERNELS["recentred"], setting, unhurried).set_index("against")
     assert found.loc["compact", "reason"] == ""
 
 

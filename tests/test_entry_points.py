@@ -10,7 +10,7 @@ from bench_small import SETTING
 from layernorm_backward import kernels, peers_on_gpu
 from layernorm_backward.__main__ import main
 from layernorm_backward.audit.target import load
-from layernorm_backward.bench import Deadline, bench
+from layernorm_backward.bench import bench
 from layernorm_backward.gpu import roofs, variants
 from layernorm_backward.kernels.peers import PEERS
 from layernorm_backward.timing import cell_roof
@@ -119,9 +119,9 @@ def test_a_kernel_that_says_what_does_not_exist_is_refused(
     assert f"kernel 'odd': {said}" in err and len(err.splitlines()) == 1
 
 
-def test_a_name_that_two_share_leaves_out_that_baseline_only(installed):
+def test_a_name_that_two_share_leaves_out_that_baseline_only(installed, unhurried):
     installed(("compact", "their_norm:KERNEL"))
-    found = bench(kernels.KERNELS["recentred"], SETTING, Deadline(3.0)).set_index("against")
+    found = bench(kernels.KERNELS["recentred"], SETTING, unhurried).set_index("against")
     assert "share this name" in found.loc["compact", "reason"]
     assert found.loc["numpy_blocked", "reason"] == ""
 
