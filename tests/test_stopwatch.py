@@ -30,10 +30,10 @@ def test_every_repetition_holds_every_call_once_in_changing_order():
     assert orders.nunique() > 1
 
 
-def test_a_sample_of_a_short_call_holds_many_runs_and_its_seconds_are_for_one():
+def test_a_sample_of_a_short_call_holds_many_runs_and_its_seconds_are_for_one(naps):
     samples = compare({"sleep": lambda: time.sleep(1e-4)}, repeats=9, seed=0, minimum_s=2e-3)
     assert (samples["calls"] >= 2).all()
-    assert (samples["seconds"] * samples["calls"]).median() > 1e-3
+    assert (samples["seconds"] * samples["calls"] >= 2e-3).all()
     assert 1e-4 <= samples["seconds"].min() < 1e-3
 
 
@@ -85,7 +85,7 @@ def test_a_sample_that_was_too_short_is_followed_by_longer_ones():
 @pytest.mark.parametrize(
     ("nap_s", "expected"), [(2e-3, 1 + 3 + 2 * (SETTLED + 1)), (1.5 * LONG_S, 1 + 1 + 2)]
 )
-def test_a_call_found_to_be_long_is_neither_tried_again_nor_run_untimed(nap_s, expected):
+def test_a_call_found_to_be_long_is_neither_tried_again_nor_run_untimed(nap_s, expected, naps):
     runs = []
 
     def call():
@@ -108,13 +108,13 @@ def test_as_many_untimed_runs_as_are_short_precede_each_sample(seconds, lead):
     assert leads == [lead] * 3
 
 
-def test_a_sample_is_of_the_second_run():
+def test_a_sample_is_of_the_second_run(naps):
     """The first run wakes what rested: here it takes a hundred times as long."""
-    naps = iter([0.05, 5e-4])
+    seconds = iter([50.0, 5e-4])
     samples = compare(
-        {"a": lambda: time.sleep(next(naps))}, repeats=1, seed=0, minimum_s=1e-4, known_s={"a": LONG_S}
+        {"a": lambda: time.sleep(next(seconds))}, repeats=1, seed=0, minimum_s=1e-4, known_s={"a": LONG_S}
     )
-    assert samples["seconds"].max() < 0.04
+    assert samples["seconds"].max() < 40
 
 
 def test_the_budget_ends_a_cell_after_the_fewest_repetitions():
@@ -122,10 +122,10 @@ def test_the_budget_ends_a_cell_after_the_fewest_repetitions():
     assert len(samples) == 4
 
 
-def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_on():
-    calls = {"long": lambda: time.sleep(6e-3), "short": lambda: time.sleep(1e-3)}
+def test_a_long_call_takes_no_part_once_it_has_used_its_share_and_the_others_go_on(naps):
+    calls = {"long": lambda: time.sleep(6.0), "short": lambda: time.sleep(1.0)}
     known = dict.fromkeys(calls, 1.0)
-    samples = compare(calls, repeats=200, at_least=2, budget_s=0.1, seed=0, known_s=known)
+    samples = compare(calls, repeats=200, at_least=2, budget_s=100.0, seed=0, known_s=known)
     counts = samples["name"].value_counts()
     assert 2 <= counts["long"] < 12  # half of the budget holds eight
     assert counts["short"] > 2 * counts["long"]
@@ -169,11 +169,11 @@ def test_freed_memory_stays_in_the_process_before_anything_is_timed(monkeypatch)
     assert seen[0] == "kept" and seen.count("kept") == 1
 
 
-def test_what_a_call_that_has_left_used_is_not_taken_from_the_others():
-    naps = {"long": 0.2, "short": 1e-3}
-    calls = {name: lambda nap=nap: time.sleep(nap) for name, nap in naps.items()}
+def test_what_a_call_that_has_left_used_is_not_taken_from_the_others(naps):
+    seconds = {"long": 200.0, "short": 1.0}
+    calls = {name: lambda its=its: time.sleep(its) for name, its in seconds.items()}
     known = dict.fromkeys(calls, 1.0)
-    samples = compare(calls, repeats=12, at_least=2, budget_s=0.3, seed=0, known_s=known)
+    samples = compare(calls, repeats=12, at_least=2, budget_s=300.0, seed=0, known_s=known)
     assert samples["name"].value_counts().to_dict() == {"long": 2, "short": 12}
 
 
@@ -183,13 +183,13 @@ def test_a_call_that_is_known_to_be_only_a_little_long_is_tried_all_the_same():
     assert len(runs) > 2  # an untimed run and one sample
 
 
-def test_the_budget_holds_for_all_calls_together():
-    calls = {name: lambda: time.sleep(2e-3) for name in "abcd"}
+def test_the_budget_holds_for_all_calls_together(naps):
+    calls = {name: lambda: time.sleep(2.0) for name in "abcd"}
     known = dict.fromkeys(calls, 1.0)
-    started = time.perf_counter()
-    samples = compare(calls, repeats=500, at_least=2, budget_s=0.08, seed=0, known_s=known)
-    assert time.perf_counter() - started < 0.5
-    assert 2 <= samples["repeat"].max() + 1 < 25
+    started = naps()
+    samples = compare(calls, repeats=500, at_least=2, budget_s=79.0, seed=0, known_s=known)
+    assert 80 <= naps() - started < 88
+    assert samples["repeat"].max() + 1 == 10
 
 
 def test_a_call_that_has_numpy_raise_does_so_only_while_it_is_timed():

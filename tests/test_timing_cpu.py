@@ -141,7 +141,7 @@ def test_every_cell_is_timed_in_every_round():
 
 
 @pytest.mark.parametrize(("limit_u", "runs"), [(100.0, 1 + 2), (0.0, 1)])
-def test_results_are_looked_at_in_the_first_round_and_those_that_are_wrong_timed_in_none(limit_u, runs):
+def test_results_are_looked_at_in_the_first_round_and_those_that_are_wrong_timed_in_none(limit_u, runs, naps):
     seen, compact = [], KERNELS["compact"]
 
     def counted(dy, saved, out=None):
@@ -170,7 +170,7 @@ def test_what_is_known_of_a_call_is_its_median_in_the_rounds_before():
     assert known_s([]) == {} and known_s(parts) == {"a": 2.5, "b": 6}
 
 
-def test_a_long_call_is_tried_in_the_first_round_only():
+def test_a_long_call_is_tried_in_the_first_round_only(naps):
     runs = []
 
     def long():
