@@ -128,7 +128,7 @@ def without_peers():
 
 
 def run(study, out, stems=command.STEMS, *, board=None, until=None, **how):
-    return command.run(board or HostBoard(), out, command._wanted(study, stems), until or Until(300), **how)
+    return command.run(board or HostBoard(), out, command._wanted(study, stems), until or Until(86400), **how)
 
 
 def table(out, stem):

@@ -16,7 +16,7 @@ from host_board import HostBoard
 from layernorm_backward import peers_on_gpu
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
-from layernorm_backward.gpu import campaign, command, part, tools, until
+from layernorm_backward.gpu import ahead, campaign, command, part, tools, until
 from layernorm_backward.gpu.ledger import Entry, Ledger
 from layernorm_backward.gpu.reasons import Fault, Passing
 from layernorm_backward.gpu.until import Until
@@ -178,14 +178,16 @@ def test_what_the_workflow_measures_is_compiled_before_and_has_no_end(monkeypatc
     assert set(found["reason"]) == {""} and len(samples)
 
 
-def test_programs_that_do_not_compile_are_counted(study, tmp_path, capsys):
+def test_programs_that_do_not_compile_are_counted(study, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ahead, "monotonic", lambda: 0.0)
     board = HostBoard()
     board.compile = lambda programs: len(list(programs)) and 1
     run(study, tmp_path / "out", ["ceiling_gpu"], board=board)
     assert "\n3 of 4 programs compiled in 0 s, 1 failed\n" in capsys.readouterr().out
 
 
-def test_compiling_ends_when_time_is_up(study, tmp_path, capsys):
+def test_compiling_ends_when_time_is_up(study, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ahead, "monotonic", lambda: 0.0)
     board, until, taken = HostBoard(), Until(100), []
 
     def compile_some(programs):
@@ -274,10 +276,11 @@ def test_what_is_kept_behind_a_cell_that_is_not_stays_in_the_table(study, measur
 
 
 def test_a_tool_that_is_cut_off_by_the_end_leaves_its_cell_unmeasured(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(until, "monotonic", lambda: 0.0)
     ends = Until(300)
 
     def slow(*_, time_left, **__):
-        assert 290 < time_left() <= 300
+        assert time_left() == 300
         ends.stop("now")
         return [traffic_gpu._keys(cell, "cuda_fused") | {"reason": Passing("took more than 7 s")}], []
 

@@ -58,7 +58,7 @@ def reasons_by_size(folder):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_campaign_writes_whole_tables_and_goes_on(tmp_path, number):
-    command, options = campaign(tmp_path, [8192, 16384], "len(cells) == 2", "time.sleep(60)")
+    command, options = campaign(tmp_path, [8192, 16384], "len(cells) == 2", "time.sleep(3600)")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
         lines = iter(process.stdout.readline, "")
         assert "waiting\n" in lines

@@ -8,14 +8,16 @@ import sys
 import time
 from threading import Event
 
+import psutil
 import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table
-from layernorm_backward.gpu import watch
+from layernorm_backward.gpu import until, watch
 from layernorm_backward.gpu.until import Until
 from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.records.tables import read_meta
+from test_interrupted import wait_for
 from workspace import ROOT
 
 pytestmark = needs_compiler
@@ -67,6 +69,19 @@ def out(tmp_path):
     return tmp_path / "out"
 
 
+def ran_s(thread):
+    """Seconds that the main thread of a process has run."""
+    return next(its.user_time + its.system_time for its in thread.threads() if its.id == thread.pid)
+
+
+def rests(process):
+    """Whether the main thread waits, and has not run for a second."""
+    thread = psutil.Process(process.pid)
+    before_s = ran_s(thread)
+    time.sleep(1)
+    return thread.status() == psutil.STATUS_SLEEPING and ran_s(thread) == before_s
+
+
 @pytest.fixture
 def hanging(study, out):
     """Runs a campaign that hangs, to its end; the last line that it prints to stderr."""
@@ -82,11 +97,11 @@ def hanging(study, out):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, **pipes) as process:
             try:
-                assert "hanging\n" in iter(process.stdout.readline, "")
                 if number:
-                    time.sleep(1)  # until it does
+                    assert "hanging\n" in iter(process.stdout.readline, "")
+                    wait_for(lambda: rests(process))
                     process.send_signal(number)
-                _, errors = process.communicate(timeout=60)
+                _, errors = process.communicate(timeout=300)
             finally:
                 process.kill()
         assert process.returncode == status
@@ -142,8 +157,39 @@ def test_a_campaign_that_hangs_ends_when_it_has_to_and_the_cell_is_tried_again(
     assert set(table(out, "ceiling_gpu")["reason"]) == {""}
 
 
+class Stepped:
+    """A clock that only `step` moves; the watch has looked before that returns."""
+
+    def __init__(self):
+        self.now_s, self.looks = 0.0, 0
+
+    def __call__(self):
+        return self.now_s
+
+    def step(self, seconds):
+        self.now_s += seconds
+        begun = self.looks
+        wait_for(lambda: self.looks >= begun + 2)  # the first may have begun before the step
+
+
 @pytest.fixture
-def quick(monkeypatch):
+def clock(monkeypatch):
+    """That of the watch and of the end of the campaign."""
+    stepped = Stepped()
+
+    class Looks(Event):
+        def wait(self, timeout=None):
+            stepped.looks += 1
+            return super().wait(timeout)
+
+    monkeypatch.setattr(watch, "Event", Looks)
+    monkeypatch.setattr(watch, "monotonic", stepped)
+    monkeypatch.setattr(until, "monotonic", stepped)
+    return stepped
+
+
+@pytest.fixture
+def quick(monkeypatch, clock):
     """A watch that looks often; the exit codes that it would end this process with."""
     codes = []
     monkeypatch.setattr("layernorm_backward.gpu.watch.os._exit", codes.append)
@@ -152,61 +198,59 @@ def quick(monkeypatch):
     return codes
 
 
-def test_a_cell_that_asks_for_the_time_left_is_alive(quick):
+def test_a_cell_that_asks_for_the_time_left_is_alive(quick, clock):
     with Watch(Until(60), list, ADVICE) as watch:
         with watch.over(str, peers=0):
             for _ in range(8):
-                time.sleep(0.1)
+                clock.step(0.4)
                 assert watch.time_left() > 0
-        time.sleep(0.8)
+        clock.step(0.8)
     assert quick == []
 
 
-def test_peers_have_longer(quick):
+@pytest.mark.parametrize(("silent_s", "ends"), [(10.4, False), (10.6, True)])
+def test_peers_have_longer(quick, clock, silent_s, ends):
     with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=1):
-        time.sleep(0.8)
-    assert quick == []
+        clock.step(silent_s)
+    assert bool(quick) == ends
 
 
 @pytest.mark.parametrize(("left_s", "stays"), [(0.1, False), (1.0, True)])
-def test_a_peer_that_is_silent_when_time_is_up_is_not_tried_for_ever(quick, tmp_path, left_s, stays):
+def test_a_peer_that_is_silent_when_time_is_up_is_not_tried_for_ever(quick, clock, tmp_path, left_s, stays):
     """One that hung had taken all the time of each campaign that was shorter than its limit."""
     mark = tmp_path / "cell.begun"
     mark.touch()
     with Watch(Until(left_s), list, ADVICE) as watch, watch.over(str, peers=1, mark=mark):
-        while not quick:
-            time.sleep(0.02)
-    assert mark.exists() == stays
+        clock.step(left_s + 0.01)
+    assert quick and mark.exists() == stays
 
 
-def test_the_mark_of_a_cell_that_is_kept_as_hung_goes(quick, tmp_path):
+def test_the_mark_of_a_cell_that_is_kept_as_hung_goes(quick, clock, tmp_path):
     mark = tmp_path / "cell.begun"
     mark.touch()
     with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=0, mark=mark):
-        while not quick:
-            time.sleep(0.02)
-    assert not mark.exists()
+        clock.step(0.6)
+    assert quick and not mark.exists()
 
 
-def test_the_process_ends_even_if_nothing_can_be_written(quick, capsys):
+def test_the_process_ends_even_if_nothing_can_be_written(quick, clock, capsys):
     def full():
         raise OSError("no space left on device")
 
     with Watch(Until(60), full, ADVICE) as watch, watch.over(str, peers=0):
-        while not quick:
-            time.sleep(0.02)
+        clock.step(0.6)
     assert set(quick) == {1}
     assert "error: OSError: no space left on device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("overdue_s", "ends"), [(9.0, False), (11.0, True)])
-def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, overdue_s, ends):
-    ended, until = Event(), Until(1000)
+def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, clock, overdue_s, ends):
+    ended, end = Event(), Until(100)
     monkeypatch.setattr(watch, "TICK_S", 0.01)
-    monkeypatch.setattr(until, "overdue", lambda: overdue_s)
     monkeypatch.setattr(Watch, "_end", lambda self, hung: ended.set())
-    with Watch(until, lambda: None, ADVICE) as guard, guard.over(str, 0):
-        assert ended.wait(5 if ends else 0.3) == ends
+    with Watch(end, lambda: None, ADVICE) as guard, guard.over(str, 0):
+        clock.step(100 + overdue_s)
+    assert ended.is_set() == ends
 
 
 IN_A_CHILD = """
