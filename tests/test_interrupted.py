@@ -24,7 +24,7 @@ INCOMPLETE = ".snakemake/incomplete"
 TABLE = "results/smoke/tables/timing_cpu.csv"
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Return as soon as the condition holds; fail where it does not within the time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -55,9 +55,9 @@ def sleeper(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]
     """Starts a program of any name in the test's folder, which sleeps until the test ends."""
     started = []
 
-    def start(name: str, seconds: float = 60) -> subprocess.Popen[bytes]:
+    def start(name: str) -> subprocess.Popen[bytes]:
         script = tmp_path / name
-        script.write_text(f"import time\ntime.sleep({seconds})\n", encoding="utf-8")
+        script.write_text("import time\ntime.sleep(3600)\n", encoding="utf-8")
         started.append(subprocess.Popen([sys.executable, str(script)], cwd=tmp_path))
         wait_for(lambda: bool(psutil.Process(started[-1].pid).cmdline()))  # for a moment it has none
         return started[-1]
@@ -68,14 +68,24 @@ def sleeper(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]
         process.wait()
 
 
+HELD = """
+import sys, time
+if "timing_cpu" in sys.orig_argv:
+    time.sleep(3600)
+"""
+
+
 def test_a_killed_run_resumes(smoke, tmp_path):
+    """Its job is held at its start, so that it is at work whenever the run is killed."""
     shutil.copytree(smoke.workspace.root, tmp_path / "tree")
     workspace = Workspace(tmp_path / "tree")
     (workspace.root / TABLE).unlink()
+    (tmp_path / "sitecustomize.py").write_text(HELD, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), workspace.environment["PYTHONPATH"]])
     run = subprocess.Popen(
         [sys.executable, "-m", "snakemake", TABLE, "--config", "study=smoke"],
         cwd=workspace.root,
-        env=workspace.environment,
+        env=workspace.environment | {"PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -120,8 +130,15 @@ def test_the_lock_of_a_living_run_stays(locked, sleeper):
     assert len(list((locked / LOCKS).glob("*"))) == 1
 
 
-def test_a_job_left_over_is_waited_for(locked, sleeper, capsys):
-    job = sleeper("layernorm_backward", seconds=1)
+def test_a_job_left_over_is_waited_for(locked, sleeper, monkeypatch, capsys):
+    job, wait_procs = sleeper("layernorm_backward"), psutil.wait_procs
+
+    def wait(processes):
+        assert list((locked / LOCKS).glob("*"))
+        job.kill()  # not before it is waited for
+        return wait_procs(processes)
+
+    monkeypatch.setattr(psutil, "wait_procs", wait)
     release_stale(locked)
     assert job.poll() is not None
     assert f"waiting for process {job.pid}" in capsys.readouterr().err
@@ -133,7 +150,7 @@ from pathlib import Path
 from time import sleep
 def forward(x, gamma, beta, eps):
     Path("started").touch()
-    sleep(60)
+    sleep(3600)
 def backward(dy, saved): pass
 """
 
@@ -152,7 +169,7 @@ def test_ctrl_c_ends_a_command_in_one_line_that_says_where(tmp_path):
             wait_for((tmp_path / "started").exists)
             run.send_signal(signal.SIGINT)
             said = "error: interrupted in sleepy:forward,backward float32: a first try, forward\n"
-            assert run.communicate(timeout=30) == ("", f"\n{said}")
+            assert run.communicate(timeout=300) == ("", f"\n{said}")
             assert run.returncode == 130
         finally:
             run.kill()
