@@ -10,7 +10,7 @@ import planned_samples
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
 from layernorm_backward.roofs import near
-from layernorm_backward.roofs.relay import _relay, relay
+from layernorm_backward.roofs.relay import PATIENCE, _relay, relay
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
 
@@ -38,6 +38,21 @@ shared = pytest.mark.skipif(most_threads() < 2, reason="one core is usable here"
 def by_band(**changed):
     found, samples = handover.run(**ARGUMENTS | changed)
     return found.set_index("band"), samples
+
+
+@pytest.fixture(scope="module")
+def patient():
+    """The relay whose threads wait 256 times as long for their turn: one may have to wait for a core."""
+    with pytest.MonkeyPatch.context() as patched, stopwatch.threads(1):
+        patched.setitem(_relay.__globals__, "PATIENCE", PATIENCE << 8)
+        compiled = njit(parallel=True)(_relay(""))
+        compiled(np.zeros(8, np.intp), 0, 2)
+    return compiled
+
+
+@pytest.fixture(autouse=True)
+def in_no_hurry(patient, monkeypatch):
+    monkeypatch.setattr(roofs, "relay_of_threads", lambda: patient)
 
 
 @shared
