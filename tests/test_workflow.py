@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,13 +17,13 @@ from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.figures import FIGURES
 from layernorm_backward.records import tables
 from layernorm_backward.studies import study
-from workspace import ROOT, Workspace
+from workspace import ROOT, Workspace, processor_s
 
 DOCUMENTS = {"render", *(f"paper_{suffix}" for suffix in ("md", "tex", "html", "pdf"))}
 JUDGED = {"comparison", "claims", "numbers", *DOCUMENTS}
 DRAWN = {f"figure_{figure}" for figure in FIGURES}
-SMOKE_SECONDS = 480  # alone it takes under 60; here the other tests, and the compiler, run beside it
-IDLE_SECONDS = 10  # 5 s on a quiet machine, likewise
+SMOKE_SECONDS = 1500  # of a processor; alone it takes under 120, and with all that it may compile 420
+IDLE_SECONDS = 60  # 5 alone, likewise
 
 
 def drawn_from(stems: set[str]) -> set[str]:
@@ -192,13 +191,13 @@ def test_a_tree_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
 
 def test_smoke_run_makes_every_file_in_time(smoke, capsys):
     with capsys.disabled():
-        print(f" smoke study: {smoke.seconds:.0f} s ", end="")
+        print(f" smoke study: {smoke.processor_s:.0f} s of a processor ", end="")
     for stem in (*EXPERIMENTS, "comparison", "claims"):
         assert len(tables.read(smoke.results / "tables" / f"{stem}.csv")), stem
     files = [f"figures/{figure}.{suffix}" for figure in FIGURES for suffix in ("pdf", "png")]
     files += ["numbers.json", *(f"paper.{suffix}" for suffix in ("md", "tex", "html", "pdf"))]
     assert [name for name in files if not (smoke.results / name).stat().st_size] == []
-    assert smoke.seconds < SMOKE_SECONDS
+    assert smoke.processor_s < SMOKE_SECONDS
 
 
 def test_a_run_ends_with_the_paper_and_the_verdicts(smoke):
@@ -209,13 +208,13 @@ def test_a_run_ends_with_the_paper_and_the_verdicts(smoke):
 
 
 def test_a_second_run_says_that_nothing_is_to_be_done(smoke):
-    started = time.monotonic()
+    before_s = processor_s()
     done = smoke.workspace.run("make", "smoke")
-    seconds = time.monotonic() - started
+    worked_s = processor_s() - before_s
     assert done.returncode == 0, done.stdout
     assert "Nothing to be done" in done.stdout
     assert done.stdout.count("paper: results/smoke/paper.pdf") == 1
-    assert seconds < IDLE_SECONDS
+    assert worked_s < IDLE_SECONDS
 
 
 def test_an_edited_config_runs_what_depends_on_it(smoke):

@@ -2,9 +2,11 @@
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,22 @@ ROOT = Path(__file__).parents[1]
 _LEFT_OUT = {".git", ".venv", ".snakemake", ".ruff_cache", ".pytest_cache", ".hypothesis", "results"}
 
 FROM_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
+
+
+def processor_s() -> float:
+    """Seconds that processors have worked for the commands that have ended, and for no other work."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _left_out(folder: str, _: list[str]) -> set[str]:
+    return _LEFT_OUT if Path(folder) == ROOT else set()
+
+
+def _copied(path: str, target: str) -> None:
+    """Compiled code is written beside its source to a file that is renamed: it may be gone by now."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(path, target)
 
 
 @dataclass(frozen=True)
@@ -23,7 +41,7 @@ class Workspace:
     @classmethod
     def of_sources(cls, root: Path) -> "Workspace":
         """A copy; of the results only the archive. Compiled code comes along: its files keep their times."""
-        shutil.copytree(ROOT, root, ignore=lambda folder, _: _LEFT_OUT if Path(folder) == ROOT else ())
+        shutil.copytree(ROOT, root, ignore=_left_out, copy_function=_copied)
         shutil.copytree(ROOT / "results" / "archive", root / "results" / "archive")
         python = root / ".venv" / "bin" / "python"
         python.parent.mkdir(parents=True)
