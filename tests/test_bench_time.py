@@ -112,7 +112,7 @@ def test_a_baseline_that_is_too_slow_is_left_out_with_the_seconds_there_are(naps
     assert re.search(told, found.loc["compact", "reason"])
 
 
-def test_a_run_that_took_longer_than_foreseen_is_the_last_one():
+def test_a_run_that_took_longer_than_foreseen_is_the_last_one(naps):
     runs = []
     deadline = Deadline(0.7, clock=lambda: 0.4 * runs.count(4000))
 
