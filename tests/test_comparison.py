@@ -178,6 +178,15 @@ def test_what_packages_compile_for_another_processor_need_not_agree(runs, compil
     assert (row["passed"], row["reason"]) == (True, told)
 
 
+def test_two_designs_of_one_name_are_two_processors_where_both_runs_tell_them(runs, compiled):
+    milan, genoa = ({"cpu": "one", "design": f"family 25, model {model}"} for model in (1, 17))
+    runs.compared(edge_cases(), edge_cases(), machine=milan)
+    archived = runs.folder / "edge_cases.csv"
+    for design, alike in ((milan, True), (genoa, False), ({"cpu": "one"}, True)):
+        tables.write(edge_cases(), archived, RECORD | {"date": "2026-01-01", "machine": design})
+        assert (runs.again()["reason"] == "") == alike
+
+
 def test_what_packages_compile_for_the_same_processor_is_to_agree(runs, compiled):
     assert not runs.compared(edge_cases(), edge_cases(value=[9.0, 1.0]))["passed"]
 

@@ -49,6 +49,23 @@ def test_the_widest_vector_instructions_that_are_shown_are_told(tmp_path, monkey
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="this system has no such file")
 @pytest.mark.parametrize(
+    ("told", "design"),
+    [
+        (
+            "cpu family\t: 25\nmodel\t\t: 1\nmodel name\t: EPYC\nstepping\t: 0",
+            "family 25, model 1, stepping 0",
+        ),
+        ("CPU implementer\t: 0x41", ""),
+    ],
+)
+def test_a_design_is_told_by_the_numbers_of_its_processor(tmp_path, monkeypatch, told, design):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{told}\n")
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+    assert machine.describe()["design"] == design
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="this system has no such file")
+@pytest.mark.parametrize(
     ("told", "name"),
     [
         ("model name\t: Xeon\nCPU part\t: 0x1", "Xeon"),

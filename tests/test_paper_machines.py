@@ -66,6 +66,15 @@ def test_a_machine_that_tells_its_vector_instructions_has_them_beside_its_proces
     assert machines.rows(*run)[0]["processor"].startswith("Here, AVX2, 3 cores; ")
 
 
+def test_a_machine_that_tells_its_design_has_it_behind_the_name_that_a_hypervisor_may_give_to_several(run):
+    meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
+    record = json.loads(meta.read_text())
+    told = {"design": "family 25, model 1", "l2_bytes": 512 << 10}
+    meta.write_text(json.dumps(record | {"machine": record["machine"] | told}))
+    found = machines.rows(*run)[0]["processor"]
+    assert found.startswith("Here (family 25, model 1), ") and "; 32 KiB, 512 KiB, 256 MiB" in found
+
+
 def test_a_cache_whose_size_is_not_told_is_not_called_0(run):
     meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
     record = json.loads(meta.read_text())

@@ -28,6 +28,7 @@ PACKAGES = (
     "snakemake",
 )
 _CPU, _CPU_INFO = Path("/sys/devices/system/cpu"), Path("/proc/cpuinfo")
+_DESIGN = {"family": "cpu family", "model": "model", "stepping": "stepping"}
 _VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "Advanced SIMD"}
 
 
@@ -36,6 +37,7 @@ def describe() -> dict[str, str | int | float]:
     caches = cache_bytes()
     return {
         "cpu": cpu_model(),
+        "design": design(),
         "vectors": vectors(),
         "cores_usable": usable_cores(),
         "affinity": affinity(),
@@ -98,6 +100,15 @@ def cpu_model() -> str:
     design = ", ".join(f"{name} {told}" for name, told in numbers if told)
     named = f"{platform.machine()}, {design}" if design else platform.processor() or platform.machine()
     return _field(_CPU_INFO, "model name") or named
+
+
+def design() -> str:
+    """The numbers by which x86 processors tell designs apart, as Linux shows them; else "".
+
+    A hypervisor may show one name for several designs.
+    """
+    numbers = {name: _field(_CPU_INFO, key) for name, key in _DESIGN.items()}
+    return ", ".join(f"{name} {told}" for name, told in numbers.items() if told)
 
 
 def vectors() -> str:

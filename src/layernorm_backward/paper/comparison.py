@@ -79,8 +79,10 @@ def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two processors are of one kind, as far as is told: a hypervisor names several kinds alike."""
-    return all(one["machine"].get(key) == other["machine"].get(key) for key in _PROCESSOR)
+    """Whether two processors are of one kind, as far as both records tell: earlier ones tell no design."""
+    designs = {it["machine"].get("design") for it in (one, other)} - {None}
+    same = all(one["machine"].get(key) == other["machine"].get(key) for key in _PROCESSOR)
+    return same and len(designs) < 2
 
 
 def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any]:

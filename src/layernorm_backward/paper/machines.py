@@ -75,12 +75,12 @@ def _recentring(path: Path) -> str:
 
 
 def _processor(machine: dict[str, Any]) -> str:
-    core = f"{machine['cpu']}, {machine.get('vectors') or 'vectors not recorded'}"
-    units = {"l1d_bytes": "KiB", "l2_bytes": "MiB", "last_level_cache_bytes": "MiB"}
-    caches = ", ".join(_told(machine[name], unit) for name, unit in units.items())
+    design = f" ({machine['design']})" if machine.get("design") else ""
+    core = f"{machine['cpu']}{design}, {machine.get('vectors') or 'vectors not recorded'}"
+    caches = ", ".join(_told(machine[name]) for name in ("l1d_bytes", "l2_bytes", "last_level_cache_bytes"))
     return f"{core}, {machine['cores_usable']} cores; {caches}"
 
 
-def _told(size: int, unit: str) -> str:
-    scale = {"KiB": 2**10, "MiB": 2**20}[unit]
+def _told(size: int) -> str:
+    scale, unit = (2**20, "MiB") if size >= 2**20 else (2**10, "KiB")
     return f"{size / scale:.0f} {unit}" if size else "not told"
