@@ -209,6 +209,17 @@ def test_a_cell_named_twice_is_measured_once():
     assert found.index.tolist() == ["default", "no_prefetch"]
 
 
+def test_a_sweep_leaves_variants_out_and_a_cell_has_those_that_one_of_its_sweeps_keeps():
+    wide = SWEEP | {"dtypes": ["bfloat16"]}
+    found, _ = by_variant(sweeps=[SWEEP, wide | {"without": ["no_prefetch", "ordinary_stores"]}])
+    of_dtype = {dtype: set(rows.index) for dtype, rows in found.groupby("dtype")}
+    every = {"default", *ARGUMENTS["variants"]}
+    assert of_dtype == {"float32": every, "bfloat16": every - {"no_prefetch", "ordinary_stores"}}
+    sweeps = [SWEEP | {"without": without} for without in (["no_spread", "one_row"], ["one_row"])]
+    (kept,) = kernel_costs._wanted(["one_row", "no_spread", "in_order"], sweeps).values()
+    assert kept == ["no_spread", "in_order"]
+
+
 def test_too_many_threads_leave_rows_with_their_reason():
     many = most_threads() + 1
     found, samples = by_variant(sweeps=[SWEEP | {"threads": [many]}])

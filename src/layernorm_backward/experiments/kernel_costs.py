@@ -9,7 +9,8 @@ that of rows whose mean is kappa deviations off, which is what re-centring is fo
 in one row. bits_equal: whether all results are those of the default bit by bit, with any number of threads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NotRequired
 
 import pandas as pd
 
@@ -26,13 +27,19 @@ from layernorm_backward.experiments._arguments import (
     Seed,
     Several,
 )
-from layernorm_backward.experiments._cells import Cell, Sweep
+from layernorm_backward.experiments._cells import Cell
 from layernorm_backward.experiments._variant_cells import Checks, measured
 from layernorm_backward.experiments._variants import Shape, Variant, codes, plans, told
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import difference
 from layernorm_backward.timing.timed import together
+
+
+class Sweep(_cells.Sweep):
+    """Every combination is a cell, of all variants but those left out: some take long to compile."""
+
+    without: NotRequired[Several[Variant]]
 
 
 def run(
@@ -55,15 +62,26 @@ def run(
     """
     checks = Checks(error_rows, bit_rows, error_limit_u, kappas, seed)
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
-    sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
-    compile_codes(code for cell, size in sizes.items() for code in _codes(cell, size.rows, variants))
+    wanted = _wanted(variants, sweeps)
+    sizes = {cell: _cells.sized(cell) for cell in wanted}  # before memory is taken
+    compile_codes(code for cell, size in sizes.items() for code in _codes(cell, size.rows, wanted[cell]))
     rows, samples = [], []
     for cell, about, arrays in _cells.posed(sizes, seed, "kernel_costs"):
-        made = plans(variants, _shape(cell, about["rows"], cell.threads))
+        made = plans(wanted[cell], _shape(cell, about["rows"], cell.threads))
         found, timed = measured(cell, made, arrays, checks, how, paid_at_least)
         rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
         samples += timed
     return difference.judged(table(rows, "kernel_costs"), "cost", same=0.0), together(samples)
+
+
+def _wanted(variants: Iterable[Variant], sweeps: list[Sweep]) -> Mapping[Cell, list[Variant]]:
+    """The variants of each cell, in their order: those that one of its sweeps does not leave out."""
+    left_out: dict[Cell, set[Variant]] = {}
+    for sweep in sweeps:
+        without = set(sweep.get("without", ()))
+        for cell in _cells.cells([sweep]):
+            left_out[cell] = left_out.get(cell, without) & without
+    return {cell: [name for name in variants if name not in left_out[cell]] for cell in _cells.cells(sweeps)}
 
 
 def _shape(cell: Cell, rows: int, threads: int) -> Shape:

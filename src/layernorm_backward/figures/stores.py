@@ -73,7 +73,8 @@ def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int]) -> None:
             _panels.ratios(panel, its["bytes"] / 1e6, its, "ratio", **_look(then, count).curve)
         change = _change(part)
         if np.isfinite(change):
-            panel.axvline(change / 1e6, color=_look("read", count).colour, linewidth=0.9, linestyle=_dots(count))
+            colour = _look("read", count).colour
+            panel.axvline(change / 1e6, color=colour, linewidth=0.9, linestyle=_dots(count))
     _panels.powers(panel.xaxis)
     _panels.powers(panel.yaxis)
     panel.yaxis.set_major_locator(FixedLocator(_RATIOS))
@@ -81,7 +82,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int]) -> None:
 
 
 def _dots(count: int) -> tuple[float, tuple[float, float]]:
-    """Points and gaps of a line; those of all threads lie in the gaps of one thread's, where both lines meet."""
+    """Points and gaps of a line: those of all threads lie in the gaps of one thread's, should both meet."""
     return (2.25 if count > 1 else 0, (1.5, 3))
 
 
