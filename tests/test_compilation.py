@@ -67,6 +67,7 @@ def test_a_plan_that_keeps_rows_runs_code_that_does(kept, needed):
 def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
     monkeypatch.setattr(processor, "few_registers", lambda: few)
     monkeypatch.setattr(processor, "asks_far", lambda: False)
+    monkeypatch.setattr(processor, "single_rows", lambda: False)
     codes = [*compilation.chosen("forward"), *compilation.chosen("backward")]
     assert {code.group for code in codes} == groups
     assert {code.group for code in codes if code.ragged} == ({1} if few else groups)

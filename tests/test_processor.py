@@ -33,20 +33,35 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("design", "features", "far", "few"),
+    ("design", "features", "far", "few", "single"),
     [
-        ("znver4", "+avx,+avx2,-avx512f", True, True),
-        ("znver4", "+avx2,+avx512f,+avx512bw", True, False),
-        ("sapphirerapids", "+avx2,+avx512f", False, False),
-        ("haswell", "+avx2,-avx512f", False, True),
-        ("generic", "", False, True),
+        ("znver3", "+avx,+avx2", True, True, True),
+        ("znver4", "+avx,+avx2,-avx512f", True, True, False),
+        ("znver4", "+avx2,+avx512f,+avx512bw", True, False, False),
+        ("sapphirerapids", "+avx2,+avx512f", False, False, False),
+        ("haswell", "+avx2,-avx512f", False, True, False),
+        ("generic", "", False, True, False),
     ],
 )
 def test_a_design_decides_where_lines_are_asked_for_and_its_vectors_how_many_registers(
-    design, features, far, few, asked
+    design, features, far, few, single, asked
 ):
     asked(design, features)
-    assert (processor.asks_far(), processor.few_registers()) == (far, few)
+    found = processor.asks_far(), processor.few_registers(), processor.single_rows()
+    assert found == (far, few, single)
+
+
+@pytest.mark.parametrize(("design", "groups"), [("znver3", {1}), ("znver4", {1, 2})])
+def test_rows_go_by_twos_on_a_zen_without_avx_512_but_for_one_that_is_slower_so(design, groups, asked):
+    asked(design, "+avx2")
+    numba_plan._chosen.cache_clear()
+    found = {
+        numba_plan.choose(1 << 20, hidden, np.dtype(np.float32), direction).group
+        for direction in ("forward", "backward")
+        for hidden in (64, 1024, 4096, 65536)
+    }
+    numba_plan._chosen.cache_clear()
+    assert found == groups
 
 
 def test_calls_do_not_ask_again(asked):
@@ -77,6 +92,7 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
     monkeypatch.setattr(processor, "asks_far", lambda: False)
     monkeypatch.setattr(processor, "few_registers", lambda: False)
+    monkeypatch.setattr(processor, "single_rows", lambda: False)
     usual = numba_plan.choose(*given)
     monkeypatch.setattr(processor, "few_registers", lambda: True)
     assert numba_plan.choose(*given) == usual._replace(group=rows)
@@ -84,6 +100,8 @@ def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
     far = numba_plan.choose(*given)
     assert far == usual._replace(group=rows, ahead=far.ahead, stretch=0, spread=0)
     assert usual.ahead < numba_pace.FAR_AHEAD <= far.ahead
+    monkeypatch.setattr(processor, "single_rows", lambda: True)
+    assert numba_plan.choose(*given) == far._replace(group=1, ahead=numba_plan.choose(*given).ahead)
 
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")

@@ -1,7 +1,8 @@
 """How many rows numba_fused works on at a time, and how far it asks ahead: what was fastest, by row bytes.
 
 Measured on Xeons of the fifth and sixth generation (`_near_...`; of the fifth alone where x stays in the
-caches, `_kept`), on a Zen 4 with AVX-512 (`_far_...`) and on one without (`_few`). No bit depends on it.
+caches, `_kept`), on a Zen 4 with AVX-512 (`_far_...`) and on one without, and on a Zen 3, which wants single
+rows. No bit depends on it.
 """
 
 from typing import NamedTuple
@@ -50,11 +51,12 @@ def choose(
     far: bool,
     stream: bool = True,
     memory: bool = True,
+    single: bool = False,
 ) -> Pace:
     """The pace of rows of so many bytes, for a second-level cache of `l2` bytes.
 
-    few, far: as `processor.few_registers` and `processor.asks_far` tell. stream: as in `numba_plan.Plan`.
-    memory: whether x and the result are more than the caches hold.
+    few, far, single: as `processor.few_registers`, `asks_far` and `single_rows` tell. stream: as in
+    `numba_plan.Plan`. memory: whether x and the result are more than the caches hold.
     """
     narrow = dtype.itemsize == 2
     if far and not few:
@@ -62,7 +64,8 @@ def choose(
     else:
         pace = (_near_forward if direction == "forward" else _near_backward)(row_bytes, narrow, l2)
         if few:
-            pace = _few(pace, row_bytes, narrow, direction)
+            pairs = direction == "forward" and not narrow and row_bytes > NEAR and not single
+            pace = pace._replace(group=2 if pairs else 1)
         elif not stream:
             pace = _kept(pace, row_bytes, narrow, direction)
         elif memory:
@@ -149,8 +152,3 @@ def _far_forward(row_bytes: int, dtype: np.dtype) -> Pace:
         return Pace(4 if row_bytes <= PAGE // 16 else 1, FAR_AHEAD, 0)
     alone = LONG_NARROW if dtype == np.float16 else PAGE
     return Pace(1 if PAGE // 8 < row_bytes <= alone else 2, FAR_AHEAD, 0)
-
-
-def _few(pace: Pace, row_bytes: int, narrow: bool, direction: str) -> Pace:
-    """Two rows of the forward pass, once gamma, beta and they do not stay in the first level."""
-    return pace._replace(group=2 if direction == "forward" and not narrow and row_bytes > NEAR else 1)

@@ -99,18 +99,18 @@ def choose(
     rows: int, hidden: int, dtype: np.dtype, direction: str = "backward", threads: int | None = None
 ) -> Plan:
     """The plan of a pass, "forward" or "backward", for x (rows, hidden); None: as many threads as are set."""
-    few, far = processor.few_registers(), processor.asks_far()
-    return _chosen(rows, hidden, dtype, direction, few, far, threads or get_num_threads())
+    how = processor.few_registers(), processor.asks_far(), processor.single_rows()
+    return _chosen(rows, hidden, dtype, direction, *how, threads or get_num_threads())
 
 
 @lru_cache(SHAPES)
 def _chosen(
-    rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, threads: int
+    rows: int, hidden: int, dtype: np.dtype, direction: str, few: bool, far: bool, single: bool, threads: int
 ) -> Plan:
     row_bytes, (l2, last_level) = hidden * dtype.itemsize, _caches()
     size = TENSORS[direction] * rows * row_bytes
     stream, memory = not stays(size, threads, direction), size > last_level
-    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream, memory)
+    pace = numba_pace.choose(row_bytes, dtype, direction, l2, few, far, stream, memory, single)
     alone = stream and direction == "backward" and pace.group == 1
     return Plan(
         pace.group,
