@@ -14,7 +14,7 @@ from layernorm_backward.records import archive
 from workspace import ROOT
 
 NEWEST = "xeon5-2core"
-OTHERS = "xeon6-2core", "epyc-avx512-2core", "epyc-2core"
+OTHERS = "xeon6-2core", "epyc-avx512-2core", "epyc-2core", "epyc3-2core"
 ARCHIVE = ROOT / "results" / "archive"
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 WIDE, NARROW = ("float64", "float32"), ("float16", "bfloat16")
