@@ -29,6 +29,17 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     assert machine.describe()["no-such-package-here"] == ""
 
 
+@pytest.fixture
+def cpuinfo(tmp_path, monkeypatch):
+    """Puts lines in the place of what the system tells of its processor."""
+
+    def tell(lines):
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{lines}\n")
+        monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+
+    return tell
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="this system has no file of flags")
 @pytest.mark.parametrize(
     ("told", "vectors"),
@@ -40,10 +51,8 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
         ("nothing", ""),
     ],
 )
-def test_the_widest_vector_instructions_that_are_shown_are_told(tmp_path, monkeypatch, told, vectors):
-    path = tmp_path / "cpuinfo"
-    path.write_text(f"processor\t: 0\n{told}\n")
-    monkeypatch.setattr(machine, "_CPU_INFO", path)
+def test_the_widest_vector_instructions_that_are_shown_are_told(cpuinfo, told, vectors):
+    cpuinfo(told)
     assert machine.describe()["vectors"] == vectors
 
 
@@ -58,9 +67,8 @@ def test_the_widest_vector_instructions_that_are_shown_are_told(tmp_path, monkey
         ("CPU implementer\t: 0x41", ""),
     ],
 )
-def test_a_design_is_told_by_the_numbers_of_its_processor(tmp_path, monkeypatch, told, design):
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{told}\n")
-    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+def test_a_design_is_told_by_the_numbers_of_its_processor(cpuinfo, told, design):
+    cpuinfo(told)
     assert machine.describe()["design"] == design
 
 
@@ -76,9 +84,8 @@ def test_a_design_is_told_by_the_numbers_of_its_processor(tmp_path, monkeypatch,
         ("nothing", "generic"),
     ],
 )
-def test_a_processor_without_a_name_is_told_by_its_numbers(tmp_path, monkeypatch, told, name):
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{told}\n")
-    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+def test_a_processor_without_a_name_is_told_by_its_numbers(cpuinfo, monkeypatch, told, name):
+    cpuinfo(told)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setattr(platform, "processor", lambda: "generic")
     assert machine.cpu_model() == name
