@@ -497,8 +497,8 @@ def test_a_change_of_stores_is_drawn_half_way_between_two_sizes_on_the_logarithm
         [table.assign(bytes=size, stream=stream) for size, stream in ((10**6, False), (10**8, True))]
     ).astype({"bytes": "Int64", "stream": "boolean"})
     lines = [line for panel in drawn("stores", table).axes for line in panel.get_lines()]
-    changes = [line.get_xdata() for line in lines if line.get_linestyle() == ":"]
-    assert changes and all(list(places) == pytest.approx([10, 10]) for places in changes)
+    upright = [list(line.get_xdata()) for line in lines if list(line.get_ydata()) == [0, 1]]
+    assert upright and all(places == pytest.approx([10, 10]) for places in upright)
 
 
 def test_near_and_far_cores_show_the_rate_of_the_pass_below_that_of_its_roof_without_the_mixed_band():

@@ -251,6 +251,13 @@ def test_an_asterisk_marks_a_shape_that_is_in_the_cache_in_both_directions(backw
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [told]
 
 
+@pytest.mark.parametrize(("high", "bars"), [(0.5, 0), (float("nan"), 0), (0.6, 1)])
+def test_an_interval_without_length_draws_no_bar_which_might_set_the_limits_of_an_axis(high, bars):
+    panel = Figure().subplots()
+    _panels.intervals(panel, [0.5], [1.0], [0.5], [high], across=True)
+    assert len(panel.collections) == bars and len(panel.lines) == 1
+
+
 def test_of_each_kernel_and_cell_the_row_of_most_threads_is_taken():
     assert timing_cpu.most_threads(table({"threads": [1, 4, 2]}, shape="1x8x64"))["threads"].tolist() == [4]
 

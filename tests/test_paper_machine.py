@@ -77,8 +77,8 @@ def test_free_and_taken_cores_are_compared_where_every_row_length_met_both():
 @pytest.mark.parametrize(
     ("lacking", "said", "small"),
     [
-        ("near", "Beyond the cache too few repetitions met cores near to each other", True),
-        ("far", "Beyond the cache too few repetitions met cores far from each other", True),
+        ("near", "Beyond the cache, at $D = 1024$, too few repetitions met cores near to each other", True),
+        ("far", "Beyond the cache, at $D = 1024$, too few repetitions met cores far from each other", True),
         ("small_near", "the triad beyond the cache moves 7 GB/s", False),
     ],
 )

@@ -165,10 +165,15 @@ def curves(panel: Axes, table: pd.DataFrame, x: str, y: str, by: str, **options:
 def intervals(
     panel: Axes, x: Any, y: Any, low: Any, high: Any, *, across: bool = False, **options: Any
 ) -> None:
-    """Points, or a curve, with their intervals [low, high] along y, or along x (`across`)."""
+    """Points, or a curve, with their intervals [low, high] along y, or along x (`across`).
+
+    Bars without length are not drawn: Matplotlib takes limits of an axis from bars through display
+    coordinates and back, and may find a single value to be two that lie one rounding apart.
+    """
     value = np.asarray(x if across else y, dtype=float)
     reach = np.maximum(np.stack([value - np.asarray(low, float), np.asarray(high, float) - value]), 0)
-    side = {"xerr" if across else "yerr": np.nan_to_num(reach)}
+    reach = np.nan_to_num(reach)
+    side = {"xerr" if across else "yerr": reach} if reach.any() else {}
     panel.errorbar(x, y, **side, **options, elinewidth=0.7)
 
 
