@@ -11,7 +11,7 @@ import pytest
 from numba import njit, typeof, types
 
 from layernorm_backward import inputs, oracle, stopwatch
-from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.aligned import PAGE, aligned_empty
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import (
@@ -292,6 +292,19 @@ def test_large_results_that_a_call_allocates_begin_at_a_line(dtype, problem):
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
     dx, *_ = numba_fused.backward(dy, saved)
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
+
+
+@pytest.mark.parametrize(("x_at", "dy_at"), [(0, 0), (16, 16), (4032, 64), (16, 2064), (1024, 3072)])
+def test_results_that_a_call_allocates_lie_far_from_what_is_read_modulo_a_page(x_at, dy_at, problem):
+    """A quarter of a page from either, half a page from x alone, but for the part of a line."""
+    given, gamma, beta, _ = problem((513, 1024), "float32")
+    x, dy = (aligned_empty(given.shape, given.dtype, PAGE, at) for at in (x_at, dy_at))
+    x[...], dy[...] = given, given
+    y, saved = numba_fused.forward(x, gamma, beta, EPS)
+    dx, *_ = numba_fused.backward(dy, saved)
+    apart = [(one.ctypes.data - other.ctypes.data) % PAGE for one, other in ((y, x), (dx, x), (dx, dy))]
+    assert PAGE // 2 - LINE < apart[0] <= PAGE // 2
+    assert all(min(gap, PAGE - gap) > PAGE // 4 - LINE for gap in apart)
 
 
 def test_results_are_written_where_a_memory_map_has_them(problem, tmp_path):

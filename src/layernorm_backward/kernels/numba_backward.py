@@ -6,7 +6,7 @@ sweeps, one for its sums and one for its results. The second of one group runs i
 the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
 its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes. Where the sums and
 the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
-own.
+own; where registers are few and lines do not come from memory, one follows the other.
 
 `widened` is None, or two rows of numbers of the sums, each (D,) in whole lines, in which z and dy of the
 group read last are kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept
@@ -24,7 +24,7 @@ from layernorm_backward.kernels.lane_memory import align_stack, line, numbers
 from layernorm_backward.kernels.lanes import across, fma, fold, height, spread, totals, width
 from layernorm_backward.kernels.numba_backward_lines import centred, differentiate, normalized, project
 from layernorm_backward.kernels.numba_lag_backward import lagging_sweeps, sums_ahead
-from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, PLAIN, apart, ask
+from layernorm_backward.kernels.numba_walk import BLOCK, FEW, INLINE, PLAIN, apart, ask
 
 
 @njit(**PLAIN)
@@ -121,6 +121,22 @@ def _block(
 
 
 @njit(**INLINE)
+def _results(rows, part, at, row, hidden, ragged, like):
+    """Results of the group at element `at`, through the caches."""
+    dy, x, _, _, gamma, dx = rows
+    lanes = width(like)
+    whole = hidden if ragged is None else hidden - hidden % lanes
+    for j in range(0, whole, lanes):
+        here = at + j, hidden, j
+        d, x_hat = centred(dy, x, here, None, row)
+        differentiate(d, x_hat, gamma, dx, part, here, None, row, False, None)
+    if ragged is not None and whole < hidden:
+        here, count = (at + whole, hidden, whole), hidden - whole
+        d, x_hat = centred(dy, x, here, count, row)
+        differentiate(d, x_hat, gamma, dx, part, here, count, row, False, None)
+
+
+@njit(**INLINE)
 def first_sums(rows, widened, i, following, hidden, lag, recentre, like):
     """What `backward_group` at row i has to know: all sums of it, and those ahead of the group behind it."""
     sums = backward_sums(rows, widened, i, hidden, recentre, like)
@@ -149,7 +165,10 @@ def backward_group(rows, part, widened, i, known, hidden, early, ring, ragged, l
         across(own[4], like),
     )
     given, how = (rows, part, widened, at, then, row, across(centre, like), walk), (ragged, recentre, like)
-    if ring[1] < 0:
+    if ring[1] < 0 and FEW:
+        _results(rows, part, at, row, hidden, ragged, like)
+        sums = backward_sums(rows, widened, i[1], hidden, recentre, like)
+    elif ring[1] < 0:
         sums = _both_sweeps(*given, False, None, *how)
     elif ragged is None:
         sums = _both_sweeps(*given, True, None, *how)

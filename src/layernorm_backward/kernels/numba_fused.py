@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import numba_cache
-from layernorm_backward.aligned import aligned_empty
+from layernorm_backward.aligned import PAGE, aligned_empty, apart
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import call
@@ -54,7 +54,7 @@ def forward(
         eps = checks.forward(x, gamma, beta, eps)
     if not (x.flags.c_contiguous and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
-    y = _new(x, few) if out is None else out
+    y = _new(few, x) if out is None else out
     how = call("forward", x.shape, x.dtype, gamma.dtype, *(() if few else _way("forward", x, y, plan)))
     mean, rstd = np.empty(how.per_row, how.wide), np.empty(how.per_row, how.wide)
     try:
@@ -87,7 +87,7 @@ def backward(
     wanted = x.shape, x.dtype, gamma.dtype
     if not (plain and rstd.flags.c_contiguous and (out is None or checks.all_fit(out, *wanted))):
         return _backward_of_copies(dy, saved, out, plan)
-    results = out or (_new(x, few), *(np.empty(x.shape[-1:], gamma.dtype) for _ in range(2)))
+    results = out or (_new(few, x, dy), *(np.empty(x.shape[-1:], gamma.dtype) for _ in range(2)))
     dx, dgamma, dbeta = results
     how = call("backward", *wanted, *(() if few else _way("backward", x, dx, plan)))
     try:
@@ -105,9 +105,16 @@ def backward(
     return dx, dgamma, dbeta
 
 
-def _new(x: NDArray, few: bool) -> NDArray:
-    """An array like x that begins at a cache line, as the faster code wants it; few rows do without."""
-    return np.empty(x.shape, x.dtype) if few else aligned_empty(x.shape, x.dtype, LINE)
+def _new(few: bool, *given: NDArray) -> NDArray:
+    """A result like those given, for whose place few rows do not wait.
+
+    It begins at a cache line, as the faster code wants it. A load waits for an earlier store at the same
+    place of another page: a result that begins 64 bytes farther into a page than x holds up all that follows.
+    """
+    shape, dtype = given[0].shape, given[0].dtype
+    if few:
+        return np.empty(shape, dtype)
+    return aligned_empty(shape, dtype, PAGE, apart(*given) // LINE * LINE)
 
 
 def _way(direction: str, x: NDArray, result: NDArray, plan: Plan | None) -> tuple[int, int | None, Plan]:

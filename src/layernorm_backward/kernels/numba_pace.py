@@ -26,7 +26,6 @@ HUGE = 4  # so many rows fill L2, backward: their sums are in L3, and several ro
 FAR_AHEAD, FAR_SPREAD = 96, 16  # lines, for the second-level cache: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_far_ahead`
 KEPT = 2 * PAGE  # bytes: of longer rows in the caches, too, four side by side take less time
-NEARBY = 8  # lines, where they lie in the caches: 4 to 32 are as fast
 FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta stay in a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, of 16-bit rows
 NEAR = 8192  # bytes: rows of a quarter of a first-level cache of 32 KB
@@ -73,8 +72,6 @@ def choose(
             pace = _from_memory(pace, row_bytes, narrow, direction, alone)
         pace = Pace(pace.group, FAR_AHEAD, 0) if far else pace
     pace = _ragged(pace, row_bytes, direction, few, far) if row_bytes % LINE else pace
-    if few and far and not stream:
-        return pace._replace(ahead=NEARBY)
     return pace._replace(ahead=_far_ahead(row_bytes)) if far and pace.group == 1 else pace
 
 

@@ -65,23 +65,18 @@ def in_turn(at, turns):
 def ask(x, which, then, j, hidden, early, streamed, like):
     """Ask for a line of each row of x, array number `which` of those read, as `early` has it for column j.
 
-    Where results are not `streamed`, x is in the caches already, and comes near where that is faster.
+    Where results are not `streamed`, x is in the caches already: where vectors are short, to find out what
+    to ask for takes longer than it spares.
     """
+    if FEW and not streamed:
+        return
     start, turn, skip, leads, turns = early
     if height(like) == 1:
-        _ask_near(x, in_turn(then + j, turns) + which * leads[1], streamed, like)
+        ask_line(x, in_turn(then + j, turns) + which * leads[1], like)
         return
     for row in range(height(like)):
         column = j + row * leads[0] + which * leads[1]
         at = then + row * hidden + start + column + (skip if column >= turn else 0)
-        _ask_near(x, at, streamed, like)
-
-
-@njit(**INLINE)
-def _ask_near(x, at, streamed, like):
-    if FEW and not streamed:
-        prefetch(x, at, like)
-    else:
         ask_line(x, at, like)
 
 
