@@ -23,7 +23,22 @@ def _both(ratio: float, stream: bool) -> list[tuple[str, float, bool]]:
     return [("nothing", 1 / ratio, stream), ("read", ratio, stream)]
 
 
+def placed(*cells: tuple[float, bool]) -> tuple[pd.DataFrame]:
+    """Time over that half a page away, and whether it differs, by cell."""
+    rows = [(threads, *cell) for threads, cell in enumerate(cells, 1)]
+    keys = {"behind": 64, "direction": "forward", "dtype": "float32", "hidden": 1024, "working_set": "1"}
+    return (frame("threads ratio differs", *rows, **keys),)
+
+
 def stores() -> Iterator[Case]:
+    yield from cases_of(
+        "place_costs",
+        0.05,
+        {},
+        confirmed=[placed((1.06, True), (1.4, True))],
+        corrected=[placed((1.04, True), (1.4, True)), placed((1.2, True), (1.4, False))],
+        refuted=[placed((1.0, False), (1.04, True)), placed((0.8, True), (0.9, True), (1.4, True))],
+    )
     yield from cases_of(
         "stores_chosen_well",
         0.05,

@@ -60,6 +60,7 @@ KEYS: dict[str, list] = {
     "rows": [16, 256],
     "hidden": [64, 1024],
     "band": [0, 1, 2],
+    "behind": [0, 64, 2048],
     "bytes": [1 << 20],
     "seed": [0],
     "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],
@@ -102,6 +103,7 @@ OWN = {
     ("roof_steps", "step"): ["by_row", "read_twice", "gamma", "partial_sums", "pass"],
     ("roof_steps", "dtype"): ["float32"],
     ("stores", "dtype"): ["float32"],
+    ("page_offset", "dtype"): ["float32"],
     ("traffic_steps", "kernel"): ["numba_fused", "separate", "fused", "compact"],
     ("traffic_steps", "step"): [1, 2],
     ("ceiling_gpu", "dtype"): ["float64", "float32"],
@@ -179,6 +181,7 @@ def test_every_kernel_and_algorithm_of_the_table_is_named_in_the_figure(full):
         "spells",
         "roof_steps",
         "stores",
+        "page_offset",
     }  # one kernel, or none, by what they show
     if stem in chosen:
         assert "compact" not in names_in(figure)

@@ -8,7 +8,16 @@ from layernorm_backward import stopwatch
 from layernorm_backward.studies import config
 from workspace import ROOT
 
-TIMED = ("stores", "roof_steps", "handover", "ceiling_cpu", "variance_time", "scaling_points", "kernel_costs")
+TIMED = (
+    "stores",
+    "page_offset",
+    "roof_steps",
+    "handover",
+    "ceiling_cpu",
+    "variance_time",
+    "scaling_points",
+    "kernel_costs",
+)
 
 
 @pytest.mark.parametrize("stem", [*TIMED, "spells", "timing_cpu"])

@@ -93,7 +93,7 @@ def test_a_table_from_the_archive_is_named_with_its_machine_and_date_and_whether
 
 OF_ONE_SIZE = (
     *("backward_error", "backward_error_gpu", "handover", "kernel_costs", "mean_path", "representation"),
-    *("saved_statistics", "stores", "variance", "variance_time"),
+    *("page_offset", "saved_statistics", "stores", "variance", "variance_time"),
 )
 
 

@@ -200,6 +200,12 @@ SCHEMAS: dict[str, Schema] = {
         "error_u_max:float note reason",
         repeats=None,
     ),
+    "page_offset": _schema(
+        "behind:int direction dtype hidden:int threads:int working_set",
+        f"rows:int bytes:int residency stream:bool {_TIMES} {_interval('ratio')} roof_operation "
+        f"{_interval('roof_ratio')} noise:float differs:bool error_u_max:float note reason",
+        repeats=None,
+    ),
     "roof_steps": _schema(
         "step direction dtype hidden:int threads:int working_set",
         f"rows:int bytes:int residency ahead:int {_TIMES} roof_operation roof_gb_per_s:float "

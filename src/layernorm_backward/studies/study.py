@@ -37,6 +37,7 @@ TIMED = frozenset(
         "peers_cpu",
         "kernel_costs",
         "stores",
+        "page_offset",
         "roof_steps",
         "spells",
         "handover",

@@ -1,4 +1,7 @@
-"""Claims about ordinary and non-temporal stores: table stores. Their gain beyond the cache: `decisions`."""
+"""Claims about stores: ordinary and non-temporal ones, table stores, and where they go, table page_offset.
+
+What non-temporal ones gain beyond the cache: `decisions`.
+"""
 
 import pandas as pd
 
@@ -31,6 +34,20 @@ def ordinary_within(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
         f"{span(ratio)} times the time with non-temporal stores",
         _where(stores),
         f"{int(good.sum())} of {len(good)} cells stay within {number(100 * tolerance)} %; {least}",
+    )
+
+
+def place_costs(page_offset: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """Every selected cell differs, by the rule of differences, and takes more than the share `tolerance`
+    longer than half a page away; corrected where the median cell does."""
+    ratio = pick(page_offset, "ratio")
+    longer = ratio > 1 + tolerance
+    sure = page_offset.loc[ratio.index, "differs"].astype(bool) & longer
+    return Judgement(
+        verdict(bool(sure.all()), bool(ratio.median() > 1 + tolerance)),
+        f"{span(ratio)} times the time half a page away, median {number(ratio.median())}",
+        over(page_offset, "behind", "direction", "dtype", "hidden", "threads", "working_set"),
+        f"{int(sure.sum())} of {len(ratio)} cells take over {number(100 * tolerance)} % longer for certain",
     )
 
 

@@ -1,0 +1,69 @@
+"""What the place of the result within its page costs the pass, and its roof."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from layernorm_backward.figures import _panels, style
+from layernorm_backward.figures.style import Look
+
+TABLES = ("page_offset",)
+CAPTION = (
+    "Time by the place of the result: so many bytes farther into its page than $x$ and $dy$ in theirs, over "
+    "the time with the result half a page away, with interval. `numba_fused` (filled), and the stream of its "
+    "accesses, a copy forward and a triad backward (open). Float32, {hidden}."
+)
+CENTRE = {"dtype": "float32"}
+LOOKS = {
+    ("ratio", False): Look("#0072B2", "o"),
+    ("ratio", True): Look("#D55E00", "s"),
+    ("roof_ratio", False): Look("#56B4E9", "o", fill="none"),
+    ("roof_ratio", True): Look("#E69F00", "s", fill="none"),
+}  # by what is timed, and whether all threads run
+TIMED = {"ratio": "numba_fused", "roof_ratio": "its roof"}
+
+
+def draw(page_offset: pd.DataFrame) -> Figure:
+    """A panel each direction, a line each number of threads and what is timed."""
+    rows = captioned(page_offset)
+    if rows.empty:
+        return _panels.empty(page_offset, "The place of the result")
+    directions, places = sorted(set(rows["direction"])), sorted(set(rows["behind"]))
+    counts = _panels.fewest_and_most(rows["threads"])
+    figure, axes = _panels.grid(1, len(directions), 2.9, sharex=True, sharey=True)
+    for panel, direction in zip(axes.flat, directions, strict=True):
+        _panel(panel, rows[rows["direction"] == direction], counts, places)
+        _panels.subject(panel, direction)
+        panel.set_xlabel("bytes farther into a page than x")
+    axes.flat[0].set_ylabel("time over that half a page away", labelpad=6)
+    handles = [
+        Line2D([], [], label=f"{said}, {_panels.threads(count)}", **_look(column, count).curve)
+        for column, said in TIMED.items()
+        for count in counts
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    _panels.note(figure, _panels.others(rows, CENTRE))
+    return figure
+
+
+def captioned(page_offset: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one dtype at one D, which the caption names."""
+    return _panels.at_one_size(_panels.centre(_panels.measured(page_offset, "ratio"), CENTRE))
+
+
+def _look(column: str, count: int) -> Look:
+    return LOOKS[column, count > 1]
+
+
+def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int], places: list[int]) -> None:
+    panel.axhline(1, color=style.GREY, linewidth=0.9)
+    for count in counts:
+        part = rows[rows["threads"] == count].sort_values("behind")
+        for column in TIMED:
+            _panels.ratios(
+                panel, part["behind"].map(places.index), part, column, **_look(column, count).curve
+            )
+    panel.set_xticks(range(len(places)), [str(place) for place in places])
