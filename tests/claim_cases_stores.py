@@ -24,9 +24,9 @@ def _both(ratio: float, stream: bool) -> list[tuple[str, float, bool]]:
 
 
 def placed(*cells: tuple[float, bool]) -> tuple[pd.DataFrame]:
-    """Time over that half a page away, and whether it differs, by cell."""
+    """Time over that at half a page, and whether it differs, by cell."""
     rows = [(threads, *cell) for threads, cell in enumerate(cells, 1)]
-    keys = {"behind": 64, "direction": "forward", "dtype": "float32", "hidden": 1024, "working_set": "1"}
+    keys = {"place": 64, "direction": "forward", "dtype": "float32", "hidden": 1024, "working_set": "1"}
     return (frame("threads ratio differs", *rows, **keys),)
 
 

@@ -60,7 +60,7 @@ KEYS: dict[str, list] = {
     "rows": [16, 256],
     "hidden": [64, 1024],
     "band": [0, 1, 2],
-    "behind": [0, 64, 2048],
+    "place": [0, 64, 2048],
     "bytes": [1 << 20],
     "seed": [0],
     "variant": ["default", "no_recentring", "sums_per_thread", "ordinary_stores"],

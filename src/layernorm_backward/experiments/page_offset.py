@@ -1,21 +1,21 @@
 """What the place of the result within its page costs: numba_fused and its roof, the result at several places.
 
-x and dy begin with a page, and the result `behind` bytes behind the beginning of one. A load may wait for an
-earlier store at the same place of another page. ratio is the time of the pass over that with the result half
-a page from x and dy, the median of pairs; above 1 the place costs time. roof_ratio is the same of the stream
-that makes the reads and writes of the pass, a copy or a triad (roof_operation), with the kind of store that
-the plan of numba_fused chooses (stream). The pass is checked at each place before it is timed; error_u_max
-is the largest of its errors in some rows.
+x and dy begin 16 bytes into a page, as NumPy's large arrays do, and the result `place` bytes into one. A load
+may wait for an earlier store at the same place of another page. ratio is the time of the pass over that with
+the result half a page into one, the median of pairs; above 1 the place costs time. roof_ratio is the same of
+the stream that makes the reads and writes of the pass, a copy or a triad (roof_operation), with the kind of
+store that the plan of numba_fused chooses (stream). The pass is checked at each place before it is timed;
+error_u_max is the largest of its errors in some rows.
 """
 
 from collections.abc import Iterable
-from math import prod
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
+from tqdm import tqdm
 
 from layernorm_backward import stopwatch
 from layernorm_backward.aligned import PAGE, aligned_empty
@@ -28,10 +28,11 @@ from layernorm_backward.kernels import numba_plan
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
-from layernorm_backward.timing import cell_roof, difference
-from layernorm_backward.timing.pool import Buffers
+from layernorm_backward.timing import cell_roof, difference, sizing
+from layernorm_backward.timing.pool import ONE_RESULT, Buffers, Pool
 from layernorm_backward.timing.timed import labelled, seed_of, times, together, too_many
 
+INPUTS = 16  # bytes into a page at which x and dy begin
 HALF = PAGE // 2  # what the others are held against; timed a second time, for the noise
 AGAIN = "_again"
 
@@ -49,30 +50,31 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A row each cell and place, in bytes, HALF among them; `budget_s` is for the repetitions of one cell."""
+    """A row each cell and place, HALF among them; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
-    room = _room(
-        prod((size.rows, cell.hidden, dtype_of(cell.dtype).itemsize)) for cell, size in sizes.items()
-    )
+    most = max(sizing.held(1, size.rows, cell.hidden, cell.dtype) for cell, size in sizes.items())
+    inputs = tuple(_written(most, INPUTS) for _ in range(2))
+    pool, room = Pool(most, seed, ONE_RESULT, inputs), _written(most + PAGE, 0)
     rows, samples = [], []
-    for cell, about, arrays in _cells.posed(sizes, seed, "page_offset"):
+    for cell, size in tqdm(sizes.items(), desc="page_offset", mininterval=1):
+        arrays = pool.buffers((size.rows, cell.hidden), cell.dtype)
         at = {place: _moved(arrays, room, place) for place in sorted({*places, HALF})}
         found, timed = _measured(cell, at, error_rows, error_limit_u, how | {"seed": seed_of(seed, cell)})
-        rows += [about | {"behind": place} | found[place] for place in at]
+        rows += [_cells.about(cell, size) | {"place": place} | found[place] for place in at]
         samples += timed
     return difference.judged(table(rows, "page_offset"), "ratio"), together(samples)
 
 
-def _room(sizes: Iterable[int]) -> NDArray[np.uint8]:
-    """Memory for a result of any of these sizes at any place, written once."""
-    room = aligned_empty(max(sizes, default=0) + PAGE, np.uint8)
-    room.fill(0)
-    return room
+def _written(size: int, behind: int) -> NDArray[np.uint8]:
+    """Memory that begins so many bytes into a page."""
+    memory = aligned_empty(size, np.uint8, PAGE, behind)
+    memory.fill(0)
+    return memory
 
 
 def _moved(arrays: Buffers, room: NDArray[np.uint8], place: int) -> Buffers:
-    """The arrays, with a result that begins so many bytes behind the beginning of a page."""
+    """The arrays, with a result that begins so many bytes into a page."""
     result = arrays.out
     there = room[place : place + result.nbytes].view(result.dtype).reshape(result.shape)
     return arrays._replace(out=there, y=there)

@@ -12,9 +12,9 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("page_offset",)
 CAPTION = (
-    "Time by the place of the result: so many bytes farther into its page than $x$ and $dy$ in theirs, over "
-    "the time with the result half a page away, with interval. `numba_fused` (filled), and the stream of its "
-    "accesses, a copy forward and a triad backward (open). Float32, {hidden}."
+    "Time by the place of the result, so many bytes into a page, over the time with the result half a page "
+    "into one, with interval; $x$ and $dy$ begin 16 bytes into theirs. `numba_fused` (filled), and the "
+    "stream of its accesses, a copy forward and a triad backward (open). Float32, {hidden}."
 )
 CENTRE = {"dtype": "float32"}
 LOOKS = {
@@ -31,14 +31,14 @@ def draw(page_offset: pd.DataFrame) -> Figure:
     rows = captioned(page_offset)
     if rows.empty:
         return _panels.empty(page_offset, "The place of the result")
-    directions, places = sorted(set(rows["direction"])), sorted(set(rows["behind"]))
+    directions, places = sorted(set(rows["direction"])), sorted(set(rows["place"]))
     counts = _panels.fewest_and_most(rows["threads"])
     figure, axes = _panels.grid(1, len(directions), 2.9, sharex=True, sharey=True)
     for panel, direction in zip(axes.flat, directions, strict=True):
         _panel(panel, rows[rows["direction"] == direction], counts, places)
         _panels.subject(panel, direction)
-        panel.set_xlabel("bytes farther into a page than x")
-    axes.flat[0].set_ylabel("time over that half a page away", labelpad=6)
+        panel.set_xlabel("bytes into a page")
+    axes.flat[0].set_ylabel("time over that at half a page", labelpad=6)
     handles = [
         Line2D([], [], label=f"{said}, {_panels.threads(count)}", **_look(column, count).curve)
         for column, said in TIMED.items()
@@ -61,9 +61,7 @@ def _look(column: str, count: int) -> Look:
 def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int], places: list[int]) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     for count in counts:
-        part = rows[rows["threads"] == count].sort_values("behind")
+        part = rows[rows["threads"] == count].sort_values("place")
         for column in TIMED:
-            _panels.ratios(
-                panel, part["behind"].map(places.index), part, column, **_look(column, count).curve
-            )
+            _panels.ratios(panel, part["place"].map(places.index), part, column, **_look(column, count).curve)
     panel.set_xticks(range(len(places)), [str(place) for place in places])

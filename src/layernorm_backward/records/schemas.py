@@ -201,7 +201,7 @@ SCHEMAS: dict[str, Schema] = {
         repeats=None,
     ),
     "page_offset": _schema(
-        "behind:int direction dtype hidden:int threads:int working_set",
+        "place:int direction dtype hidden:int threads:int working_set",
         f"rows:int bytes:int residency stream:bool {_TIMES} {_interval('ratio')} roof_operation "
         f"{_interval('roof_ratio')} noise:float differs:bool error_u_max:float note reason",
         repeats=None,

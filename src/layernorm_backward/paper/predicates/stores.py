@@ -39,14 +39,14 @@ def ordinary_within(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 def place_costs(page_offset: pd.DataFrame, *, tolerance: float) -> Judgement:
     """Every selected cell differs, by the rule of differences, and takes more than the share `tolerance`
-    longer than half a page away; corrected where the median cell does."""
+    longer than at half a page; corrected where the median cell does."""
     ratio = pick(page_offset, "ratio")
     longer = ratio > 1 + tolerance
     sure = page_offset.loc[ratio.index, "differs"].astype(bool) & longer
     return Judgement(
         verdict(bool(sure.all()), bool(ratio.median() > 1 + tolerance)),
-        f"{span(ratio)} times the time half a page away, median {number(ratio.median())}",
-        over(page_offset, "behind", "direction", "dtype", "hidden", "threads", "working_set"),
+        f"{span(ratio)} times the time at half a page, median {number(ratio.median())}",
+        over(page_offset, "place", "direction", "dtype", "hidden", "threads", "working_set"),
         f"{int(sure.sum())} of {len(ratio)} cells take over {number(100 * tolerance)} % longer for certain",
     )
 
