@@ -1,6 +1,6 @@
 """What the place of the result within its page costs the pass, and its roof."""
 
-from collections.abc import Iterable
+from itertools import product
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ LOOKS = {
     ("roof_ratio", False): Look("#56B4E9", "o", fill="none"),
     ("roof_ratio", True): Look("#E69F00", "s", fill="none"),
 }  # by what is timed, and whether all threads run
+_BESIDE = 0.07  # of the way to the next place: so far apart are intervals at one place
 TIMED = {"ratio": "numba_fused", "roof_ratio": "its roof"}
 
 
@@ -58,10 +59,10 @@ def _look(column: str, count: int) -> Look:
     return LOOKS[column, count > 1]
 
 
-def _panel(panel: Axes, rows: pd.DataFrame, counts: Iterable[int], places: list[int]) -> None:
+def _panel(panel: Axes, rows: pd.DataFrame, counts: list[int], places: list[int]) -> None:
     panel.axhline(1, color=style.GREY, linewidth=0.9)
-    for count in counts:
+    for beside, (column, count) in enumerate(product(TIMED, counts)):
         part = rows[rows["threads"] == count].sort_values("place")
-        for column in TIMED:
-            _panels.ratios(panel, part["place"].map(places.index), part, column, **_look(column, count).curve)
+        at = part["place"].map(places.index) + _BESIDE * (beside - len(counts) + 0.5)
+        _panels.ratios(panel, at, part, column, **_look(column, count).curve)
     panel.set_xticks(range(len(places)), [str(place) for place in places])
