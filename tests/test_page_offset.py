@@ -6,7 +6,7 @@ import pytest
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.aligned import PAGE
 from layernorm_backward.experiments import page_offset
-from layernorm_backward.kernels import numba_fused
+from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.studies import config
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import SWEEP, samples_of
@@ -82,6 +82,17 @@ def test_pass_and_stream_write_to_the_place_of_their_name(direction, monkeypatch
     monkeypatch.setattr(stopwatch, "compare", compare)
     found, _ = by_place(sweeps=[SWEEP | {"directions": [direction]}])
     assert (found["reason"] == "").all() and len(found) == 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_stream_stores_as_the_plan_does(stream, monkeypatch):
+    monkeypatch.setattr(stopwatch, "compare", planned)
+    choice = numba_plan.choose(1, 48, np.dtype("float32"))._replace(stream=stream)
+    monkeypatch.setattr(numba_plan, "choose", lambda *_: choice)
+    found, _ = by_place()
+    past = stream and not roofs.missing("triad_nt")
+    assert set(found["roof_operation"]) == {"triad_nt" if past else "triad"}
+    assert set(found["stream"]) == {stream}
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
