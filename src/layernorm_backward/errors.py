@@ -14,7 +14,12 @@ from layernorm_backward.dtypes import unit_roundoff
 
 def rel_error(computed: NDArray, exact: DoubleDouble) -> Floats:
     """The 2-norm of each row's error over the 2-norm of the exact row, shape (...,)."""
-    return _ratio(norm(error(computed, exact)), norm(exact.hi))
+    return relative(error(computed, exact), norm(exact.hi))
+
+
+def relative(error: Floats, size: Floats) -> Floats:
+    """The 2-norm of each row of elements' errors (..., D) over the norm of the exact row (...,)."""
+    return _ratio(norm(error), size)
 
 
 def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = None) -> Floats:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from layernorm_backward import oracle, passes
-from layernorm_backward.double_double import DoubleDouble, Floats
+from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import unit_roundoff
-from layernorm_backward.errors import error, norm, over_bounds, rel_error
+from layernorm_backward.errors import error, norm, over_bounds, relative
 from layernorm_backward.experiments._rows import kappa_g
 from layernorm_backward.problem import Problem, Results
 from layernorm_backward.theory import bounds, identity, result_bounds
@@ -18,12 +17,13 @@ from layernorm_backward.variance import accumulators
 
 
 class Case(NamedTuple):
-    """A problem with all that is exact about it, for any number of passes."""
+    """A problem with all that is exact about it, for any number of passes; `norms` of the rows of `truth`."""
 
     problem: Problem
     eps: float
     moments: oracle.Moments
     truth: oracle.Results
+    norms: tuple[Floats, Floats, Floats, Floats]
     exact: ExactRows
     sizes: result_bounds.Sizes
     kappa_g: float
@@ -34,7 +34,8 @@ class Case(NamedTuple):
         exact = exact_rows(moments, *others, eps)
         truth = oracle.results(x, *others, eps)
         share = kappa_g(exact.g, 1 / exact.r[:, 0], exact.dx)
-        return cls(problem, eps, moments, truth, exact, result_bounds.sizes(exact), share)
+        norms = tuple(norm(part.hi) for part in truth)
+        return cls(problem, eps, moments, truth, norms, exact, result_bounds.sizes(exact), share)
 
 
 def measure(case: Case, way: str, accumulator: str) -> Iterator[dict[str, Any]]:
@@ -47,23 +48,23 @@ def measure(case: Case, way: str, accumulator: str) -> Iterator[dict[str, Any]]:
     limits = result_bounds.within(
         case.exact, case.sizes, *bounds.of_way(way, case.problem.x.shape, case.moments, sums, dtype)
     )
-    for quantity, computed, truth, first, all_orders, limit in zip(
-        Results._fields, found.results, case.truth, *effects, limits, strict=True
+    for quantity, computed, truth, size, first, all_orders, limit in zip(
+        Results._fields, found.results, case.truth, case.norms, *effects, limits, strict=True
     ):
-        errors = rel_error(computed, truth)
-        explained = _explained(computed, truth, first, all_orders)
-        in_u = [np.atleast_1d(part) / unit_roundoff(dtype) for part in (errors, *explained, limit)]
+        parts = _relative(error(computed, truth), size, first, all_orders)
+        in_u = [np.atleast_1d(part) / unit_roundoff(dtype) for part in (*parts, limit)]
         yield {"quantity": quantity, "kappa_g": case.kappa_g, "reason": ""} | _summary(*in_u)
 
 
-def _explained(
-    computed: NDArray, truth: DoubleDouble, first: Floats, all_orders: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Row by row, relative: the first-order effect, the error less it, the error less the exact effect."""
-    off, size = error(computed, truth), norm(truth.hi)
+def _relative(
+    off: Floats, size: Floats, first: Floats, all_orders: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Row by row, of a result of that size: its error, the first-order effect, the error less it, the error
+    less the exact effect.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
-        parts = [norm(part) / size for part in (first, off - first, off - all_orders)]
-    return tuple(np.where(np.isnan(part), np.inf, part) for part in parts)
+        explained = [norm(part) / size for part in (first, off - first, off - all_orders)]
+    return relative(off, size), *(np.where(np.isnan(part), np.inf, part) for part in explained)
 
 
 def _summary(

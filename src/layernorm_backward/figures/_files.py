@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 
 from layernorm_backward import figures
@@ -31,8 +32,9 @@ def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".p
             raise ValueError(f"{module.__file__}: no {part}; needed: {what}")
     with style.context():
         drawing = module.draw(*(_table(tables_dir, name) for name in module.TABLES))
-        drawing.draw_without_rendering()  # laid out once, not for each file
-        drawing.set_layout_engine("none")
+        drawing.draw_without_rendering()  # laid out once; with an engine, each file would be drawn twice
+        with matplotlib.rc_context({"figure.constrained_layout.use": False}):
+            drawing.set_layout_engine(None)
         for suffix in suffixes:
             with files.whole(out.with_suffix(suffix)) as temporary:
                 drawing.savefig(temporary, metadata=style.metadata(suffix))

@@ -5,7 +5,7 @@ are added row by row within a block, the blocks of a chunk in pairs, and the chu
 nor the rows in a group change a bit. One pipeline runs through the rows of neighbouring chunks.
 """
 
-from numba import njit
+from numba import int64, njit
 
 from layernorm_backward.kernels.lane_memory import (
     align_stack,
@@ -96,7 +96,7 @@ def _backward_chunks(
         following = i + group if i + 2 * group <= end else i
         known = first_sums(rows, widened, i, following, hidden, lag, recentre, like)
     for chunk in range(chunks[0], chunks[1]):
-        stop, number = _chunk_start(chunk + 1, whole, count, block), 0
+        stop, number = _chunk_start(chunk + 1, whole, count, block), int64(0)
         while i < stop:
             until = min(i + block, stop)
             if stretch > 0 and copied < until:
@@ -207,7 +207,7 @@ def forward_task(rows, widened, i, end, how, ragged, lag, like, one):
 def forward_alone(rows, kept, how, widened, ragged, lag, like):
     """All rows, by one task that shares with none; kept: as in `numba_scratch.of_forward`."""
     like, one = by_parity(like), by_parity(zeros(rows[0], 1))
-    forward_task(rows, _kept(kept, 0, widened), 0, rows[-1].size, how, ragged, lag, like, one)
+    forward_task(rows, _kept(kept, int64(0), widened), int64(0), rows[-1].size, how, ragged, lag, like, one)
 
 
 @njit(**PLAIN)
@@ -216,7 +216,7 @@ def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
     like, one = by_parity(like), by_parity(zeros(rows[0], 1))
     sums, levels, parts, copies = scratch
     widened = _widened(parts[0], widened, rows[4].size)
-    given = rows, sums, (0, sums.shape[0]), levels[0], parts[0], copies[0], how
+    given = rows, sums, (int64(0), sums.shape[0]), levels[0], parts[0], copies[0], how
     backward_task(*given, widened, ragged, lag, recentre, like, one)
 
 

@@ -2,13 +2,16 @@
 
 A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`; a single task wakes no
 other thread. The code is compiled for each storage dtype and way to work on rows, and kept in Numba's cache.
+
+What they call is compiled for each type of its arguments, and a 0 has one of its own, as has the number that
+prange counts with. So both are handed on as the integers that others are: loops through rows once, not twice.
 """
 
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numba import float32, float64, int16, njit, prange, types, uint16
+from numba import float32, float64, int16, int64, njit, prange, types, uint16
 
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import zeros
@@ -51,10 +54,10 @@ def _backward(sources, group, ragged, widened, lag, recentre):
         else:
             work = pieces, untaken(tasks)
             for task in prange(tasks):
-                backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like)
+                backward_pieces(int64(task), work, rows, scratch, how, widened, ragged, lag, recentre, like)
         columns = sums.shape[1]
         if tasks == 1 or sums.size < _FEW:
-            add_chunks(elements(sums), sums.shape, 0, columns, zeros(x, 1))
+            add_chunks(elements(sums), sums.shape, int64(0), columns, zeros(x, 1))
         else:
             for tile in prange((columns + _TILE - 1) // _TILE):
                 right = min((tile + 1) * _TILE, columns)
@@ -85,7 +88,7 @@ def _forward(sources, group, ragged, widened, lag):
         else:
             work = pieces, untaken(tasks)
             for task in prange(tasks):
-                forward_pieces(task, work, rows, kept, how, widened, ragged, lag, like)
+                forward_pieces(int64(task), work, rows, kept, how, widened, ragged, lag, like)
         return True
 
     return forward
