@@ -132,6 +132,11 @@ def nearest(values: Iterable[int], wanted: int) -> int:
     return min(sorted(set(values)), key=lambda value: abs(np.log(value / wanted)))
 
 
+def octaves_off(rows: pd.DataFrame) -> pd.Series:
+    """How far the hidden size of each row is from 1024, either way."""
+    return np.abs(np.log2(rows["hidden"].astype(float) / HIDDEN))
+
+
 def at_one_size(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows at the hidden size nearest to 1024; of none, none."""
     return rows[rows["hidden"] == nearest(rows["hidden"], HIDDEN)] if len(rows) else rows

@@ -17,7 +17,6 @@ CAPTION = (
     "(dashed). The reference has no point in float32, since its intermediates are float64. Where a GPU was "
     "measured: its roof (dotted), and `cuda_fused` with the operations of `numba_fused` and the useful bytes."
 )
-HIDDEN = 1024
 ALIKE = 0.99  # share of the most elements from which a shape is as large
 _GPU = ":"  # the line of its roof
 _ON_GPU, _ON_CPU = "cuda_fused", "numba_fused"
@@ -77,7 +76,7 @@ def _points(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
     elements = (timing["rows"] * timing["hidden"]).astype(float)
     largest = elements.groupby([timing[key] for key in keys]).transform("max")
     timing = timing[elements > ALIKE * largest]
-    far = np.abs(np.log2(timing["hidden"].astype(float) / HIDDEN))
+    far = _panels.octaves_off(timing)
     timing = timing.loc[far.sort_values(kind="stable").index].drop_duplicates(keys)
     model = _panels.measured(traffic, "operations_per_element", "modelled_bytes")
     size = (model["rows"] * model["hidden"]).astype(float)
@@ -117,7 +116,7 @@ def _points_gpu(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
     operations = rows["direction"].map(model.groupby("direction")["operations_per_element"].median())
     elements = (rows["rows"] * rows["hidden"]).astype(float)
     rows = rows.assign(
-        far=np.abs(np.log2(rows["hidden"].astype(float) / HIDDEN)),
+        far=_panels.octaves_off(rows),
         fewer=-elements,
         intensity=operations * elements / rows["bytes"].astype(float),
         gflop_per_s=operations * elements / rows["median_s"] / 1e9,

@@ -1,6 +1,5 @@
 """The bytes that every kernel moves, by its model and by a count, against the least possible."""
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +16,6 @@ CAPTION = (
     "bytes counted by the memory controllers, or estimated from time and roof where there are no counters. "
     "`separate` and `fused` are the schemes of @fig:fusion."
 )
-HIDDEN = 1024
 
 
 def draw(traffic_cpu: pd.DataFrame) -> Figure:
@@ -45,7 +43,7 @@ def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
     order = pd.DataFrame(
         {
             "unmeasured": rows["measured_bytes"].isna(),
-            "far": np.abs(np.log2(rows["hidden"].astype(float) / HIDDEN)),
+            "far": _panels.octaves_off(rows),
             "fewer": -(rows["rows"] * rows["hidden"]).astype(float),
         }
     ).sort_values(["unmeasured", "far", "fewer"], kind="stable")
