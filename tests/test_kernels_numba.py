@@ -232,6 +232,14 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
     assert errors[False] > 1e3
 
 
+@pytest.fixture(params=["few", "many"])
+def few_or_many(request, monkeypatch):
+    """As if the rows of a test were few, or many: both are refused what is wrong in the same words."""
+    if request.param == "many":
+        monkeypatch.setattr(numba_plan, "few_bytes", lambda: 1)
+
+
+@pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize(
     ("spoilt", "told"),
     [
@@ -259,6 +267,7 @@ def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
         numba_fused.backward(dy if "8, 0" not in told else dy[:, :0], spoilt(saved))
 
 
+@pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, problem, monkeypatch):
     """Sizes and eps are told by compiled code: Python's checks only find the words."""
@@ -273,6 +282,26 @@ def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, probl
     for wrong in ({"gamma": gamma[:32].copy()}, {"mean": short}, {"rstd": short}):
         with pytest.raises(AssertionError, match="a pass refuses"):
             numba_fused.backward(dy, saved._replace(**wrong))
+
+
+@pytest.mark.usefixtures("few_or_many")
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ({"x": np.int64}, "x has dtype int64; allowed: float64, float32, float16, bfloat16"),
+        ({"gamma": np.float64}, "gamma has dtype float64 beside x of float32; allowed: float32"),
+        ({"beta": np.float16}, "beta has dtype float16; allowed: float32, as gamma"),
+        ({"eps": 0.0}, r"eps is 0\.0; allowed: finite and > 0"),
+        ({"eps": 1e-60}, "eps is 1e-60, which is 0.0 in float32"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_the_forward_pass_is_given_is_refused_in_words(spoilt, told, problem):
+    x, gamma, beta, _ = problem((8, 64), "float32")
+    given = {"x": x, "gamma": gamma, "beta": beta, "eps": EPS}
+    wrong = {k: v if k == "eps" else given[k].astype(v) for k, v in spoilt.items()}
+    with pytest.raises((TypeError, ValueError), match=told):
+        numba_fused.forward(**given | wrong)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

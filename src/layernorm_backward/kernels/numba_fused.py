@@ -48,10 +48,10 @@ def forward(
     plan: Plan | None = None,
 ) -> tuple[NDArray, Saved]:
     """y (..., D) in x's dtype. An array that is not C-contiguous is copied first, or y copied last."""
-    usual = type(x) is type(gamma) is type(beta) is np.ndarray and type(eps) is float
-    few = usual and plan is None and x.nbytes < numba_plan.few_bytes()
-    if not few:
+    usual = plan is None and type(x) is type(gamma) is type(beta) is np.ndarray and type(eps) is float
+    if not usual:
         eps = checks.forward(x, gamma, beta, eps)
+    few = usual and x.nbytes < numba_plan.few_bytes()
     if not (x.flags.c_contiguous and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
     y = _new(few, x) if out is None else out
@@ -81,7 +81,7 @@ def backward(
         checks.saved(x=x, mean=mean, rstd=rstd, gamma=gamma)
     few = plan is None and x.nbytes < numba_plan.few_bytes()
     checks.backward(dy, x.shape, x.dtype)
-    if not few:
+    if plan:
         checks.kept(*saved)
     plain = dy.flags.c_contiguous and x.flags.c_contiguous and mean.flags.c_contiguous
     wanted = x.shape, x.dtype, gamma.dtype
