@@ -1,12 +1,13 @@
-"""Vectors that numba_fused keeps on the stack lie within a line, none of them across two pages."""
+"""The passes of numba_fused as compiled: vectors on the stack lie within a line, each loop is there once."""
 
 import platform
 import re
+from functools import cache
 
 import pytest
-from numba import njit
+from numba import njit, types
 
-from layernorm_backward.kernels import numba_passes, processor
+from layernorm_backward.kernels import numba_chunks, numba_passes, processor
 from layernorm_backward.kernels.numba_walk import PLAIN
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -20,6 +21,18 @@ def functions(code):
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
+@cache
+def compiled(name):
+    """A pass on rows of bfloat16, not from Numba's cache."""
+
+    def not_cached(signature, function):
+        return njit(signature, parallel=True, **PLAIN)(function)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba_passes, "_compile", not_cached)
+        return getattr(numba_passes, name).__wrapped__("bfloat16", 1, False)
+
+
 def read_again(place, code):
     """Whether a vector is taken from there: a structure that is cleared is not."""
     return re.search(rf"\sv\w+\s+{re.escape(place)},", code)
@@ -27,15 +40,28 @@ def read_again(place, code):
 
 @pytest.mark.skipif(not X86, reason="reads the code of x86-64")
 @pytest.mark.parametrize("name", SWEEPS)
-def test_no_vector_is_kept_at_an_unaligned_place(name, monkeypatch):
-    def not_cached(signature, function):
-        return njit(signature, parallel=True, **PLAIN)(function)
-
-    monkeypatch.setattr(numba_passes, "_compile", not_cached)
-    compiled = getattr(numba_passes, name).__wrapped__("bfloat16", 1, False)
-    code = functions("".join(compiled.inspect_asm().values()))
+def test_no_vector_is_kept_at_an_unaligned_place(name):
+    code = functions("".join(compiled(name).inspect_asm().values()))
     sweeps = "".join(body for label, body in code.items() if any(sweep in label for sweep in SWEEPS[name]))
     kept = {how for how, place in KEPT.findall(sweeps) if read_again(place, sweeps)}
     assert "mm" in sweeps
     assert "u" not in kept
     assert "a" in kept or not processor.few_registers()
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_each_loop_through_rows_is_compiled_for_one_type_of_integers(name):
+    """A literal, and what prange counts with, are types of their own."""
+    compiled(name)
+    direction = name.removesuffix("_pass")
+    found = [*getattr(numba_chunks, f"{direction}_pieces").signatures]
+    alone = [*getattr(numba_chunks, f"{direction}_alone").signatures]
+    assert found and alone
+    assert {given[0] for given in found} == {types.int64}
+    functions = (numba_chunks.forward_task, numba_chunks._backward_chunks, numba_chunks.add_chunks)
+    written = [str(given) for function in functions for given in function.signatures if on_bfloat16(given)]
+    assert written and not [given for given in written if "Literal[int]" in given]
+
+
+def on_bfloat16(signature):
+    return "uint16" in str(signature) or "1 x 32" in str(signature)
