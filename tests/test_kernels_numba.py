@@ -232,11 +232,18 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
     assert errors[False] > 1e3
 
 
+def past_the_caches(monkeypatch):
+    """From here on no result of numba_fused stays in the caches."""
+    monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
+    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: False)
+    monkeypatch.setattr(numba_fused, "kept", numba_fused.kept.__wrapped__)
+
+
 @pytest.fixture(params=["few", "many"])
 def few_or_many(request, monkeypatch):
     """As if the rows of a test were few, or many: both are refused what is wrong in the same words."""
     if request.param == "many":
-        monkeypatch.setattr(numba_plan, "few_bytes", lambda: 1)
+        past_the_caches(monkeypatch)
 
 
 @pytest.mark.usefixtures("few_or_many")
@@ -305,19 +312,28 @@ def test_what_the_forward_pass_is_given_is_refused_in_words(spoilt, told, proble
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
-def test_calls_on_few_rows_have_the_bits_of_all_others(dtype, problem, monkeypatch):
-    """They are planned and checked in one step, and never stream."""
-    data = problem((37, 96), dtype)
-    assert data[0].nbytes < numba_plan.few_bytes()
+def test_calls_whose_results_stay_in_the_caches_have_the_bits_of_all_others(dtype, problem, monkeypatch):
+    """They are planned in one step, and never stream."""
+    data, calls, planned = problem((37, 96), dtype), [], numba_fused.call
+    monkeypatch.setattr(numba_fused, "call", lambda *kind: calls.append(kind) or planned(*kind))
     few = run("numba_fused", *data)
-    monkeypatch.setattr(numba_plan, "few_bytes", lambda: 0)
+    assert not calls
+    past_the_caches(monkeypatch)
     for one, other in zip(run("numba_fused", *data), few, strict=True):
         assert np.array_equal(one, other)
+    assert [plan.stream for *_, plan in calls] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("shape", "past"), [((513, 1024), False), ((513, 1024), True), ((9, 64), True)], ids=str
+)
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_large_results_that_a_call_allocates_begin_at_a_line(dtype, problem):
-    x, gamma, beta, dy = problem((513, 1024), dtype)
+def test_results_that_a_call_allocates_begin_at_a_line_if_large_or_past_the_caches(
+    dtype, shape, past, problem, monkeypatch
+):
+    if past:
+        past_the_caches(monkeypatch)
+    x, gamma, beta, dy = problem(shape, dtype)
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
     dx, *_ = numba_fused.backward(dy, saved)
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]

@@ -32,15 +32,6 @@ def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
         assert max(np.diff(starts)) <= rows / chunks + block
 
 
-@pytest.mark.parametrize("kept", [1 << 10, 1 << 30], ids=["a small cache", "a large one"])
-def test_what_is_few_stays_in_every_cache_and_is_worth_no_second_thread(kept, monkeypatch):
-    monkeypatch.setattr(numba_plan, "_kept_bytes", lambda: kept)
-    few = numba_plan.few_bytes()
-    assert few == min(kept, numba_plan.GRAIN)
-    for itemsize in (4, 8):
-        assert numba_plan.tasks(few // itemsize, itemsize) == 1
-
-
 @pytest.fixture
 def on_a_xeon(monkeypatch):
     """Plans for caches of 2 and 32 MB that keep all, 2048 bytes of vector registers, lines asked for in the

@@ -22,6 +22,7 @@ from layernorm_backward.kernels.numba_sharing import pieces
 from layernorm_backward.kernels.numba_vectors import Vectors, between
 
 Shape = tuple[int, ...]
+Kind = tuple[str, Shape, np.dtype, np.dtype, int]  # the first arguments of `kept` and of `call`
 
 
 class Code(NamedTuple):
@@ -135,24 +136,31 @@ class Call(NamedTuple):
 
 
 @lru_cache(numba_plan.SHAPES)
+def kept(direction: str, shape: Shape, dtype: np.dtype, gamma_dtype: np.dtype, threads: int) -> Call | None:
+    """As `call`, by the plan that is chosen, where the results stay in the caches; None where they do not."""
+    checks.sums_of_kind(shape, dtype, *[shape[-1:], gamma_dtype] * 2)
+    plan = numba_plan.choose(prod(shape[:-1]), shape[-1], dtype, direction, threads)
+    return None if plan.stream else call(direction, shape, dtype, gamma_dtype, threads, None, plan)
+
+
+@lru_cache(numba_plan.SHAPES)
 def call(
     direction: str,
     shape: Shape,
     dtype: np.dtype,
     gamma_dtype: np.dtype,
-    threads: int = 1,
-    begin: int | None = None,
-    plan: Plan | None = None,
+    threads: int,
+    begin: int | None,
+    plan: Plan,
 ) -> Call:
     """The call of a pass, "forward" or "backward", for x (..., D); a wrong shape or dtype raises.
 
     begin: bytes from the line in which results that go past the caches begin to their own beginning; None
-    where they do not. plan: None for that which is chosen.
+    where they do not.
     """
     wide = checks.sums_of_kind(shape, dtype, *[shape[-1:], gamma_dtype] * 2)
     *lead, hidden = shape
     rows, stream = prod(lead), begin is not None
-    plan = plan or numba_plan.choose(rows, hidden, dtype, direction, threads)
     lanes = LINE // dtype.itemsize
     first = -begin % LINE // dtype.itemsize if stream else -1
     chosen = code(direction, hidden, dtype, plan, first)

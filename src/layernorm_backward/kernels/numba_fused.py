@@ -11,6 +11,7 @@ its own layer, workqueue, ends the process then. After a call a process must not
 
 from collections.abc import Iterable
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from layernorm_backward import numba_cache
 from layernorm_backward.aligned import PAGE, aligned_empty, apart
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_calls import call
+from layernorm_backward.kernels.numba_calls import Call, Kind, call, kept
 from layernorm_backward.kernels.numba_plan import Plan
 
 _UNTOLD = "a pass refuses arrays that the checks allow"
@@ -51,11 +52,12 @@ def forward(
     usual = plan is None and type(x) is type(gamma) is type(beta) is np.ndarray and type(eps) is float
     if not usual:
         eps = checks.forward(x, gamma, beta, eps)
-    few = usual and x.nbytes < numba_plan.few_bytes()
     if not (x.flags.c_contiguous and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
-    y = _new(few, x) if out is None else out
-    how = call("forward", x.shape, x.dtype, gamma.dtype, *(() if few else _way("forward", x, y, plan)))
+    kind = "forward", x.shape, x.dtype, gamma.dtype, numba_plan.tasks(x.size, x.itemsize)
+    how = None if plan else kept(*kind)
+    y = _new(how, x) if out is None else out
+    how = how or _planned(kind, y, plan)
     mean, rstd = np.empty(how.per_row, how.wide), np.empty(how.per_row, how.wide)
     try:
         done = how.forward(x.ravel(), gamma, beta, eps, y.ravel(), mean.ravel(), rstd.ravel())
@@ -79,7 +81,6 @@ def backward(
     x, mean, rstd, gamma = saved
     if not type(x) is type(mean) is type(rstd) is type(gamma) is np.ndarray:
         checks.saved(x=x, mean=mean, rstd=rstd, gamma=gamma)
-    few = plan is None and x.nbytes < numba_plan.few_bytes()
     checks.backward(dy, x.shape, x.dtype)
     if plan:
         checks.kept(*saved)
@@ -87,9 +88,11 @@ def backward(
     wanted = x.shape, x.dtype, gamma.dtype
     if not (plain and rstd.flags.c_contiguous and (out is None or checks.all_fit(out, *wanted))):
         return _backward_of_copies(dy, saved, out, plan)
-    results = out or (_new(few, x, dy), *(np.empty(x.shape[-1:], gamma.dtype) for _ in range(2)))
+    kind = "backward", *wanted, numba_plan.tasks(x.size, x.itemsize)
+    how = None if plan else kept(*kind)
+    results = out or (_new(how, x, dy), *(np.empty(x.shape[-1:], gamma.dtype) for _ in range(2)))
     dx, dgamma, dbeta = results
-    how = call("backward", *wanted, *(() if few else _way("backward", x, dx, plan)))
+    how = how or _planned(kind, dx, plan)
     try:
         given = dy.ravel(), x.ravel(), mean.ravel(), rstd.ravel(), gamma
         done = how.backward(*given, dx.ravel(), dgamma, dbeta)
@@ -105,23 +108,27 @@ def backward(
     return dx, dgamma, dbeta
 
 
-def _new(few: bool, *given: NDArray) -> NDArray:
-    """A result like those given, for whose place few rows do not wait.
+def _new(how: Call | None, *given: NDArray) -> NDArray:
+    """A result like those given; how: its call, if that keeps it in the caches.
 
-    It begins at a cache line, as the faster code wants it. A load waits for an earlier store at the same
-    place of another page: a result that begins 64 bytes farther into a page than x holds up all that follows.
+    It begins at a cache line, as the faster code wants it. A load may have to wait for an earlier store at
+    the same place of another page: a result that begins 64 bytes farther into a page than x holds up all that
+    follows. What is small and stays in the caches gains less than it takes to find such a place.
     """
     shape, dtype = given[0].shape, given[0].dtype
-    if few:
+    if how and given[0].nbytes < numba_plan.GRAIN:
         return np.empty(shape, dtype)
     return aligned_empty(shape, dtype, PAGE, apart(*given) // LINE * LINE)
 
 
-def _way(direction: str, x: NDArray, result: NDArray, plan: Plan | None) -> tuple[int, int | None, Plan]:
-    """The last arguments of `call`."""
-    rows, hidden, threads = x.size // x.shape[-1], x.shape[-1], numba_plan.tasks(x.size, x.itemsize)
-    plan = numba_plan.checked(plan) if plan else numba_plan.choose(rows, hidden, x.dtype, direction, threads)
-    return threads, result.ctypes.data % LINE if plan.stream else None, plan
+def _planned(kind: Kind, result: NDArray, plan: Plan | None) -> Call:
+    """The call by a plan that is given, or by one whose result goes past the caches."""
+    direction, (*lead, hidden), dtype, _, threads = kind
+    if plan:
+        plan = numba_plan.checked(plan)
+    else:
+        plan = numba_plan.choose(prod(lead), hidden, dtype, direction, threads)
+    return call(*kind, result.ctypes.data % LINE if plan.stream else None, plan)
 
 
 def _forward_of_copies(

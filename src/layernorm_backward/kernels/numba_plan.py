@@ -61,14 +61,8 @@ class Plan(NamedTuple):
 
 def tasks(size: int, itemsize: int) -> int:
     """How many threads work on so many elements of so many bytes: all that are set, with GRAIN for each."""
-    worth = size * max(itemsize, _WORKED_ON) // GRAIN
+    worth = size * (itemsize if itemsize > _WORKED_ON else _WORKED_ON) // GRAIN  # max() takes twice as long
     return min(worth, get_num_threads()) if worth > 1 else 1
-
-
-def few_bytes() -> int:
-    """Bytes of x: with fewer a pass is one thread's, and nothing goes past the caches."""
-    kept = _kept_bytes()
-    return kept if kept < GRAIN else GRAIN  # min() takes twice as long
 
 
 def checked(plan: Plan) -> Plan:
@@ -177,12 +171,6 @@ def block(rows: int, hidden: int) -> int:
 def lags(plan: Plan, columns: int, lanes: int) -> bool:
     """Whether a plan keeps the lines of a group apart, and rows of so many columns are long enough for it."""
     return plan.lag and plan.group > 1 and columns >= 2 * LEAD * lanes
-
-
-@cache
-def _kept_bytes() -> int:
-    """Bytes of x whose pass stays in each cache of a core."""
-    return min(_caches()) // max(TENSORS.values())
 
 
 @cache
