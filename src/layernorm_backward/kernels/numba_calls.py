@@ -62,8 +62,8 @@ class Call(NamedTuple):
     """What a call hands to its pass beside its arrays, and the call itself.
 
     The code of `numba_passes` that runs, the elements of its scratch, its numbers, and the pieces of the work
-    by task. The dtype of the sums, the shape of mean and rstd, that of gamma, D in whole lines, and what
-    converts gamma and its like where they are not of that dtype and order.
+    by task. The dtype of the sums, whether x is narrower, the shape of mean and rstd, that of gamma, D in
+    whole lines, and what converts gamma and its like where they are not of that dtype and order.
 
     `forward` and `backward` take flat arrays and fill the last of them. They return False, and have written
     no result, where the pass refuses what it is given, and raise Numba's TypeError, as in `numba_passes`.
@@ -74,6 +74,7 @@ class Call(NamedTuple):
     numbers: NDArray[np.intp]
     pieces: NDArray[np.intp]
     wide: np.dtype
+    narrow: bool
     per_row: Shape
     vector: Shape
     columns: int
@@ -90,7 +91,7 @@ class Call(NamedTuple):
         rstd: NDArray,
     ) -> bool:
         """Fill y, mean and rstd."""
-        if self._narrow(x):
+        if self.narrow:
             if beta.dtype != gamma.dtype:  # integers may be those that 16-bit floating point is stored as
                 return False
             x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
@@ -115,7 +116,7 @@ class Call(NamedTuple):
         dbeta: NDArray,
     ) -> bool:
         """Fill dx, dgamma and dbeta."""
-        if self._narrow(x):
+        if self.narrow:
             dy, x, gamma, dx, dgamma, dbeta = map(as_stored, (dy, x, gamma, dx, dgamma, dbeta))
         wide = gamma, dgamma, dbeta
         if self.vectors:
@@ -129,10 +130,6 @@ class Call(NamedTuple):
         if done and self.vectors:
             self.vectors.after_backward(*wide[1:], dgamma, dbeta)
         return done
-
-    def _narrow(self, x: NDArray) -> bool:
-        """Whether x has 16 bits; less time than to look dtypes up."""
-        return x.itemsize < self.wide.itemsize
 
 
 @lru_cache(numba_plan.SHAPES)
@@ -182,6 +179,7 @@ def call(
         np.array([*walk, *scratch.places], np.intp),
         pieces(units, tasks, not stream),
         wide,
+        dtype.itemsize < wide.itemsize,
         (*lead, 1),
         (hidden,),
         columns,
