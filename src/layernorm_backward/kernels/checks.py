@@ -161,7 +161,7 @@ def fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
 
 def all_fit(out: object, shape: tuple[int, ...], dtype: np.dtype, gamma_dtype: np.dtype) -> bool:
     """Whether `out` is (dx, dgamma, dbeta), each of which `fits`."""
-    if not (isinstance(out, tuple | list) and len(out) == 3):
+    if not (isinstance(out, (tuple, list)) and len(out) == 3):
         return False
     dx, dgamma, dbeta = out
     vector = shape[-1:]

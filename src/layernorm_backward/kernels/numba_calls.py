@@ -21,6 +21,8 @@ from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.kernels.numba_sharing import pieces
 from layernorm_backward.kernels.numba_vectors import Vectors, between
 
+Run = Callable[..., bool]
+Ints = NDArray[np.intp]
 Shape = tuple[int, ...]
 Kind = tuple[str, Shape, np.dtype, np.dtype, int]  # the first arguments of `kept` and of `call`
 
@@ -39,7 +41,7 @@ class Code(NamedTuple):
     lag: bool = False
     recentre: bool = True
 
-    def compiled(self) -> Callable[..., bool]:
+    def compiled(self) -> Run:
         """The code, compiled or from the cache."""
         if self.direction == "forward":
             return forward_pass(*self[1:-1])
@@ -59,77 +61,82 @@ def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 
 
 
 class Call(NamedTuple):
-    """What a call hands to its pass beside its arrays, and the call itself.
+    """What calls of a kind have in common.
 
-    The code of `numba_passes` that runs, the elements of its scratch, its numbers, and the pieces of the work
-    by task. The dtype of the sums, whether x is narrower, the shape of mean and rstd, that of gamma, D in
-    whole lines, and what converts gamma and its like where they are not of that dtype and order.
+    `run` takes flat arrays and fills the last of them: run(x, gamma, beta, eps, y, mean, rstd) forward,
+    run(dy, x, mean, rstd, gamma, dx, dgamma, dbeta) backward. It returns False, and has written no result,
+    where the pass refuses what it is given, and raises Numba's TypeError, as in `numba_passes`.
 
-    `forward` and `backward` take flat arrays and fill the last of them. They return False, and have written
-    no result, where the pass refuses what it is given, and raise Numba's TypeError, as in `numba_passes`.
+    The code of `numba_passes` that runs, its numbers, the pieces of the work by task, the dtype of the sums,
+    and the shape of mean and rstd.
     """
 
-    compiled: Callable[..., bool]
-    scratch: int
-    numbers: NDArray[np.intp]
-    pieces: NDArray[np.intp]
+    run: Run
+    compiled: Run
+    numbers: Ints
+    pieces: Ints
     wide: np.dtype
-    narrow: bool
     per_row: Shape
-    vector: Shape
-    columns: int
-    vectors: Vectors | None
 
-    def forward(
-        self,
-        x: NDArray,
-        gamma: NDArray,
-        beta: NDArray,
-        eps: float,
-        y: NDArray,
-        mean: NDArray,
-        rstd: NDArray,
-    ) -> bool:
-        """Fill y, mean and rstd."""
-        if self.narrow:
-            if beta.dtype != gamma.dtype:  # integers may be those that 16-bit floating point is stored as
-                return False
-            x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
-        wide = gamma, beta
-        if self.vectors:
-            wide = [np.empty(self.columns, self.wide) for _ in wide]
-            fit = gamma.shape == beta.shape == self.vector
-            if not (fit and self.vectors.before_forward(x, gamma, beta, y, *wide)):
-                return False
-        held = np.empty(self.scratch, self.wide)
-        return self.compiled(x, *wide, eps, y, mean, rstd, held, self.numbers, self.pieces)
 
-    def backward(
-        self,
-        dy: NDArray,
-        x: NDArray,
-        mean: NDArray,
-        rstd: NDArray,
-        gamma: NDArray,
-        dx: NDArray,
-        dgamma: NDArray,
-        dbeta: NDArray,
-    ) -> bool:
-        """Fill dx, dgamma and dbeta."""
-        if self.narrow:
-            dy, x, gamma, dx, dgamma, dbeta = map(as_stored, (dy, x, gamma, dx, dgamma, dbeta))
-        wide = gamma, dgamma, dbeta
-        if self.vectors:
-            wide = [np.empty(self.columns, self.wide) for _ in wide]
-            given = dy, x, mean, rstd, gamma, dx, dgamma, dbeta
-            if not (gamma.shape == self.vector and self.vectors.before_backward(*given, wide[0])):
-                return False
-        held = np.empty(self.scratch, self.wide)
-        given = dy, x, mean, rstd, wide[0], dx, *wide[1:]
-        done = self.compiled(*given, held, self.numbers, self.pieces)
-        if done and self.vectors:
-            self.vectors.after_backward(*wide[1:], dgamma, dbeta)
+def _plain_forward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, shares: Ints) -> Run:
+    """`run` for x, gamma and beta in the dtype of the sums; scratch: elements."""
+
+    def run(x, gamma, beta, eps, y, mean, rstd):
+        held = np.empty(scratch, wide)
+        return compiled(x, gamma, beta, eps, y, mean, rstd, held, numbers, shares)
+
+    return run
+
+
+def _plain_backward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, shares: Ints) -> Run:
+    """As `_plain_forward`."""
+
+    def run(dy, x, mean, rstd, gamma, dx, dgamma, dbeta):
+        held = np.empty(scratch, wide)
+        return compiled(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, shares)
+
+    return run
+
+
+def _narrow_forward(plain: Run, vectors: Vectors | None, hidden: int, columns: int, wide: np.dtype) -> Run:
+    """`run` for 16-bit x; vectors: what converts gamma and its like, (D,), to whole lines, or None."""
+
+    def run(x, gamma, beta, eps, y, mean, rstd):
+        if beta.dtype != gamma.dtype:  # integers may be those that 16-bit floating point is stored as
+            return False
+        x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
+        if vectors is None:
+            return plain(x, gamma, beta, eps, y, mean, rstd)
+        widened, fit = [np.empty(columns, wide) for _ in range(2)], gamma.shape == beta.shape == (hidden,)
+        if not (fit and vectors.before_forward(x, gamma, beta, y, *widened)):
+            return False
+        return plain(x, *widened, eps, y, mean, rstd)
+
+    return run
+
+
+def _narrow_backward(plain: Run, vectors: Vectors | None, hidden: int, columns: int, wide: np.dtype) -> Run:
+    """As `_narrow_forward`."""
+
+    def run(dy, x, mean, rstd, gamma, dx, dgamma, dbeta):
+        dy, x, gamma, dx, dgamma, dbeta = map(as_stored, (dy, x, gamma, dx, dgamma, dbeta))
+        given = dy, x, mean, rstd, gamma, dx, dgamma, dbeta
+        if vectors is None:
+            return plain(*given)
+        widened, *sums = [np.empty(columns, wide) for _ in range(3)]
+        if not (gamma.shape == (hidden,) and vectors.before_backward(*given, widened)):
+            return False
+        done = plain(dy, x, mean, rstd, widened, dx, *sums)
+        if done:
+            vectors.after_backward(*sums, dgamma, dbeta)
         return done
+
+    return run
+
+
+_PLAIN = {"forward": _plain_forward, "backward": _plain_backward}
+_NARROW = {"forward": _narrow_forward, "backward": _narrow_backward}
 
 
 @lru_cache(numba_plan.SHAPES)
@@ -173,15 +180,9 @@ def call(
         )
     else:
         scratch = numba_scratch.of_forward(columns, wide.itemsize, tasks if chosen.widened else 0)
-    return Call(
-        chosen.compiled(),
-        scratch.size,
-        np.array([*walk, *scratch.places], np.intp),
-        pieces(units, tasks, not stream),
-        wide,
-        dtype.itemsize < wide.itemsize,
-        (*lead, 1),
-        (hidden,),
-        columns,
-        vectors,
-    )
+    compiled, numbers = chosen.compiled(), np.array([*walk, *scratch.places], np.intp)
+    shares = pieces(units, tasks, not stream)
+    run = _PLAIN[direction](compiled, scratch.size, wide, numbers, shares)
+    if dtype.itemsize < wide.itemsize:
+        run = _NARROW[direction](run, vectors, hidden, columns, wide)
+    return Call(run, compiled, numbers, shares, wide, (*lead, 1))
