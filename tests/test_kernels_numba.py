@@ -311,6 +311,49 @@ def test_what_the_forward_pass_is_given_is_refused_in_words(spoilt, told, proble
         numba_fused.forward(**given | wrong)
 
 
+@pytest.mark.usefixtures("few_or_many")
+@pytest.mark.parametrize(("dtype", "integers"), [("float16", np.int16), ("bfloat16", np.uint16)])
+def test_integers_that_16_bits_are_stored_as_are_no_beta(dtype, integers, problem):
+    x, gamma, beta, _ = problem((8, 64), dtype)
+    with pytest.raises(TypeError, match=f"beta has dtype {integers.__name__}; allowed: {dtype}"):
+        numba_fused.forward(x, gamma, beta.view(integers), EPS)
+
+
+@pytest.mark.usefixtures("few_or_many")
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [
+        (np.array(1.0), "x has shape"),
+        (np.ones((3, 0)), "x has shape"),
+        (np.ones((3, 4), np.int32), "x has dtype int32"),
+    ],
+    ids=["no axis", "no columns", "integers"],
+)
+def test_an_x_that_no_pass_takes_is_refused_in_words(x, told):
+    vector = np.ones(x.shape[-1:], x.dtype)
+    with pytest.raises((TypeError, ValueError), match=told):
+        numba_fused.forward(x, vector, vector, EPS)
+
+
+def test_a_plan_that_is_given_is_followed_either_way(problem, monkeypatch):
+    x, gamma, beta, dy = problem((8, 64), "float32")
+    plans, planned = [], numba_fused.call
+    monkeypatch.setattr(numba_fused, "call", lambda *kind: plans.append(kind[-1]) or planned(*kind))
+    given = numba_plan.choose(*x.shape, x.dtype)._replace(ahead=3)
+    _, saved = numba_fused.forward(x, gamma, beta, EPS, plan=given)
+    numba_fused.backward(dy, saved, plan=given)
+    assert plans == [given, given]
+
+
+def test_whether_results_stay_in_the_caches_is_asked_for_the_threads_of_the_call(monkeypatch):
+    """More threads have more caches of their own."""
+    monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
+    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: threads == 2)
+    kind = "forward", (8, 64), np.dtype("float32"), np.dtype("float32")
+    assert numba_fused.kept.__wrapped__(*kind, 1) is None
+    assert numba_fused.kept.__wrapped__(*kind, 2) is not None
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_calls_whose_results_stay_in_the_caches_have_the_bits_of_all_others(dtype, problem, monkeypatch):
     """They are planned in one step, and never stream."""
