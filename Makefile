@@ -21,7 +21,7 @@ paper: $(READY) ## measure, draw, judge and write everything: results/$(STUDY)/p
 	@$(if $(ARGS),,SUMMARY=later) $(BIN)/python -m snakemake $(ARGS) --config study=$(STUDY) pdf=$(PDF) gpu=$(GPU)
 	@$(if $(ARGS),,$(BIN)/python -m layernorm_backward.studies.summary results/$(STUDY))
 
-smoke: ## the same on tiny inputs, in two minutes: results/smoke/paper.pdf
+smoke: ## the same on tiny inputs, in a few minutes: results/smoke/paper.pdf
 	@$(MAKE) --no-print-directory paper STUDY=smoke
 
 full: ## the same on dense grids, in hours: results/full/paper.pdf
