@@ -12,7 +12,7 @@ import pytest
 
 from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
-from layernorm_backward.audit import audit, calls, into_out, sweep
+from layernorm_backward.audit import audit, calls, into_out, steps, sweep
 from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.short_rows import SHORT
@@ -315,6 +315,17 @@ def test_the_worst_width_is_told_and_the_size_of_what_should_be_0():
     found = {finding.property: finding.note for finding in audit(Planted(dx=off).kernel(), "float32", SMALL)}
     assert "worst at D = 36; " in found["edge_widths"]
     assert "largest |dx| 1e-09, |dgamma| 0; " in found["edge_width_1"]
+
+
+def test_edge_cases_that_are_left_out_are_neither_run_nor_counted():
+    setting = dataclasses.replace(SMALL, without=("widths", "nan_row"))
+    ticks: list[str] = []
+    whole = {finding.property: finding for finding in audit(HONEST, "float32", SMALL)}
+    found = audit(HONEST, "float32", setting, ticks.append)
+    assert whole.keys() - {finding.property for finding in found} == {"edge_widths", "edge_nan_row"}
+    assert len(ticks) == steps("float32", setting) == steps("float32", SMALL) - 2
+    counted = [finding.note for finding in found if finding.property == "edge_cases"]
+    assert counted == [f"of {int(whole['edge_cases'].note.removeprefix('of ')) - 2}"]
 
 
 @pytest.mark.parametrize("name", SPOILT)

@@ -242,6 +242,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("summation.schemes", ["guess"], "schemes: unknown 'guess'; allowed: running, "),
         ("summation.seeds", [1], "seeds: 1 entries; allowed: 4, one for each of rows"),
         ("audit_peers.peers", ["guess"], "peers: unknown 'guess'; allowed: "),
+        ("audit_peers.without", ["guess"], "without: unknown 'guess'; allowed: "),
         ("variance_time.budget_s", -1, "budget_s: Input should be greater than or equal to 0"),
         ("variance_time.budget_s", float("inf"), "budget_s: Input should be a finite number"),
         ("variance_time.repeats", 0, "repeats: Input should be greater than or equal to 1"),

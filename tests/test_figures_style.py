@@ -70,6 +70,17 @@ def test_row_lengths_are_those_beyond_the_cache_and_cells_in_it_tell_their_rows(
     ]
 
 
+def test_what_is_as_it_comes_is_open_and_ours_is_where_it_allocates():
+    rows = pd.DataFrame([*peers_cpu.AS_THEY_COME, ("torch", "tuned"), ("numba_fused", "default")])
+    rows.columns = ["kernel", "setting"]
+    rows = rows.assign(hidden=1024, ours_ratio=2.0, ours_ratio_low=1.5, ours_ratio_high=2.5)
+    panel = Figure().subplots()
+    peers_cpu.by_length(panel, rows)
+    drawn = [line for line in panel.lines if line.get_marker() not in ("None", "_", "|")]
+    filled = {line.get_markerfacecolor() != "white": line.get_xdata()[0] for line in drawn}
+    assert filled == {True: 1024, False: 1024 * peers_cpu.BESIDE} and len(drawn) == len(rows)
+
+
 def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
     assert style.ordered(["zebra", "numba_fused", "ant", "compact", "compact"]) == [
         *("compact", "numba_fused"),

@@ -25,7 +25,7 @@ from layernorm_backward.records import tables
 from layernorm_backward.records.provenance import ROOT
 from layernorm_backward.studies import study
 from layernorm_backward.timing import clock, sizing
-from planned_samples import planned
+from planned_samples import planned, samples_of
 
 FAULTS = {
     "wrong": "wrong: an error of",
@@ -88,7 +88,8 @@ def test_a_right_peer_is_timed_beside_ours_and_the_roof(measured):
     assert row["error_u_max"] < 10 and row["sums_difference_u"] == 0
     assert row["version"].startswith("numpy") and row["reason"] == ""
     assert {"compact", "right", "triad"} <= set(samples["name"])
-    assert found.loc[found["kernel"] == "compact", "ours_ratio"].tolist() == [1.0]
+    ours = found[found["kernel"] == "compact"].set_index("setting")
+    assert ours.loc["default", "ours_ratio"] == 1.0 and set(ours.index) == {"default", "allocating"}
 
 
 @pytest.fixture
@@ -103,6 +104,40 @@ def one_peer(monkeypatch):
 def test_a_ratio_is_the_time_of_the_peer_over_that_of_ours(monkeypatch, one_peer):
     planned(monkeypatch, 6, right=np.full(6, 3.0), compact=np.ones(6))
     assert one_peer().set_index("setting")["ours_ratio"].to_dict() == {"default": 1.0, "right": 3.0}
+
+
+@pytest.mark.parametrize("setting", ["default", "tuned"])
+def test_beside_a_package_as_it_comes_ours_is_timed_allocating_its_results_as_well(setting, monkeypatch):
+    given, timed, right = [], {}, KERNELS["compact"]
+
+    def noted(role):
+        def call(*arguments, out=None):
+            given.append(out is not None)
+            return getattr(right, role)(*arguments, out=out)
+
+        return call
+
+    def compare(calls, **how):
+        for name, call in calls.items():
+            given.clear()
+            call()
+            timed[name] = list(given)
+        return samples_of({name: np.full(3, 2.0 if "allocating" in name else 1.0) for name in calls})
+
+    for module in (peers_cpu, _peer_cells, _peers):
+        monkeypatch.setattr(module, "SETTINGS", {"right": replace(fake("right"), setting=setting)})
+    ours = replace(right, forward=noted("forward"), backward=noted("backward"))
+    monkeypatch.setattr(peers_cpu, "KERNELS", {"compact": ours})
+    monkeypatch.setattr(stopwatch, "compare", compare)
+    sets = {"all": ONE | {"kernels": ["right"], "directions": ["both"]}}
+    found, _ = peers_cpu.run(sets=sets, **ARGUMENTS)
+    rows = found[found["kernel"] == "compact"]
+    as_well = setting == "default"
+    expected = {"default": 1.0} | ({"allocating": 2.0} if as_well else {})
+    assert rows.set_index("setting")["ours_ratio"].to_dict() == expected
+    assert timed["compact"] == [True, True] and timed.get("compact_allocating") == (
+        [False, False] if as_well else None
+    )
 
 
 def test_a_peer_keeps_its_time_where_ours_is_wrong(monkeypatch, one_peer, tmp_path):

@@ -53,7 +53,7 @@ def audit(
         ):
             found.append(finding)
             keep(finding)
-        for name in CASES:
+        for name in _cases(setting):
             edges.append(_edge(kernel, name, dtype, setting, tick))
             keep(edges[-1])
     return [*found, _summary(edges), *edges]
@@ -61,7 +61,11 @@ def audit(
 
 def steps(dtype: DtypeName, setting: Setting) -> int:
     """How often `tick` is called."""
-    return len(behaviour.MEASURES) + len(setting.kappas(dtype)) + len(CASES)
+    return len(behaviour.MEASURES) + len(setting.kappas(dtype)) + len(_cases(setting))
+
+
+def _cases(setting: Setting) -> list[str]:
+    return [name for name in CASES if name not in setting.without]
 
 
 def _summary(edges: list[Finding]) -> Finding:

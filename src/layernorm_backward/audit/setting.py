@@ -21,7 +21,8 @@ class Setting:
     dbeta, `check_shape` the gradient check. `limit_u` is for the sweep, for eps and for the edge cases of
     `cases.FURTHER`, `edge_limit_u` for those of the table edge_cases, `slope_limit` for the
     power of kappa with which an error grows.
-    Sums over many rows have `sum_limit_u`. gamma and beta have `gamma_dtype`; None: that of x.
+    Sums over many rows have `sum_limit_u`. gamma and beta have `gamma_dtype`; None: that of x. `without` are
+    edge cases of `cases.CASES` that are left out.
     """
 
     rows: int
@@ -35,6 +36,7 @@ class Setting:
     edge_limit_u: float
     seed: int
     gamma_dtype: DtypeName | None = None
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.hidden < LEAST_HIDDEN:

@@ -1,6 +1,7 @@
 """One cell of `peers_cpu`: our kernel, the roof and every peer timed in turn, and the rows that it gives."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -19,7 +20,8 @@ from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import Prepared, prepare
 from layernorm_backward.timing.timed import too_many
 
-OURS = "default"  # the setting of our kernel
+AS_IT_COMES = "default"  # the setting of a package; of our kernel, which writes into given arrays, too
+ALLOCATING = "allocating"  # our kernel where it allocates its results, as packages at their best do
 RUN_UP_S = 0.02  # of a sample that is not beyond the cache: threads that rested need part of a millisecond
 
 Rows = list[dict[str, Any]]
@@ -42,13 +44,16 @@ def measured(
     how: dict[str, Any],
 ) -> tuple[Rows, pd.DataFrame]:
     """Rows and samples of one cell, which `cell` holds the columns of."""
-    named = {ours.name: {"kernel": ours.name, "setting": OURS}}
-    named |= {name: {"kernel": SETTINGS[name].kernel, "setting": SETTINGS[name].setting} for name in names}
+    named = {name: {"kernel": SETTINGS[name].kernel, "setting": SETTINGS[name].setting} for name in names}
+    also = any(it["setting"] == AS_IT_COMES for it in named.values())
+    own = {ours.name: ours} | ({f"{ours.name}_{ALLOCATING}": _allocating(ours)} if also else {})
+    settings = zip(own, (AS_IT_COMES, ALLOCATING), strict=False)
+    named = {name: {"kernel": ours.name, "setting": setting} for name, setting in settings} | named
     nothing = pd.DataFrame(columns=["name", "repeat"])
     if too_many(cell["threads"]):
         return [cell | key | {"reason": too_many(cell["threads"])} for key in named.values()], nothing
     direction, looked_at = cell["direction"], limits.rows(cell["hidden"])
-    kernels, refused = prepare({ours.name: ours}, direction, arrays, looked_at, limits.error_u[cell["dtype"]])
+    kernels, refused = prepare(own, direction, arrays, looked_at, limits.error_u[cell["dtype"]])
     peers, missing = _peers.prepare(names, cell, arrays, crew, ours.default_eps, limits)
     timed, lost = _timed(cell, arrays, kernels, peers, crew, how)
     found = {name: _found(item, name, timed) for name, item in (kernels | peers).items() if name not in lost}
@@ -58,6 +63,15 @@ def measured(
     reasons = refused | missing | lost
     rows += [cell | named[name] | {"reason": reason} for name, reason in reasons.items()]
     return rows, _columns.with_keys(timed.samples, cell)
+
+
+def _allocating(kernel: Kernel) -> Kernel:
+    """The same kernel, which takes no arrays for its results."""
+    return replace(
+        kernel,
+        forward=lambda x, gamma, beta, eps: kernel.forward(x, gamma, beta, eps),
+        backward=lambda dy, saved: kernel.backward(dy, saved),
+    )
 
 
 def _timed(

@@ -3,6 +3,8 @@
 Each peer and setting (`peers_at_work.settings`) works in a process of its own on x and dy in shared
 memory, with as many threads as ours, and times its own calls. All are timed in turn with our kernel and
 with the roof, copy or triad, in this process on the same x and dy. Everyone writes to memory of its own.
+Our kernel writes into given arrays (setting `default`); in cells in which a package is timed as it comes, it
+also allocates its results (`allocating`), from memory that was freed before, as PyTorch does at its best.
 A time holds one call and the release of what it returned. What a peer's backward pass keeps of its
 forward pass is made before.
 

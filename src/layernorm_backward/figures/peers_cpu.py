@@ -10,13 +10,14 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("peers_cpu",)
 CAPTION = (
-    "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default; "
-    "filled: at its best (allocator tuned, results' memory reused). (a) By $D$, beyond the cache; default "
-    "points a little to the right; no line joins two points alone. (b) Other cells; an asterisk marks a "
-    "working set in the cache."
+    "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default, and "
+    "`numba_fused` where it allocates its results; filled: at its best (allocator tuned, results' memory "
+    "reused). (a) By $D$, beyond the cache; open points a little to the right; no line joins two points "
+    "alone. (b) Other cells; an asterisk marks a working set in the cache."
 )
 CELL = ["direction", "dtype", "gamma_dtype", "threads", "residency"]
-BESIDE = 1.12  # default's points stand to the right of the others, so that intervals do not hide each other
+AS_THEY_COME = (("torch", "default"), ("jax", "default"), ("numba_fused", "allocating"))
+BESIDE = 1.12  # their points stand to the right of the others, so that intervals do not hide each other
 COPIES = "out"  # a setting that is neither as a package comes nor its best
 
 
@@ -37,7 +38,13 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
     kernels = style.ordered(rows["kernel"])
     fills = [
         Line2D(
-            [], [], color=style.GREY, marker="o", linestyle="none", label="default", markerfacecolor="none"
+            [],
+            [],
+            color=style.GREY,
+            marker="o",
+            linestyle="none",
+            label="as it comes",
+            markerfacecolor="none",
         ),
         Line2D([], [], color=style.GREY, marker="o", linestyle="none", label="at its best"),
     ]
@@ -50,7 +57,7 @@ def by_length(panel: Axes, rows: pd.DataFrame) -> None:
     sizes = sorted(set(rows["hidden"]))
     for (kernel, setting), part in rows.groupby(["kernel", "setting"]):
         part = part.sort_values("hidden")
-        beside = BESIDE if setting == "default" and kernel != "numba_fused" else 1
+        beside = BESIDE if (kernel, setting) in AS_THEY_COME else 1
         _points(panel, part["hidden"] * beside, part, kernel, setting, across=False)
     panel.axhline(1, color=style.GREY, linewidth=0.9)
     panel.set_xscale("log", base=2)
@@ -82,7 +89,7 @@ def _points(
     panel: Axes, at: pd.Series, part: pd.DataFrame, kernel: str, setting: str, *, across: bool
 ) -> None:
     value, low, high = (part["ours_ratio" + suffix] for suffix in ("", "_low", "_high"))
-    look, as_it_comes = style.look(kernel), setting == "default" and kernel != "numba_fused"
+    look, as_it_comes = style.look(kernel), (kernel, setting) in AS_THEY_COME
     options = look.point | ({"markerfacecolor": "white"} if as_it_comes else {})
     if not across:
         line = ":" if as_it_comes else look.line
