@@ -61,3 +61,17 @@ def test_the_numbers_of_a_sentence_that_names_a_size_are_of_a_size():
         if "hidden" in SCHEMAS[NUMBERS[name].table].columns and "hidden" not in NUMBERS[name].where
     }
     assert of_any == set()
+
+
+def test_the_times_of_a_sentence_that_names_one_dtype_are_of_that_dtype():
+    """Those of `compact` in float64 stood beside "in float32", and were the least of the range."""
+    wrong = {}
+    for sentence in re.split(r"(?<=[.:;])\s", TEXT.replace("\n", " ")):
+        dtypes = [*set(re.findall(r"\b(?:bfloat|float)\d\d\b", re.sub("<<.*?>>", "", sentence)))]
+        if "times as long" not in sentence or len(dtypes) != 1:
+            continue
+        for name in re.findall(r"\bn\.(\w+)", sentence):
+            found = NUMBERS[name].where.get("dtype")
+            if "dtype" in SCHEMAS[NUMBERS[name].table].columns and found != dtypes[0]:
+                wrong[name] = found
+    assert wrong == {}
