@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import passes
-from layernorm_backward.sums import tree_depth
+from layernorm_backward.sums import tree_depth, tree_sum
 from layernorm_backward.theory import mean_bounds, reach, variance_bounds
 from layernorm_backward.variance import welford
 from rationals import SLACK, U, mean, near, rounded_tree, rows, square
@@ -239,3 +239,24 @@ def test_the_program_evaluates_the_table_of_ways(way):
     found = mean_bounds.STATISTICS[way](reach.Rows(KAPPA, FIRST, np.ones(3), D), S, U32)
     assert found.drift == pytest.approx(TABLE[way][0], rel=1e-9, abs=0)
     assert found.variance == pytest.approx(TABLE[way][1], rel=1e-9, abs=0)
+
+
+def test_about_a_number_a_deviation_off_the_variance_errs_up_to_five_times_as_much_and_not_twice():
+    """delta errs as the mean of the squares does, and 2*delta of that error is in its square."""
+    z = np.random.default_rng(7).standard_normal((1000, 1024))
+    z = (z - z.mean(axis=1, keepdims=True)) / z.std(axis=1, keepdims=True)
+    x = np.asarray(z + 100, dtype=np.float32)
+    exact, errors, bounds = x.astype(np.float64).var(axis=1), [], []
+    for t in (0, 1):
+        shifted, depth, u = x - np.float32(100 - t), tree_depth(1024), 2.0**-24
+        delta = tree_sum(shifted) / np.float32(1024)
+        found = tree_sum(shifted * shifted) / np.float32(1024) - delta * delta
+        errors.append(np.sqrt(np.mean((found / exact - 1) ** 2)))
+        row = reach.Rows(np.full(1, 100.0), np.zeros(1), np.ones(1), 1024)
+        bounds.append(mean_bounds.recentred_sums(row, depth, u, np.full(1, float(t))).variance[0])
+        assert np.abs(found / exact - 1).max() < bounds[-1]
+    assert 2 < errors[1] / errors[0] < 5
+    assert 2 < bounds[1] / bounds[0] < 5
+    text = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    assert "at most doubles" not in text
+    assert "at most fivefold" in text
