@@ -4,9 +4,12 @@ import re
 
 import pytest
 
+from layernorm_backward.paper.context import constant
+from layernorm_backward.paper.render import environment
+from test_paper_machine import TEMPLATE, Numbers
 from workspace import ROOT
 
-TEXT = " ".join((ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8").split())
+TEXT = " ".join(TEMPLATE.split())
 
 
 def clause(name: str) -> str:
@@ -32,3 +35,17 @@ def test_a_number_stands_behind_its_scope(name, scope):
 
 def test_rows_of_16_bits_on_which_two_pass_is_harmless_are_named():
     assert "<< n.representation_two_pass_half >> at most on Gaussian rows and rows of integers" in TEXT
+
+
+def test_what_the_interval_of_an_exponent_takes_for_granted_is_told_where_methods_are():
+    method = TEXT[TEXT.index("# Method {") : TEXT.index("# Results {")]
+    assert "The interval takes the points' distances from a straight line as independent and alike" in method
+
+
+@pytest.mark.parametrize(("cells", "said"), [(2, "table `timing_cpu` (forward"), (4, "(the first of them:")])
+def test_all_cells_above_their_roof_are_not_called_the_first(cells, said):
+    cell = {"kernel": "numba_fused", "roof_fraction": 1.1, "roof_fraction_low": 1, "roof_fraction_high": 2}
+    rows = [cell | {"direction": "forward", "dtype": "float32", "hidden": 64, "threads": 1}] * cells
+    (line,) = (line for line in TEMPLATE.splitlines() if "Roofs are reference streams" in line)
+    names = {"n": Numbers(), "c": constant, "rows": {"timing_cpu": rows}.get}
+    assert said in environment(ROOT / "paper").from_string(line).render(**names)
