@@ -49,3 +49,11 @@ def test_all_cells_above_their_roof_are_not_called_the_first(cells, said):
     (line,) = (line for line in TEMPLATE.splitlines() if "Roofs are reference streams" in line)
     names = {"n": Numbers(), "c": constant, "rows": {"timing_cpu": rows}.get}
     assert said in environment(ROOT / "paper").from_string(line).render(**names)
+
+
+def test_a_range_in_parentheses_behind_a_value_is_an_interval_unless_it_is_said_to_be_one_over_cells():
+    ranges = re.findall(r"\(<< n\.(\w+) >> to << n\.\w+ >>([^<)]*)\)", TEXT)
+    over_cells = {name for name, said in ranges if said == " from cell to cell"}
+    assert {"kernel_costs_order_least", "kernel_costs_order_cache_least"} == over_cells
+    assert [name for name, _ in ranges if name not in over_cells and not name.endswith("_low")] == []
+    assert "A range in parentheses behind a ratio of times or an exponent is its interval" in TEXT
