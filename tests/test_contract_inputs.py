@@ -84,6 +84,11 @@ BAD_FORWARD = [
         ValueError,
         "out overlaps itself, its strides are (8, 8); allowed: no element twice",
     ),
+    (
+        {"out": as_strided(np.ones(17), (3, 4), (16, 32))},
+        ValueError,
+        "out overlaps itself, its strides are (16, 32); allowed: no element twice",
+    ),
 ]
 
 
@@ -110,6 +115,14 @@ def test_columns_of_one_array_may_be_input_and_output(kernel):
     y, _ = HOST[kernel].forward(x, ones, ones, 1e-5, out=out)
     assert y is out
     assert np.array_equal(y, HOST[kernel].forward(x.copy(), ones, ones, 1e-5)[0])
+
+
+def test_rows_that_lie_in_each_others_gaps_may_be_output(kernel):
+    out = as_strided(np.zeros(14), (3, 4), (16, 24))
+    x, ones = np.arange(12.0).reshape(3, 4) ** 2, np.ones(4)
+    y, _ = HOST[kernel].forward(x, ones, ones, 1e-5, out=out)
+    assert y is out
+    assert np.array_equal(y, HOST[kernel].forward(x, ones, ones, 1e-5)[0])
 
 
 DY = np.ones((3, 4))

@@ -219,10 +219,24 @@ def gradients(
 
 
 def _folded(array: NDArray) -> bool:
-    """Whether the elements of an array lie closer than they have room."""
-    steps = zip(array.strides, array.shape, strict=True)
-    span = sum(abs(stride) * (count - 1) for stride, count in steps) + array.itemsize
-    return array.size > 0 and span < array.nbytes
+    """Whether two elements of an array share memory; by all their places only where no span tells."""
+    axes = zip(array.strides, array.shape, strict=True)
+    steps = sorted((abs(stride), count) for stride, count in axes if count > 1)
+    span, nested = array.itemsize, True
+    for stride, count in steps:
+        nested &= stride >= span
+        span += stride * (count - 1)
+    if nested or array.size == 0:
+        return False
+    return span < array.nbytes or _meet(steps, array.itemsize)
+
+
+def _meet(steps: list[tuple[int, int]], itemsize: int) -> bool:
+    places = np.zeros(1, np.int64)
+    for stride, count in steps:
+        places = np.add.outer(places, stride * np.arange(count)).ravel()
+    places.sort()
+    return bool((np.diff(places) < itemsize).any())
 
 
 def _array(name: str, value: object, arrays: Arrays) -> None:
