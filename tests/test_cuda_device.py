@@ -216,6 +216,31 @@ def test_a_view_whose_elements_lie_where_no_kernel_reads_them_is_refused(
             checks.forward(array, ONES, ONES, 1e-5, arrays)
 
 
+def columns(cupy, begin, width, of=10):
+    """Some columns of an array on a device, at addresses that nothing here may read."""
+    array = DeviceArray()
+    array.device, array.itemsize, array.dtype = cupy.cuda.Device(), 4, np.dtype(np.float32)
+    array.shape, array.strides, array.size = (4, width), (4 * of, 4), 4 * width
+    array.data, array.nbytes = SimpleNamespace(ptr=4096 + 4 * begin), 16 * width
+    array.flags = SimpleNamespace(c_contiguous=width == of)
+    return array
+
+
+@pytest.mark.parametrize(("begin", "apart"), [(5, True), (4, False), (0, False)])
+def test_columns_of_one_array_on_a_device_may_be_input_and_output(monkeypatch, begin, apart):
+    """As on the CPU: their bounds overlap, and no element need."""
+    cupy = fake_cupy(monkeypatch)
+    cupy.may_share_memory = lambda one, other: True  # by bounds
+    arrays = device.current().arrays
+    x, out = columns(cupy, 0, 5), columns(cupy, begin, 5)
+    wanted = ("out", out, x.shape, x.dtype, (x,), arrays)
+    if apart:
+        assert checks.output(*wanted) is out
+    else:
+        with pytest.raises(ValueError, match="out overlaps another array of the call"):
+            checks.output(*wanted)
+
+
 def test_a_launch_is_described_to_the_driver_as_in_cuda_h():
     """CUlaunchConfig: seven unsigned numbers, a stream, attributes and their count, on 64 bits."""
     config = device._Config

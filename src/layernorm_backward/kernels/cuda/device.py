@@ -4,12 +4,13 @@ import ctypes
 from collections.abc import Sequence
 from functools import cache
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from layernorm_backward.kernels import HOPPER, device_missing
-from layernorm_backward.kernels.checks import Arrays
+from layernorm_backward.kernels.checks import HOST, Arrays
 from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
@@ -43,7 +44,7 @@ class Device:
             empty=cupy.empty,
             plain=lambda array: array.flags.c_contiguous,
             to_plain=cupy.ascontiguousarray,
-            overlap=cupy.may_share_memory,
+            overlap=lambda one, other: cupy.may_share_memory(one, other) and _overlap(one, other),
         )
 
     def address(self, array: Any) -> int:
@@ -79,6 +80,19 @@ class Device:
 def _aligned(array: Any) -> bool:
     """Whether every element lies at a multiple of its size: CuPy's own copies need that, too."""
     return all(place % array.itemsize == 0 for place in (array.data.ptr, *array.strides))
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether two arrays share an element: CuPy compares bounds, or sorts all addresses on the device."""
+    return HOST.overlap(_places(one), _places(other))
+
+
+def _places(array: Any) -> np.ndarray:
+    """A NumPy array at the addresses of one on the device, which nothing may read."""
+    places = {"data": (array.data.ptr, True), "shape": array.shape, "strides": array.strides}
+    return np.asarray(
+        SimpleNamespace(__array_interface__=places | {"typestr": f"|V{array.itemsize}", "version": 3})
+    )
 
 
 def current() -> Device:
