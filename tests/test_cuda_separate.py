@@ -192,6 +192,17 @@ def test_x_hat_and_rstd_are_saved_in_the_dtype_of_the_sums(problem, dtype, gamma
     assert saved.dtype == data.x.dtype
 
 
+@pytest.mark.parametrize("shape", [(33,), (1, 33), (3, 11, 1)])
+def test_a_saved_rstd_may_have_any_shape(problem, shape):
+    data = problem((33, 65), "float32")
+    _, saved = cuda_separate.forward(*data[:3], EPS, machine=Emulation())
+    right, found = (
+        cuda_separate.backward(data.dy, saved._replace(rstd=rstd), machine=Emulation())
+        for rstd in (saved.rstd, saved.rstd.reshape(shape))
+    )
+    assert_same_bits(found, right)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_steps_are_the_launches_and_what_they_access(problem, dtype):
     data = problem((33, 65), dtype)

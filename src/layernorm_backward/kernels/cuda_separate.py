@@ -137,6 +137,7 @@ def backward(
         one if arrays.plain(one) else arrays.empty(one.shape, one.dtype) for one in results
     ]
     given, x_hat, rstd, scale = (arrays.to_plain(one) for one in inputs)
+    rstd = rstd.reshape(*dy.shape[:-1], 1)
     eager = _Eager(machine, dy.shape, rstd.dtype)
     partials = arrays.empty((eager.parts, 2, dy.shape[-1]), rstd.dtype)
     g = eager.times(scale, given)  # (6)  (..., D)
