@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from layernorm_backward.audit.behaviour import TWO_AXES, WRONG_ARE
 from layernorm_backward.audit.calls import Y_BY_BACKWARD
 from layernorm_backward.audit.setting import Finding
-from layernorm_backward.audit.sweep import QUANTITIES
+from layernorm_backward.audit.sweep import FLOOR, QUANTITIES
 from layernorm_backward.audit.thoughts import (
     ADVICE,
     CHUNKS,
@@ -129,11 +129,15 @@ def _wrong_everywhere(name: str, by_name: dict[str, Finding]) -> bool:
         return True
     if name == "long_sums" and WRONG_ARE in by_name[name].note:
         return _any_wrong(_named(by_name[name]), by_name)
-    if name == "eps_obeyed" and by_name[name].value <= max(by_name[f"{q}_error"].value for q in QUANTITIES):
+    if name == "eps_obeyed" and by_name[name].value <= FLOOR * _worst(by_name):
         return _any_wrong(QUANTITIES, by_name)
     if name in NEEDS:
         return not by_name["gradient_check"].passed and _any_wrong(NEEDS[name], by_name)
     return name.startswith("edge_") and _any_wrong(QUANTITIES, by_name)
+
+
+def _worst(by_name: dict[str, Finding]) -> float:
+    return max(by_name[f"{quantity}_error"].value for quantity in QUANTITIES)
 
 
 def _any_wrong(quantities: Iterable[str], by_name: dict[str, Finding]) -> bool:
