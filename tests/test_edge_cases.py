@@ -153,3 +153,26 @@ def test_a_kernel_with_one_wrong_gradient_is_caught(monkeypatch, result):
     monkeypatch.setattr(edge_cases, "KERNELS", {"recentred": wrong})
     found = edge_cases.run(kernels=["recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
     assert not outcomes(found, "recentred").loc["width_1024", "passed"]
+
+
+def into_dy(dx, dy):
+    return dy
+
+
+def into_a_buffer(dx, dy, kept={}):  # noqa: B006, kept from call to call
+    return kept.setdefault((dx.shape, dx.dtype), np.empty_like(dx))
+
+
+@pytest.mark.parametrize("where", [into_dy, into_a_buffer])
+def test_a_scaled_row_is_judged_before_a_second_call_overwrites_its_results(monkeypatch, where):
+    def backward(dy, saved, out=None):
+        dx, *sums = KERNELS["recentred"].backward(dy, saved, out)
+        its = where(dx, dy)
+        its[...] = dx
+        return its, *sums
+
+    kernel = dataclasses.replace(KERNELS["recentred"], backward=backward)
+    monkeypatch.setattr(edge_cases, "KERNELS", {"recentred": kernel})
+    found = edge_cases.run(kernels=["recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
+    scaled = outcomes(found, "recentred").loc["scale_1000"]
+    assert scaled["passed"] and scaled["value"] == pytest.approx(1, abs=1e-4)

@@ -17,7 +17,7 @@ from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.portable import norm
-from layernorm_backward.problem import Problem, Results, draw, run_kernel
+from layernorm_backward.problem import Problem, Results, copied, draw, run_kernel
 from layernorm_backward.untrusted.held import arrays
 
 ODD_WIDTHS = (33, 129)  # whole vectors of up to 128 elements, and one element
@@ -143,10 +143,9 @@ def norm_at_scale(scale: float) -> Callable[[Trial], Outcome]:
 
     def judge(trial: Trial) -> Outcome:
         unscaled = round_to(inputs.values(trial.problem.x) / scale, trial.problem.x.dtype)
-        computed = run_kernel(trial.kernel, trial.problem, trial.eps)
-        base = run_kernel(trial.kernel, trial.problem._replace(x=unscaled), trial.eps)
-        outcome = _compared(trial, computed)
-        size, base_size = (float(norm(inputs.values(found.dx))) for found in (computed, base))
+        computed = run_kernel(trial.kernel, copied(trial.problem), trial.eps)
+        outcome, size = _compared(trial, computed), _size(computed.dx)  # before another call overwrites it
+        base_size = _size(run_kernel(trial.kernel, trial.problem._replace(x=unscaled), trial.eps).dx)
         reason = f"{outcome.reason}; value is norm(dx)*scale over norm(dx) at scale 1"
         return Outcome(outcome.passed, size * scale / base_size, reason)
 
@@ -157,6 +156,10 @@ def _compared(trial: Trial, computed: Results) -> Outcome:
     pairs = zip(computed, trial.exact, strict=True)
     worst = max(float(np.max(error_u(*pair), initial=0.0)) for pair in pairs)
     return Outcome(worst <= trial.limit_u, worst, f"all results within {trial.limit_u:g} u")
+
+
+def _size(array: NDArray) -> float:
+    return float(norm(inputs.values(array)))
 
 
 def _strided(array: NDArray) -> NDArray:
