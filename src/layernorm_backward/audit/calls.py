@@ -40,6 +40,8 @@ def undisturbed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     alone = Results(before, *map(np.copy, kernel.backward(given.dy, saved)))
     own = [] if _same(y, before) else [Y_BY_BACKWARD]
     others = _others(problem)
+    for other in reversed(others):  # the last has the shape of `problem`, so that what it leaves may be taken
+        run_kernel(kernel, other, setting.eps)
     given = copied(problem)
     y, saved = kernel.forward(given.x, given.gamma, given.beta, setting.eps)
     for other in others:

@@ -11,7 +11,8 @@ ADVICE: dict[str, str] = {
     "long_sums": "keep sums over rows in float32 or wider",
     "ones_counted": "dbeta is summed in a dtype that stands still",
     "repeatable": "a sum without a fixed order, or backward writes to `saved`",
-    "undisturbed": "calls share a buffer: what is saved or returned is overwritten by the next call",
+    "undisturbed": "calls share a buffer or a cache: what is saved or returned is overwritten by the next "
+    "call, or an earlier call's is taken",
     "inputs_kept": "the caller's arrays are overwritten",
     "into_out": "write each result into all of its `out`, whatever that held, and nothing beside it",
     "edge_width_1": "for D = 1 dx and dgamma are to be exactly 0",
