@@ -490,6 +490,15 @@ def test_what_an_earlier_call_of_the_same_shape_left_is_found():
     assert (found.passed, found.note) == (False, "y, dx, dgamma")
 
 
+def test_short_rows_are_right_where_dx_is_written_to_dy():
+    def backward(dy, saved):
+        dx, *sums = HONEST.backward(dy, saved)
+        dy[...] = dx
+        return dy, *sums
+
+    assert outcome("widths_short", dataclasses.replace(HONEST, backward=backward)).passed
+
+
 def test_a_result_that_is_returned_beside_a_right_one_in_out_is_found():
     def backward(dy, saved, out=None):
         dx, *sums = HONEST.backward(dy, saved, out)
