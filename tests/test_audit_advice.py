@@ -89,6 +89,15 @@ def test_a_y_that_the_backward_pass_writes_to_is_told():
     assert {found[name] for name in ("undisturbed", "eps_obeyed", "y_error", "y_kappa")} == {OVERWRITTEN}
 
 
+def test_memory_that_was_never_set_is_told_as_a_cause():
+    left = iter(range(1 << 20))  # what lies in new memory
+
+    def added_to(dy, saved, dx, dgamma, dbeta):
+        return dx, dgamma, dbeta + next(left)
+
+    assert "memory that was never set" in said(backwards(added_to))["repeatable"]
+
+
 def in_random_order(dy, saved, dx, dgamma, dbeta):
     rows = dy.reshape(-1, dy.shape[-1])
     return dx, dgamma, rows[RANDOM.permutation(len(rows))].sum(axis=0)

@@ -10,7 +10,7 @@ ADVICE: dict[str, str] = {
     "eps_obeyed": "eps is not the one given, or not inside of the root",
     "long_sums": "keep sums over rows in float32 or wider",
     "ones_counted": "dbeta is summed in a dtype that stands still",
-    "repeatable": "a sum without a fixed order, or backward writes to `saved`",
+    "repeatable": "a sum without a fixed order, memory that was never set, or backward writes to `saved`",
     "undisturbed": "calls share a buffer or a cache: what is saved or returned is overwritten by the next "
     "call, or an earlier call's is taken",
     "inputs_kept": "the caller's arrays are overwritten",
