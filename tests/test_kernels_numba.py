@@ -17,11 +17,13 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import (
     KERNELS,
     checks,
+    numba_calls,
     numba_chunks,
     numba_fused,
     numba_plan,
     numba_scratch,
     numba_walk,
+    processor,
     sources,
 )
 from layernorm_backward.kernels.lane_memory import elements
@@ -367,24 +369,43 @@ def test_calls_whose_results_stay_in_the_caches_have_the_bits_of_all_others(dtyp
     assert [plan.stream for *_, plan in calls] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("shape", "past"), [((513, 1024), False), ((513, 1024), True), ((9, 64), True)], ids=str
-)
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_results_that_a_call_allocates_begin_at_a_line_if_large_or_past_the_caches(
-    dtype, shape, past, problem, monkeypatch
+def aligned_in_the_caches(monkeypatch):
+    """From here on every result that numba_fused allocates has a place looked for."""
+    monkeypatch.setattr(numba_calls, "_anywhere", lambda size: False)
+    monkeypatch.setattr(numba_calls, "call", numba_calls.call.__wrapped__)
+    monkeypatch.setattr(numba_fused, "kept", numba_fused.kept.__wrapped__)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_a_place_is_looked_for_where_vectors_are_whole_lines_and_results_not_small(few, monkeypatch):
+    monkeypatch.setattr(processor, "few_registers", lambda: few)
+    sizes = 1, numba_plan.GRAIN - 1, numba_plan.GRAIN, 1 << 24
+    assert [numba_calls._anywhere(size) for size in sizes] == [True, True, few, few]
+
+
+@pytest.mark.parametrize("stand_in", [aligned_in_the_caches, past_the_caches])
+@pytest.mark.parametrize(("shape", "dtype"), [((513, 1024), "float64"), ((9, 64), "bfloat16")], ids=str)
+def test_results_for_which_a_place_is_looked_for_begin_at_a_line(
+    shape, dtype, stand_in, problem, monkeypatch
 ):
-    if past:
-        past_the_caches(monkeypatch)
+    stand_in(monkeypatch)
     x, gamma, beta, dy = problem(shape, dtype)
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
     dx, *_ = numba_fused.backward(dy, saved)
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
 
 
+def test_no_place_is_looked_for_where_a_result_may_begin_anywhere(problem, monkeypatch):
+    x, gamma, beta, dy = problem((9, 64), "float32")
+    monkeypatch.setattr(numba_fused, "aligned_empty", None)
+    _, saved = numba_fused.forward(x, gamma, beta, EPS)
+    numba_fused.backward(dy, saved)
+
+
 @pytest.mark.parametrize(("x_at", "dy_at"), [(0, 0), (16, 16), (4032, 64), (16, 2064), (1024, 3072)])
-def test_results_that_a_call_allocates_lie_far_from_what_is_read_modulo_a_page(x_at, dy_at, problem):
+def test_a_place_lies_far_from_what_is_read_modulo_a_page(x_at, dy_at, problem, monkeypatch):
     """A quarter of a page from either, half a page from x alone, but for the part of a line."""
+    aligned_in_the_caches(monkeypatch)
     given, gamma, beta, _ = problem((513, 1024), "float32")
     x, dy = (aligned_empty(given.shape, given.dtype, PAGE, at) for at in (x_at, dy_at))
     x[...], dy[...] = given, given

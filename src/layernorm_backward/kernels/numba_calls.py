@@ -68,7 +68,7 @@ class Call(NamedTuple):
     where the pass refuses what it is given, and raises Numba's TypeError, as in `numba_passes`.
 
     The code of `numba_passes` that runs, its numbers, the pieces of the work by task, the dtype of the sums,
-    and the shape of mean and rstd.
+    the shape of mean and rstd, and whether a result that is allocated may begin anywhere.
     """
 
     run: Run
@@ -77,6 +77,7 @@ class Call(NamedTuple):
     pieces: Ints
     wide: np.dtype
     per_row: Shape
+    anywhere: bool
 
 
 def _plain_forward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, shares: Ints) -> Run:
@@ -185,4 +186,13 @@ def call(
     run = _PLAIN[direction](compiled, scratch.size, wide, numbers, shares)
     if dtype.itemsize < wide.itemsize:
         run = _NARROW[direction](run, vectors, hidden, columns, wide)
-    return Call(run, compiled, numbers, shares, wide, (*lead, 1))
+    anywhere = not stream and _anywhere(rows * hidden * dtype.itemsize)
+    return Call(run, compiled, numbers, shares, wide, (*lead, 1), anywhere)
+
+
+def _anywhere(size: int) -> bool:
+    """Whether it takes longer to find a place for a result of so many bytes, in the caches, than it spares.
+
+    Vectors of a whole line that begin within one would each lie across two; shorter ones seldom do.
+    """
+    return size < numba_plan.GRAIN or processor.few_registers()

@@ -109,10 +109,11 @@ def _new(how: Call | None, *given: NDArray) -> NDArray:
 
     It begins at a cache line, as the faster code wants it. A load may have to wait for an earlier store at
     the same place of another page: a result that begins 64 bytes farther into a page than x holds up all that
-    follows. What is small and stays in the caches gains less than it takes to find such a place.
+    follows. What stays in the caches may gain less than it takes to find such a place: Python is slow there,
+    since the arrays have pushed it out of the caches.
     """
     shape, dtype = given[0].shape, given[0].dtype
-    if how and given[0].nbytes < numba_plan.GRAIN:
+    if how and how.anywhere:
         return np.empty(shape, dtype)
     return aligned_empty(shape, dtype, PAGE, apart(*given) // LINE * LINE)
 
