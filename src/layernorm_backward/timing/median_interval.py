@@ -1,10 +1,11 @@
-"""An interval that holds the median of a distribution, whatever that is, in 95 of 100 samples of it.
+"""An interval that holds the median of a distribution in 95 of 100 samples of it, for many distributions.
 
 The k-th smallest and the k-th largest of n values have the median between them with a probability that only n
 and k tell: as many values may lie below it as heads fall in n throws of a coin. Between the two k nearest to
 95 % the ends are interpolated (T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on
 interpolated order statistics, Statistics & Probability Letters 4, 75-79, 1986), which is exact for double
-exponential distributions and close for others. The percentile bootstrap of a median has ends at order
+exponential distributions and close for other smooth ones; where values come in few groups it may hold the
+median as seldom as the inner order statistics do. The percentile bootstrap of a median has ends at order
 statistics as well, but of seven values at those that hold it in 87.5 of 100.
 
 Values that come in rounds are not independent. The ends then lie further from the middle, by the root of
