@@ -39,6 +39,14 @@ def test_a_peer_that_is_not_installed_keeps_a_row_that_says_so(monkeypatch):
     assert table["passed"].isna().all()
 
 
+def test_edge_cases_that_a_config_leaves_out_are_not_in_the_table(monkeypatch):
+    monkeypatch.setattr(audit_peers, "PEERS", {"torch": KERNELS["recentred"]})
+    arguments = load(CONFIG, audit_peers.run) | {"peers": ["torch"]}
+    found = set(audit_peers.run(**arguments)["property"])
+    left_out = {f"edge_{name}" for name in arguments["without"]}
+    assert left_out and not left_out & found and "edge_nan_row" in found
+
+
 def test_an_unknown_peer_is_refused(tmp_path):
     path = tmp_path / "audit_peers.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(CONFIG.read_text("utf-8")) | {"peers": ["theano"]}))
