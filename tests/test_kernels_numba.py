@@ -395,6 +395,14 @@ def test_results_for_which_a_place_is_looked_for_begin_at_a_line(
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
 
 
+def test_a_result_that_goes_past_the_caches_may_not_begin_anywhere(monkeypatch):
+    monkeypatch.setattr(numba_calls, "_anywhere", lambda size: True)
+    dtype = np.dtype("float32")
+    kind, plan = ("forward", (8, 64), dtype, dtype, 1), numba_plan.choose(8, 64, dtype, "forward", 1)
+    ways = {None: True, 0: False}
+    assert {begin: numba_calls.call.__wrapped__(*kind, begin, plan).anywhere for begin in ways} == ways
+
+
 def test_no_place_is_looked_for_where_a_result_may_begin_anywhere(problem, monkeypatch):
     x, gamma, beta, dy = problem((9, 64), "float32")
     monkeypatch.setattr(numba_fused, "aligned_empty", None)
