@@ -100,3 +100,8 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
         "told.log: error: a",
         "told.log: error: b",
     ]
+
+
+def test_long_jobs_begin_first_and_timed_ones_leave_figures_for_the_end():
+    long, timed, other = (study.priority(stem) for stem in ("mean_path", "timing_cpu", "eps"))
+    assert long > timed > other == 0

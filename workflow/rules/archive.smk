@@ -32,6 +32,7 @@ rule comparison:
         meta=ensure(meta("comparison"), non_empty=True),
     log:
         f"{RESULTS}/logs/comparison.log",
+    priority: 1
     params:
         tables=tables_folder,
         code=code_hash("layernorm_backward.paper.comparison"),

@@ -13,7 +13,7 @@ for stem in filter(measured, STEMS):
             meta=ensure(meta(stem), non_empty=True),
         log:
             f"{RESULTS}/logs/{stem}.log",
-        priority: int(stem in study.LONG)
+        priority: study.priority(stem)
         threads: study.threads(stem, all_cores)
         params:
             stem=stem,

@@ -14,6 +14,7 @@ rule claims:
         meta=ensure(meta("claims"), non_empty=True),
     log:
         f"{RESULTS}/logs/claims.log",
+    priority: 1
     params:
         tables=tables_folder,
         claims=content_hash(CLAIMS),
@@ -33,6 +34,7 @@ rule numbers:
         numbers=ensure(f"{RESULTS}/numbers.json", non_empty=True),
     log:
         f"{RESULTS}/logs/numbers.log",
+    priority: 1
     params:
         tables=tables_folder,
         numbers=content_hash(NUMBERS),

@@ -8,6 +8,7 @@ table is excused, and told in one warning. With the environment variable CI only
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from layernorm_backward import constants
@@ -23,20 +24,21 @@ class Excuses:
     def __init__(self, tables_dir: Path) -> None:
         self._folder = tables_dir
         self._study = tables_dir.parent.name
+        self._differs = cache(_differs)  # asked for each claim and number
         self._lost: dict[str, list[str]] = {}
         self.smoke = self._study == "smoke"
         self.allowed = self.smoke or not os.environ.get("CI")
 
     def edited(self, stems: Iterable[str]) -> list[str]:
         """The tables of another configuration that these tables are, or are computed from."""
-        return [stem for stem in self._origins(stems) if _differs(self._folder / f"{stem}.csv")]
+        return [stem for stem in self._origins(stems) if self._differs(self._folder / f"{stem}.csv")]
 
     def edited_files(self) -> list[str]:
         """The config files of this run that differ from the archived ones; none but in the study `paper`."""
         if self._study != archive.WHOLE or not self.allowed:
             return []
         found = sorted(path.stem for path in self._folder.glob("[!.]*.csv"))
-        return [self.files([stem]) for stem in found if _differs(self._folder / f"{stem}.csv")]
+        return [self.files([stem]) for stem in found if self._differs(self._folder / f"{stem}.csv")]
 
     def reason(self, name: str, stems: Iterable[str]) -> str:
         """Why a claim or number may find no row in these tables; empty where nothing excuses it."""
@@ -75,6 +77,7 @@ class Excuses:
         return list(found)
 
 
+@cache
 def _needs(stem: str) -> tuple[str, ...]:
     """The tables that an experiment is computed from: NEEDS of its module, which is not imported for it."""
     path = Path(constants.__file__).parent / "experiments" / f"{stem}.py"

@@ -1,5 +1,6 @@
 """Rows of a table by the values of its columns."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
             table = table[column_of(table, name).notna()]
             continue
         choices = wanted if isinstance(wanted, list | tuple) else [wanted]
-        table = table[_matches(column_of(table, name), name, choices)]
+        table = table[matches(column_of(table, name), name, choices)]
     return table
 
 
@@ -28,7 +29,8 @@ def column_of(table: pd.DataFrame, name: str) -> pd.Series:
     return table[name]
 
 
-def _matches(column: pd.Series, name: str, choices: list[Any] | tuple[Any, ...]) -> pd.Series:
+def matches(column: pd.Series, name: str, choices: Sequence[Any]) -> pd.Series:
+    """Which values of a column are one of `choices`, as in `select`; bool, one a row."""
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column.isin(choices)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from layernorm_backward.paper.selection import select
+from layernorm_backward.paper.selection import matches
 from layernorm_backward.records import archive, tables
 from layernorm_backward.storage import yamlfile
 
@@ -58,7 +58,7 @@ def _is_there(frame: pd.DataFrame, stem: str, column: str, value: Any) -> bool:
 
 def _holds(frame: pd.DataFrame, column: str, value: Any) -> bool:
     try:
-        return column in frame and not select(frame, {column: value}).empty
+        return column in frame and bool(matches(frame[column], column, [value]).any())
     except ValueError:  # text where numbers are
         return False
 

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,12 @@ from layernorm_backward.storage import jsonfile
 from layernorm_backward.storage.files import whole
 
 _TRUTH = {"True": True, "False": False, "true": True, "false": False, "": pd.NA}
+_FITS: dict[Kind, Callable[[pd.Series], bool]] = {
+    "str": lambda column: pd.api.types.is_string_dtype(column) or column.map(type).eq(str).all(),
+    "int": pd.api.types.is_integer_dtype,
+    "float": pd.api.types.is_float_dtype,
+    "bool": pd.api.types.is_bool_dtype,
+}
 
 
 class TableError(ValueError):
@@ -196,13 +203,7 @@ def _checked(table: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
 
 def _check_kind(table: pd.DataFrame, name: str, kind: Kind, path: Path) -> None:
     column = table[name]
-    fits = {
-        "str": pd.api.types.is_string_dtype(column) or column.map(lambda v: isinstance(v, str)).all(),
-        "int": pd.api.types.is_integer_dtype(column),
-        "float": pd.api.types.is_float_dtype(column),
-        "bool": pd.api.types.is_bool_dtype(column),
-    }
-    if len(table) and not fits[kind]:
+    if len(table) and not _FITS[kind](column):
         raise TableError(f"{path}: column {name!r} must hold {kind}, holds {column.dtype}")
     unmeasured = table["reason"] != "" if "reason" in table else False
     empty = column.isna() & ~pd.Series(unmeasured, index=table.index)

@@ -163,6 +163,14 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
     return all_cores if runs_alone(stem) else 1
 
 
+def priority(stem: str) -> int:
+    """What Snakemake's `priority` takes: the long ones begin first, and timed ones leave figures for the end.
+
+    The end, from the last table to the paper, keeps one core busy; figures are drawn on the other.
+    """
+    return 2 if stem in LONG else int(runs_alone(stem))
+
+
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
     """What went wrong in the jobs that wrote a log after `since`: all from the first error on, which ends a
     job, or the last line of a traceback, or the signal that ended the job; KILLED for a job without any that
