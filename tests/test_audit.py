@@ -490,6 +490,58 @@ def test_what_an_earlier_call_of_the_same_shape_left_is_found():
     assert (found.passed, found.note) == (False, "y, dx, dgamma")
 
 
+@pytest.mark.parametrize(
+    ("kept", "note"),
+    [
+        ("x", "y, dx, dgamma"),
+        ("gamma", "y, dx"),
+        ("x_hat", "dgamma"),
+        ("rstd", "dx"),
+        ("dy", "dx, dgamma, dbeta"),
+    ],
+)
+def test_a_cache_by_shape_that_is_never_renewed_is_found(kept, note):
+    planted, cache = Planted(), {}
+
+    def cached(name, array, shape):
+        return cache.setdefault(shape, array.copy()) if name == kept else array
+
+    def forward(x, gamma, beta, eps):
+        gamma = cached("gamma", gamma, x.shape)
+        y, (x_hat, rstd, _) = planted.forward(cached("x", x, x.shape), gamma, beta, eps)
+        return y, [cached("x_hat", x_hat, x.shape), cached("rstd", rstd, x.shape), gamma]
+
+    def backward(dy, saved):
+        return planted.backward(cached("dy", dy, dy.shape), saved)
+
+    kernel = dataclasses.replace(HONEST, forward=forward, backward=backward)
+    for _ in range(2):  # the second time both shapes are in the cache
+        found = calls.undisturbed(kernel, "float32", SMALL)
+        assert (found.passed, found.note) == (False, note)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 2, 8, 512])
+def test_rounded_sums_are_not_taken_for_a_stale_cache(dtype, rows):
+    planted = Planted(sum=running_bfloat16).kernel()
+    assert calls.undisturbed(planted, dtype, dataclasses.replace(SMALL, rows=rows)).passed
+
+
+def test_a_property_that_raises_keeps_its_limit():
+    def refuse(x, *rest):
+        if x.size > 64:
+            raise RuntimeError
+        return HONEST.forward(x, *rest)
+
+    found = audit(dataclasses.replace(HONEST, forward=refuse), "float32", SMALL)
+    limits = {finding.property: finding.limit for finding in found if finding.raised}
+    assert limits["eps_obeyed"] == SMALL.limit_u
+    assert limits["long_sums"] == SMALL.sum_limit_u(SMALL.sum_rows, "float32")
+    assert limits["ones_counted"] == SMALL.sum_rows
+    assert limits["repeatable"] == limits["undisturbed"] == 0
+    assert not any(map(np.isnan, limits.values()))
+
+
 def test_short_rows_are_right_where_dx_is_written_to_dy():
     def backward(dy, saved):
         dx, *sums = HONEST.backward(dy, saved)

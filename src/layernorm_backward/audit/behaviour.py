@@ -112,8 +112,18 @@ def findings(
         try:
             found = measure(kernel, formula if measure is gradient_check else dtype, setting)
         except FAILURES as error:
-            found = broken(measure.__name__, np.nan, error)
+            found = broken(measure.__name__, _limit(measure.__name__, dtype, setting), error)
         yield found
+
+
+def _limit(name: str, dtype: DtypeName, setting: Setting) -> float:
+    """The limit of a finding whose measurement raised an error; those that count results have 0."""
+    limits = {
+        "eps_obeyed": setting.limit_u,
+        "long_sums": setting.sum_limit_u(setting.sum_rows, setting.gamma_of(dtype)),
+        "ones_counted": float(setting.sum_rows),
+    }
+    return limits.get(name, 0.0)
 
 
 MEASURES = (
