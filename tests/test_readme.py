@@ -87,6 +87,14 @@ def test_targets_named_are_targets_of_the_makefile():
     assert {first or second for first, second in named} <= targets
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_text_are_at_most_120_characters(page):
+    """Tables, images and commands to copy may be longer."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    text = [line for line in lines if not line.startswith(("|", "![", "    "))]
+    assert [line for line in text if len(line) > 120] == []
+
+
 def test_contributing_is_short():
     assert len(CONTRIBUTING.splitlines()) <= 45
     assert max(map(len, CONTRIBUTING.splitlines())) <= 120
