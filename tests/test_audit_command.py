@@ -417,9 +417,8 @@ PAGE = (ROOT / "docs" / "check-your-own.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_who_passes_out():
-    assert "take `out` are asked once to write there (`into_out`); `bench` always asks" in " ".join(
-        PAGE.split()
-    )
+    said = "If your functions take `out`, one call writes its results there (`into_out`); `bench` always does"
+    assert said in " ".join(PAGE.split())
 
 
 def test_the_page_is_right_as_it_is_written(tmp_path):

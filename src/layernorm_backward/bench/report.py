@@ -17,8 +17,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _ROOFS = {name for pair in ROOFS.values() for name in pair}
 _HEADER = (
-    f"  {'beside':22}{'its time':>10}{'GB/s':>9}{'yours':>10}{'/ yours':>9}  {'95 % interval':18}{'runs':>5}"
-    "  verdict"
+    f"  {'compared with':22}{'its time':>10}{'GB/s':>9}{'your time':>11}{'ratio':>9}  {'95 % interval':18}"
+    f"{'runs':>5}  verdict"
 )
 
 
@@ -44,20 +44,21 @@ def _of_direction(rows: pd.DataFrame, setting: Setting) -> Iterator[str]:
     yield f"  arrays     {_working_set(first, setting)}"
     yield _HEADER
     yield from (_comparison(row) for _, row in rows.iterrows())
-    yield f"  faster, slower: the interval leaves 1 out, and more than the noise ({first['noise']:.2g}) apart"
+    yield "  ratio = its time / your time; faster, slower: the interval excludes 1, and the ratio differs from 1"
+    yield f"  by more than the noise ({first['noise']:.2g})"
     if (share := rows["waited_share"].max()) > MOST:
-        yield f"  something else ran: in up to {share:.0%} of the samples a thread waited for a core"
+        yield f"  other processes ran: in up to {share:.0%} of the samples a thread waited for a core"
     if first["ratio_low"] > NO_ROOF:
         yield f"  {_no_roof(setting)}"
 
 
 def _no_roof(setting: Setting) -> str:
-    """What a roof that is slower than the kernel, the first row, may come from."""
+    """Why the roof may be slower than the kernel."""
     if setting.threads == 1:
-        return "the roof is slower than yours, and so is none: the machine was busy"
+        return "the roof is slower than your kernel, so it is not a limit: the machine was busy"
     return (
-        "the roof is slower than yours, and so is none: its threads waited, as on few numbers, for which\n"
-        "  --threads 1 is meant, or on a busy machine"
+        "the roof is slower than your kernel, so it is not a limit: its threads waited, because the arrays\n"
+        "  are small (use --threads 1) or the machine was busy"
     )
 
 
@@ -66,16 +67,16 @@ def _working_set(row: pd.Series, setting: Setting) -> str:
     assumed = f" ({sizing.assumed()})" if sizing.assumed() else ""
     said = f"{size}, {times:.2g} times the last-level cache{assumed}"
     if row["residency"] == "memory":
-        return f"{said}: beyond it"
+        return f"{said}: larger than it"
     where = {"cache": "within it", "partly": "partly in it"}[row["residency"]]
-    return f"{said}: {where}; beyond it from {_beyond(row, setting)}"
+    return f"{said}: {where}; larger than it from {_beyond(row, setting)}"
 
 
 def _beyond(row: pd.Series, setting: Setting) -> str:
     one = sizing.touched(row["direction"], 1, setting.hidden, setting.dtype)
     rows = math.ceil(sizing.beyond_cache() / one)
     fits = rows * setting.arrays_bytes(1) <= sizing.memory_limit()
-    return f"--rows {rows} on" + ("" if fits else ", more than this memory holds")
+    return f"--rows {rows} on" + ("" if fits else ", more than the memory holds")
 
 
 def _comparison(row: pd.Series) -> str:
@@ -87,7 +88,7 @@ def _comparison(row: pd.Series) -> str:
     verdict = ("faster" if row["ratio"] > 1 else "slower") if row["differs"] else "no difference"
     verdict = verdict if known else "too few runs"
     its, yours = (_amount(row[key], _TIMES) for key in ("against_median_s", "median_s"))
-    numbers = f"{its:>10}{row['against_gb_per_s']:9.3g}{yours:>10}{row['ratio']:9.3g}"
+    numbers = f"{its:>10}{row['against_gb_per_s']:9.3g}{yours:>11}{row['ratio']:9.3g}"
     return f"  {name:22}{numbers}  {interval:18}{row['repeats']:5}  {verdict}"
 
 
