@@ -14,10 +14,10 @@ from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
 from layernorm_backward.audit import audit, calls, into_out, steps, sweep
 from layernorm_backward.audit.advice import advice
+from layernorm_backward.audit.advice_texts import ADVICE, CHUNKS, WRONG
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.short_rows import SHORT
 from layernorm_backward.audit.target import as_kernel
-from layernorm_backward.audit.thoughts import CHUNKS
 from layernorm_backward.dtypes import dtype_of, sum_dtype
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS, Kernel
@@ -379,10 +379,10 @@ def test_advice_about_a_count_tells_a_wrong_dbeta_from_a_sum_that_stands_still()
         return dx, dbeta, dgamma
 
     wrong = dataclasses.replace(HONEST, backward=swapped)
-    assert "ones_counted" in advice(audit(wrong, "float32", SMALL))["as wrong as everywhere: mend that first"]
+    assert "ones_counted" in advice(audit(wrong, "float32", SMALL))[WRONG]
     short = Planted(sum=running_bfloat16).kernel()
     said = advice(audit(short, "bfloat16", SMALL))
-    assert said["dbeta is summed in a dtype that stands still"] == ["ones_counted"]
+    assert said[ADVICE["ones_counted"]] == ["ones_counted"]
 
 
 def accumulated(out, found):

@@ -12,7 +12,7 @@ import pytest
 
 from audit_small import failed
 from layernorm_backward.__main__ import main
-from layernorm_backward.audit import STANDARD, report, room, sweep
+from layernorm_backward.audit import STANDARD, memory, report, sweep
 from layernorm_backward.audit.target import load
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.host import installed
@@ -38,7 +38,7 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
     said = capsys.readouterr().out
     assert re.search(r"FAILED +dx_slope +(0.9|1.0).*95 % interval", said)
     assert re.search(
-        r"^- .*dx_slope.*:\s+grows with mean/std: .*centre the row twice$", said, flags=re.DOTALL | re.M
+        r"^- .*dx_slope.*:\s+error grows with mean/std: .*centre the row twice$", said, flags=re.DOTALL | re.M
     )
     assert max(map(len, said.splitlines())) <= report.WIDTH
     assert "FAILED  edge_constant_rows" in said
@@ -178,10 +178,10 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
         ("theirs:Norm.forward,Norm.reverse", "theirs has no 'Norm.reverse'; it has: KERNEL,"),
         (
             "theirs:NUMBER",
-            "NUMBER is of type int; wanted: a Kernel, or a pair of functions forward(x, gamma, beta, eps)",
+            "NUMBER is of type int; expected: a Kernel, or a pair of functions forward(x, gamma, beta, eps)",
         ),
         ("theirs:short,backward", "forward raised TypeError: short() takes 1 positional argument"),
-        ("theirs:wide,backward", "y is an array (3, 16) of float64; wanted: an array (3, 16) of float32"),
+        ("theirs:wide,backward", "y is an array (3, 16) of float64; expected: an array (3, 16) of float32"),
         ("theirs:", "'theirs:' is not MODULE:NAME"),
         ("./theirs:PAIR", "./theirs is no file"),
         (
@@ -190,11 +190,11 @@ def test_a_kernel_and_a_pair_are_found_in_a_module_and_in_a_file(target, tmp_pat
         ),
         ("leaves:PAIR", "leaves cannot be imported: it raised SystemExit: 7 (leaves.py:1)"),
         ("stops:PAIR", "stops cannot be imported: it raised GeneratorExit: 7 (stops.py:1)"),
-        ("theirs:one,backward", "forward returned an array (3, 16) of float32; wanted: y, saved"),
-        ("theirs:forward,masked", "dx is one MaskedArray (3, 16) of float32; wanted: an array (3, 16)"),
-        ("theirs:forward,turned", "dx is an array (16, 3) of float32; wanted: an array (3, 16) of float32"),
+        ("theirs:one,backward", "forward returned an array (3, 16) of float32; expected: y, saved"),
+        ("theirs:forward,masked", "dx is a MaskedArray (3, 16) of float32; expected: an array (3, 16)"),
+        ("theirs:forward,turned", "dx is an array (16, 3) of float32; expected: an array (3, 16) of float32"),
         ("theirs:forward,raises", "out of bounds for axis 0 with size 3 (theirs.py:16)"),
-        ("theirs:forward,two", "backward returned one tuple of 2; wanted: dx, dgamma, dbeta"),
+        ("theirs:forward,two", "backward returned a tuple of length 2; expected: dx, dgamma, dbeta"),
     ],
 )
 def test_exit_code_2_says_why_it_could_not_be_run(target, said, tmp_path, monkeypatch, capsys):
@@ -242,7 +242,7 @@ def test_an_unknown_dtype_is_told_in_one_line(capsys):
 def test_a_limit_that_is_none_is_told_in_one_line(word, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "recentred", "--limit-s", word])
-    said = f"error: argument --limit-s: {word}; allowed: finite and > 0; --help lists what is allowed\n"
+    said = f"error: argument --limit-s: {word}; allowed: finite and > 0; see --help\n"
     assert capsys.readouterr().err == said
 
 
@@ -250,7 +250,7 @@ def test_a_target_after_the_dtypes_is_told_where_it_belongs(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "--dtype", "float32", "recentred"])
     assert "'recentred' is no dtype; allowed: float64, " in (said := capsys.readouterr().err)
-    assert "; MODULE:NAME stands before --dtype" in said
+    assert "; put MODULE:NAME before --dtype" in said
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_what_raises_during_the_audit_is_shown_with_its_line(tmp_path, monkeypat
     assert main(["audit", "theirs:forward,many", *QUICK]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "raised IndexError: index 99 is out of bounds for axis 0 with size 1 (theirs.py:16)" in said
-    assert "could not be run; the reason stands above" in said
+    assert "could not be run, for the reason above" in said
     sys.modules.pop("theirs")
 
 
@@ -322,20 +322,20 @@ def test_the_largest_audit_that_is_allowed_is_within_the_limit(monkeypatch):
     monkeypatch.setattr(sizing, "memory_limit", lambda: 10**9)
     dtypes = ("float32", "bfloat16")
     with pytest.raises(ValueError, match=r"--rows up to (\d+)$") as refused:
-        room.require_room(replace(STANDARD, rows=10**6), dtypes)
+        memory.require_memory(replace(STANDARD, rows=10**6), dtypes)
     rows = int(str(refused.value).rpartition(" ")[2])
-    room.require_room(replace(STANDARD, rows=rows), dtypes)
+    memory.require_memory(replace(STANDARD, rows=rows), dtypes)
     with pytest.raises(ValueError, match=f"--rows up to {rows}$"):
-        room.require_room(replace(STANDARD, rows=rows + 1), dtypes)
+        memory.require_memory(replace(STANDARD, rows=rows + 1), dtypes)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_the_room_that_is_asked_for_is_that_of_the_arrays_that_are_kept(dtype):
+def test_the_memory_that_is_required_is_that_of_the_arrays_that_are_kept(dtype):
     setting = replace(STANDARD, rows=128, hidden=32)
     problem, exact = sweep.posed(dtype, 1.0, setting)
     kept = (problem.x, problem.dy, *exact.y, *exact.dx)
     arrays_bytes = sum(array.nbytes for array in kept) * len(setting.kappas(dtype))
-    assert room.element_bytes(setting, dtype) * problem.x.size == arrays_bytes
+    assert memory.element_bytes(setting, dtype) * problem.x.size == arrays_bytes
 
 
 def test_memory_that_runs_out_all_the_same_is_told_in_one_line(monkeypatch, capsys):

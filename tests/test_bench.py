@@ -11,11 +11,11 @@ import pytest
 
 from bench_small import SETTING
 from layernorm_backward import machine, stopwatch
-from layernorm_backward.bench import Deadline, bench, contenders, quick, report, schedule, steps
+from layernorm_backward.bench import Deadline, bench, contenders, report, schedule, steps, time_limit
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
 from layernorm_backward.bench.prepare import needs, ready
-from layernorm_backward.bench.quick import TooSlowError
+from layernorm_backward.bench.time_limit import TooSlowError
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.host import cgroup
 from layernorm_backward.kernels import KERNELS, Kernel, recentred
@@ -303,7 +303,7 @@ def test_a_kernel_that_would_take_too_long_is_not_started_on_all_rows(naps, monk
 )
 def test_a_run_counts_by_its_shortest_try_and_a_long_one_is_tried_twice(lasts, limit_s, found_s, left, naps):
     waits = iter(lasts)
-    found = quick.seconds(lambda: time.sleep(next(waits)), 0.01, limit_s)
+    found = time_limit.seconds(lambda: time.sleep(next(waits)), 0.01, limit_s)
     assert found == pytest.approx(found_s, abs=0.005) and len(list(waits)) == left
 
 
@@ -318,7 +318,7 @@ def test_a_kernel_that_compiles_for_each_size_is_timed(naps, monkeypatch):
         return recentred.forward(x, gamma, beta, eps, out)
 
     monkeypatch.setattr(schedule, "MOST_REPEATS", 3)
-    setting = dataclasses.replace(SETTING, rows=20 * quick.GROWTH**2)
+    setting = dataclasses.replace(SETTING, rows=20 * time_limit.GROWTH**2)
     assert bench(changed(OWN, forward=forward), setting, Deadline(900.0))["ratio"].notna().all()
 
 
@@ -382,7 +382,7 @@ def test_sizes_beyond_the_memory_are_refused_with_what_would_fit(monkeypatch, un
 
 
 def test_a_kernel_that_needs_more_memory_than_there_is_is_refused_with_what_would_fit(monkeypatch, unhurried):
-    monkeypatch.setattr(contenders, "room", lambda: 100.0)
+    monkeypatch.setattr(contenders, "available_bytes", lambda: 100.0)
     with pytest.raises(
         ValueError, match=r"recentred takes .* GB beside the arrays; allowed here: --rows up to"
     ):
@@ -391,7 +391,7 @@ def test_a_kernel_that_needs_more_memory_than_there_is_is_refused_with_what_woul
 
 def test_kernels_have_a_part_of_what_is_left_beside_the_arrays_here_or_in_a_container(monkeypatch):
     monkeypatch.setattr(cgroup, "available", lambda: 1000)
-    assert schedule.room() == 1000 * schedule.SHARE
+    assert schedule.available_bytes() == 1000 * schedule.SHARE
     whole = SETTING.arrays_bytes(SETTING.rows)
     monkeypatch.setattr(cgroup, "available", lambda: whole / schedule.SHARE)
     assert schedule.fitting_rows(SETTING, whole) == SETTING.rows

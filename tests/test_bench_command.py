@@ -225,21 +225,21 @@ def test_calls_that_take_longer_than_there_is_time_are_not_repeated(theirs, caps
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("\n    tell(limit_s=_read('limit_s')[:-3])\n    sleep(999)", "no end after 1 s"),
-        ("_exit(3)", "ended with exit code 3"),
+        ("\n    update(limit_s=_read('limit_s')[:-3])\n    sleep(999)", "exceeded the limit of 1 s"),
+        ("_exit(3)", "exited with code 3"),
     ],
 )
 def test_a_first_call_that_does_not_come_back_is_told(body, said, tmp_path):
     """It may take as long as --seconds and --limit-s say: of these 1234 s, one waits no more than the 1."""
     imports = "from os import _exit\nfrom time import sleep\n"
     imports += "from layernorm_backward.kernels.recentred import forward\n"
-    imports += "from layernorm_backward.untrusted.watch import _read, tell\n"
+    imports += "from layernorm_backward.untrusted.watch import _read, update\n"
     (tmp_path / "hangs.py").write_text(f"{imports}def backward(dy, saved): {body}\n")
     options = ["--kernel", "hangs:forward,backward", *SIZE, "--limit-s", "634"]
     words = [sys.executable, "-m", "layernorm_backward", "bench", *options]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert f"{said} in hangs:forward,backward float32: a first try, backward\n" in done.stderr
+    assert f"{said} in hangs:forward,backward float32: trial call, backward\n" in done.stderr
 
 
 def test_what_nobody_foresaw_does_not_say_that_results_are_wrong(monkeypatch, capsys):
@@ -282,7 +282,7 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         ),
         (
             ["--kernel", "theirs:forward,floats"],
-            "floats: dgamma is one float; wanted: an array (24,) of float32",
+            "floats: dgamma is a float; expected: an array (24,) of float32",
         ),
         (["--kernel", "theirs:forward,narrow"], "theirs:forward,narrow: dgamma is an array (23,) of float32"),
         (["--rows", "0"], "rows is 0; allowed: at least 1"),

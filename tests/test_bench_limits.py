@@ -7,7 +7,7 @@ import pytest
 
 from bench_small import SETTING as SMALL
 from layernorm_backward.bench import WrongError, bench, contenders
-from layernorm_backward.bench.contenders import require_right
+from layernorm_backward.bench.contenders import require_correct
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.limits import limit_u, rounds
 from layernorm_backward.bench.prepare import ready
@@ -18,7 +18,7 @@ SETTING = dataclasses.replace(SMALL, rows=4096, hidden=64, dtype="bfloat16")
 
 
 def judge(kernel, setting):
-    require_right("own", ready(kernel, draw(setting), 60.0), setting)
+    require_correct("own", ready(kernel, draw(setting), 60.0), setting)
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from layernorm_backward.bench import Deadline, bench, contenders, schedule
-from layernorm_backward.bench.block import Making, block_rows, require_exact
+from layernorm_backward.bench.block import DataBudget, block_rows, require_exact
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.prepare import needs, ready
-from layernorm_backward.bench.quick import TooSlowError
+from layernorm_backward.bench.time_limit import TooSlowError
 from layernorm_backward.kernels import recentred
 from layernorm_backward.timing import sizing
 from test_bench import OWN, SETTING, changed
@@ -53,8 +53,8 @@ def test_data_that_would_take_too_long_are_not_made(naps):
     with pytest.raises(
         ValueError, match=r"data takes about 1\.8 s, over the 0\.5 s .* allowed: --seconds 4$"
     ):
-        Making(of_size(3, 600_000), Deadline(0.9, clock=lambda: 0.0))
-    making = Making(of_size(400_000, 24), Deadline(10.0, clock=lambda: 0.0))
+        DataBudget(of_size(3, 600_000), Deadline(0.9, clock=lambda: 0.0))
+    making = DataBudget(of_size(400_000, 24), Deadline(10.0, clock=lambda: 0.0))
     making.filled(10**6, naps() - 0.1)
     with pytest.raises(
         ValueError, match=r"takes about 1.*e\+02 s, over the 5 s .*: about --rows \d+, or --s"

@@ -168,7 +168,7 @@ def test_ctrl_c_ends_a_command_in_one_line_that_says_where(tmp_path):
         try:
             wait_for((tmp_path / "started").exists)
             run.send_signal(signal.SIGINT)
-            said = "error: interrupted in sleepy:forward,backward float32: a first try, forward\n"
+            said = "error: interrupted in sleepy:forward,backward float32: trial call, forward\n"
             assert run.communicate(timeout=300) == ("", f"\n{said}")
             assert run.returncode == 130
         finally:

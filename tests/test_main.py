@@ -190,7 +190,7 @@ def test_a_record_names_the_code_that_ran(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("step", "said"), [("variance", "writes table, samples"), ("crate", "Write the met")]
+    ("step", "said"), [("variance", "writes table, samples"), ("crate", "Rewrite the machine-readable met")]
 )
 def test_the_help_of_a_step_says_what_it_does(step, said, capsys):
     with pytest.raises(SystemExit, match="0"):

@@ -46,7 +46,7 @@ EDGES = {"dtypes": ["float32"], "eps": 1e-5, "limit_u": 32.0, "seed": 5}
 def test_sums_of_another_dtype_have_no_errors(stem, kernel, dtype, registered):
     found = ERRORS[stem]([registered(kernel), "compact"])
     theirs = found[found["kernel"] == kernel.name]
-    said = f"{kernel.name}: dgamma is an array (64,) of {dtype}; wanted: an array (64,) of float32"
+    said = f"{kernel.name}: dgamma is an array (64,) of {dtype}; expected: an array (64,) of float32"
     assert len(theirs) and set(theirs["reason"]) == {said}
     assert theirs["error_u_max"].isna().all()
 
@@ -145,7 +145,10 @@ def test_one_without_out_is_timed_with_the_arrays_that_it_returns(registered):
     ("kernel", "said"),
     [
         (NARROW, "sixty: backward raised ValueError: D > 60 is not written yet (own_kernels.py:"),
-        (HALF_DGAMMA, "half_dgamma: dgamma is an array (64,) of float16; wanted: an array (64,) of float32"),
+        (
+            HALF_DGAMMA,
+            "half_dgamma: dgamma is an array (64,) of float16; expected: an array (64,) of float32",
+        ),
         (SPOILING, "wrong: writes to dy, of which it may only read"),
     ],
 )
@@ -222,8 +225,8 @@ KERNEL = replace(KERNELS["compact"], name="ends", backward=backward)
     ("how", "said"),
     [
         ("ctypes.string_at(0)", 'theirs.py", line 7 in backward'),
-        ("ctypes.string_at(0)", "error: the process was ended by SIGSEGV in cancellation, backward\n"),
-        ("os._exit(0)", "error: the process was ended with exit code 0 in cancellation, backward\n"),
+        ("ctypes.string_at(0)", "error: the process was terminated by SIGSEGV in cancellation, backward\n"),
+        ("os._exit(0)", "error: the process exited with code 0 in cancellation, backward\n"),
     ],
 )
 def test_one_that_ends_the_process_is_told_with_its_place(tmp_path, how, said):

@@ -14,7 +14,7 @@ import ctypes, os, signal, sys, time
 from layernorm_backward.untrusted import watch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in the background
 def run():
-    watch.tell(step="a step", function="backward", found="so far", **{limit})
+    watch.update(step="a step", function="backward", found="so far", **{limit})
     open("started", "w").close()
     {do}
 sys.exit(watch.watched(run))
@@ -40,8 +40,8 @@ def ended(folder, do, limit="{}", interrupt=False):
 @pytest.mark.parametrize(
     ("do", "said"),
     [
-        ("ctypes.string_at(0)", "the process was ended by SIGSEGV"),
-        ("os._exit(0)", "the process was ended with exit code 0"),
+        ("ctypes.string_at(0)", "the process was terminated by SIGSEGV"),
+        ("os._exit(0)", "the process exited with code 0"),
     ],
 )
 def test_a_process_that_is_ended_tells_where_and_what_was_found(tmp_path, do, said):
@@ -54,14 +54,14 @@ def test_a_process_that_is_ended_tells_where_and_what_was_found(tmp_path, do, sa
 def test_a_process_that_is_ended_after_its_command_tells_that(tmp_path):
     do = "import atexit; atexit.register(ctypes.string_at, 0); return 0"
     code, _, err = ended(tmp_path, do)
-    assert code == 2 and err.endswith("\nerror: the process was ended by SIGSEGV at its end\n")
+    assert code == 2 and err.endswith("\nerror: the process was terminated by SIGSEGV at its end\n")
 
 
 def test_a_call_that_hangs_is_ended_at_the_limit(tmp_path):
     assert ended(tmp_path, "time.sleep(3600)", "dict(limit_s='0.3')") == (
         2,
         "so far\n",
-        f"\nerror: no end after 0.3 s {WHERE}",
+        f"\nerror: exceeded the limit of 0.3 s {WHERE}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Every step of the workflow as a command that also runs by hand."""
+"""Commands to check and time layer normalizations, and every step of the workflow."""
 
 import argparse
 import faulthandler
@@ -17,12 +17,12 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
     """Run one experiment with its config file; writes table, samples and meta."""
     from layernorm_backward.studies import measuring
 
-    watch.tell(step=stem, limit_s="inf")
+    watch.update(step=stem, limit_s="inf")
     measuring.measure(stem, config_path, table)
 
 
 def check(study: str) -> None:
-    """Check a study's config files, as its experiments do, and the paper's own files; tells all faults."""
+    """Check the config files of a study and the source files of the paper, and report all faults."""
     from layernorm_backward.paper import sources
     from layernorm_backward.studies import study as studies
 
@@ -50,7 +50,7 @@ def _faults(config_path: Path) -> list[str]:
         if not study.missing(stem):
             raise
     except (ValueError, OSError) as error:
-        return _told(error).splitlines()
+        return _message(error).splitlines()
     return []
 
 
@@ -61,11 +61,11 @@ def figure(stem: str, tables_dir: Path, out: Path) -> None:
     if out.suffix != ".pdf":
         raise ValueError(f"{out}: allowed: a name that ends in .pdf; a .png file is written beside it")
     _files.write(stem, tables_dir, out)
-    stdout.tell(f"{out}\n{out.with_suffix('.png')}")
+    stdout.emit(f"{out}\n{out.with_suffix('.png')}")
 
 
 def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
-    """Judge every claim by its predicate over the tables; fails where one of ours does not hold."""
+    """Judge every claim by its predicate over the tables; fails if one of ours does not hold."""
     from layernorm_backward.paper import claims as judge
     from layernorm_backward.records.record import begin, record
 
@@ -76,7 +76,7 @@ def claims(claims_yaml: Path, tables_dir: Path, table: Path) -> None:
 
 
 def comparison(tables_dir: Path, table: Path) -> None:
-    """Compare a run's tables with the archived ones of the same study; writes a row a table."""
+    """Compare a run's tables with the archived ones of the same study; writes one row per table."""
     from layernorm_backward.paper import comparison as compare
     from layernorm_backward.records.record import begin, record
     from layernorm_backward.studies import study
@@ -88,7 +88,7 @@ def comparison(tables_dir: Path, table: Path) -> None:
 
 
 def take(archived: Path, table: Path) -> None:
-    """Copy an archived table into a run, with the record of where it comes from."""
+    """Copy an archived table into a run, with a record of its origin."""
     from layernorm_backward.records import archive
     from layernorm_backward.studies import study
 
@@ -122,18 +122,18 @@ def promote(results: Path, machine: str) -> None:
     """Copy the tables of a study's run into results/archive/MACHINE, with their provenance."""
     from layernorm_backward.records import promote as archive
 
-    stdout.tell(str(archive.promote(results, machine)))
+    stdout.emit(str(archive.promote(results, machine)))
 
 
 def crate(folder: Path) -> None:
-    """Write the metadata of an archive folder anew, as after a change of CITATION.cff: its RO-Crate."""
+    """Rewrite the machine-readable metadata (RO-Crate) of an archive folder, for a new CITATION.cff."""
     from layernorm_backward.records import crate as metadata
 
-    stdout.tell(str(metadata.write(folder)))
+    stdout.emit(str(metadata.write(folder)))
 
 
 def compile_kernels() -> None:
-    """Compile the Numba kernels into Numba's cache, so that every later process loads the same code."""
+    """Compile the Numba kernels into Numba's cache, from which later processes load them."""
     from layernorm_backward import compilation
 
     compilation.compile_all()
@@ -158,17 +158,24 @@ _TEXT = frozenset({"stem", "study", "pdf", "machine"})
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m layernorm_backward", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for stem in experiments.EXPERIMENTS:
-        also = "; `audit MODULE:NAME` audits an implementation (`audit --help`)" if stem == "audit" else ""
-        sub = commands.add_parser(stem, help=f"measure the table {stem}{also}", description=measure.__doc__)
-        sub.set_defaults(function=measure, stem=stem)
-        _add_arguments(sub, ("config_path", "table"))
-    commands.add_parser("bench", help="time a kernel beside its roof and ours (`bench --help`)")
-    commands.add_parser("gpu", help="measure everything there is to measure on a GPU (`gpu --help`)")
+    own = "check a layer norm of yours (`audit --help`); `audit CONFIG TABLE` measures the table audit"
+    parsers = {"audit": commands.add_parser("audit", help=own, description=measure.__doc__)}
+    commands.add_parser(
+        "bench", help="time a layer norm of yours beside the memory roof and our kernels (`bench --help`)"
+    )
+    commands.add_parser(
+        "gpu", help="check the CUDA kernels on this GPU and measure all its tables (`gpu --help`)"
+    )
     for name, (function, arguments) in _COMMANDS.items():
-        sub = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
-        sub.set_defaults(function=function)
-        _add_arguments(sub, arguments)
+        step = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
+        step.set_defaults(function=function)
+        _add_arguments(step, arguments)
+    for stem in experiments.EXPERIMENTS:
+        if stem not in parsers:
+            about = {"help": f"measure the table {stem}", "description": measure.__doc__}
+            parsers[stem] = commands.add_parser(stem, **about)
+        parsers[stem].set_defaults(function=measure, stem=stem)
+        _add_arguments(parsers[stem], ("config_path", "table"))
     return parser
 
 
@@ -183,7 +190,7 @@ def _names_an_implementation(words: list[str]) -> bool:
 
 
 def _runs_foreign_code(words: list[str]) -> bool:
-    """Whether a kernel of anybody's is run, which may end the process or hang."""
+    """Whether foreign code is run, which may end the process or hang."""
     if words[:1] == ["bench"] or _names_an_implementation(words):
         return True
     if len(words) < 2 or words[0] not in experiments.EXPERIMENTS:
@@ -231,22 +238,22 @@ def _run(words: list[str]) -> int:
     try:
         function(**arguments)
     except (ValueError, OSError, MemoryError) as error:
-        print(f"error: {_told(error, _made(arguments))}", file=sys.stderr)
+        print(f"error: {_message(error, _output_path(arguments))}", file=sys.stderr)
         return 1
     return 0
 
 
-def _made(arguments: dict[str, object]) -> str:
-    """The file or folder that a command makes, which is the last it is given, or what it works on."""
+def _output_path(arguments: dict[str, object]) -> str:
+    """The file or folder that a command writes, its last path argument."""
     return next((str(value) for value in reversed(arguments.values()) if isinstance(value, Path)), "")
 
 
-def _told(error: Exception, made: str = "") -> str:
-    """An error in one line, with the path that it is about; `made` where it names none itself."""
+def _message(error: Exception, output: str = "") -> str:
+    """An error in one line, with its path, or `output` if the error names none."""
     if isinstance(error, MemoryError):
-        return ": ".join(filter(None, (made, "out of memory", str(error))))
+        return ": ".join(filter(None, (output, "out of memory", str(error))))
     if isinstance(error, OSError) and error.strerror:
-        return ": ".join(filter(None, (str(error.filename or made), error.strerror)))
+        return ": ".join(filter(None, (str(error.filename or output), error.strerror)))
     return str(error)
 
 

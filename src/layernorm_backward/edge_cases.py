@@ -18,7 +18,7 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.portable import norm
 from layernorm_backward.problem import Problem, Results, copied, draw, run_kernel
-from layernorm_backward.untrusted.held import arrays
+from layernorm_backward.untrusted.reachable import arrays
 
 ODD_WIDTHS = (33, 129)  # whole vectors of up to 128 elements, and one element
 SCALES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)

@@ -1,4 +1,4 @@
-"""What the commands for people share: one-line errors, progress, room in memory, a file to write."""
+"""Shared by the interactive commands: one-line errors, progress, memory limit, output file."""
 
 import argparse
 import errno
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, without the usage; exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}; --help lists what is allowed\n")
+        self.exit(2, f"error: {message}; see --help\n")
 
 
 def seconds(word: str) -> float:
@@ -55,7 +55,7 @@ def require_csv(out: Path) -> None:
         raise ValueError(f"--out {out}; allowed: a name that ends in .csv")
 
 
-def require_room(rows: int, hidden: int, element_bytes: int) -> None:
+def require_memory(rows: int, hidden: int, element_bytes: int) -> None:
     """ValueError where rows x hidden elements take more than a third of the available memory.
 
     It says what would fit.
@@ -78,7 +78,7 @@ def progress(steps: int, what: str) -> Iterator[Callable[[str], None]]:
     with tqdm(total=steps, desc=what, leave=False) as bar:
 
         def tick(step: str) -> None:
-            watch.tell(step=f"{what}: {step}", function="")
+            watch.update(step=f"{what}: {step}", function="")
             bar.set_postfix_str(step, refresh=False)
             bar.update()
 

@@ -1,6 +1,6 @@
-"""Is a layer normalization fit for use? `audit(kernel, dtype)` measures it, property by property.
+"""`audit(kernel, dtype)` measures whether a layer normalization is right, property by property.
 
-The gradient check, the growth of the error with mean/std, eps, long sums, repeatability, results written into
+The gradient check, the growth of the error with mean/std, eps, long sums, repeatability, results written to
 `out`, and the edge cases.
 """
 
@@ -33,12 +33,12 @@ def audit(
     asked: Collection[DtypeName] = (),
     keep: Callable[[Finding], None] = lambda finding: None,
 ) -> list[Finding]:
-    """The findings about a kernel in one dtype; `tick` is told what comes next, `steps` times in all, and
-    `keep` each finding as it is made.
+    """The findings about a kernel in one dtype; `tick` is called with the name of each step, `steps` times in
+    all, and `keep` with each finding.
 
-    `asked` are the dtypes that audits of this kernel are asked for, if more than this one: the formula is
-    checked in `formula_dtype` of them. What the kernel raises is a finding. ValueError for a dtype that the
-    kernel does not take.
+    `asked` are all dtypes in which this kernel is audited, if more than this one: the formula is checked in
+    `formula_dtype` of them. An exception of the kernel is a finding. ValueError for a dtype that the kernel
+    does not take.
     """
     if dtype not in kernel.dtypes:
         raise ValueError(f"{kernel.name} does not take {dtype}: {kernel.unsupported[dtype]}")

@@ -1,13 +1,9 @@
-"""What to think of the findings that failed, said once for all that have the same cause."""
+"""The likely causes of the findings that failed, each stated once for all findings that share it."""
 
 import re
 from collections.abc import Iterable
 
-from layernorm_backward.audit.behaviour import TWO_AXES, WRONG_ARE
-from layernorm_backward.audit.calls import Y_BY_BACKWARD
-from layernorm_backward.audit.setting import Finding
-from layernorm_backward.audit.sweep import FLOOR, QUANTITIES
-from layernorm_backward.audit.thoughts import (
+from layernorm_backward.audit.advice_texts import (
     ADVICE,
     CHUNKS,
     FAR_MEAN,
@@ -23,8 +19,12 @@ from layernorm_backward.audit.thoughts import (
     UNLIKE,
     WRONG,
 )
+from layernorm_backward.audit.behaviour import TWO_AXES, WRONG_ARE
+from layernorm_backward.audit.calls import Y_BY_BACKWARD
+from layernorm_backward.audit.setting import Finding
+from layernorm_backward.audit.sweep import FLOOR, QUANTITIES
 
-ASKED = tuple(  # of the arrays or sizes that these give it, a kernel may have refused too much
+REFUSABLE = tuple(  # cases whose arrays or sizes a kernel may have refused on purpose
     f"edge_{name}"
     for name in (
         "leading_axes",
@@ -44,7 +44,7 @@ FAR = ("edge_tiny_variance", "edge_offset_1e8", "edge_widths_far")
 
 
 def advice(found: list[Finding]) -> dict[str, list[str]]:
-    """What to think, and of which properties that failed; as they were measured, but WRONG comes last."""
+    """Each likely cause with the properties that failed by it, as they were measured; WRONG comes last."""
     by_name = {finding.property: finding for finding in found}
     said: dict[str, list[str]] = {}
     for finding in found:
@@ -59,8 +59,8 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
         return TWO_AXES
     if finding.raised:
         return _of_raised(finding, by_name)
-    if thought := _of_calls(finding, by_name):
-        return thought
+    if text := _of_calls(finding, by_name):
+        return text
     if _wrong_everywhere(name, by_name):
         return WRONG
     if name == "long_sums" and WRONG_ARE in finding.note:
@@ -77,7 +77,7 @@ def _about(finding: Finding, by_name: dict[str, Finding]) -> str:
     if name in ADVICE:
         return ADVICE[name]
     if name.startswith("edge_"):
-        return RANGE if name.startswith("edge_scale") else "not within the limit of the exact result"
+        return RANGE if name.startswith("edge_scale") else "error over the limit"
     return _of_sweep(name.rpartition("_")[0], by_name)
 
 
@@ -85,10 +85,10 @@ def _of_raised(finding: Finding, by_name: dict[str, Finding]) -> str:
     given = finding.property == "gradient_check" or finding.property.startswith("edge_")
     if given and re.search("read-?only", finding.note, re.IGNORECASE):
         return READ_ONLY
-    asked = finding.property in ASKED and not by_name["y_error"].raised
+    asked = finding.property in REFUSABLE and not by_name["y_error"].raised
     if asked or [name for name, other in by_name.items() if other.raised] == ["undisturbed"]:
         return ADVICE[finding.property]
-    return "could not be run; the reason stands above"
+    return "could not be run, for the reason above"
 
 
 def _of_calls(finding: Finding, by_name: dict[str, Finding]) -> str:
@@ -100,7 +100,7 @@ def _of_calls(finding: Finding, by_name: dict[str, Finding]) -> str:
 
 
 def _named(finding: Finding) -> set[str]:
-    """The results that a property is about, as far as it tells."""
+    """The results that a property names, if it names any."""
     name, wrong = finding.property, finding.note.partition(WRONG_ARE)[2]
     if name in ("undisturbed", "into_out"):
         return set(finding.note.split(", "))

@@ -1,4 +1,4 @@
-"""What a sweep over kappa does not see: the formula, eps, long sums, and how calls bear on each other."""
+"""Properties beside the sweep over kappa: the formula, eps, long sums, and the independence of calls."""
 
 from collections.abc import Callable, Collection, Iterator
 from math import prod
@@ -6,11 +6,11 @@ from math import prod
 import numpy as np
 
 from layernorm_backward import inputs, oracle
+from layernorm_backward.audit.advice_texts import LAST_AXIS
 from layernorm_backward.audit.calls import inputs_kept, repeatable, undisturbed
 from layernorm_backward.audit.into_out import into_out
 from layernorm_backward.audit.setting import Finding, Setting, broken
 from layernorm_backward.audit.sweep import ROWS, worst_errors
-from layernorm_backward.audit.thoughts import LAST_AXIS
 from layernorm_backward.dtypes import DtypeName, dtype_of, unit_roundoff
 from layernorm_backward.gradient_check import check
 from layernorm_backward.gradient_check.datasets import adequate
@@ -51,7 +51,7 @@ def _checked(kernel: Kernel, dtype: DtypeName, setting: Setting, shape: tuple[in
 
 
 def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """The worst error of all results on rows whose variance is eps, for two eps that are no default."""
+    """The worst error of all results on rows whose variance is eps, for two eps that are not the default."""
     worst = []
     wrong = set()
     for number, eps in enumerate(EPSILONS):
@@ -69,9 +69,9 @@ def eps_obeyed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """The worse error of dgamma and dbeta over many rows, whose terms are 1 in the mean.
+    """The larger error of dgamma and dbeta over many rows, whose terms have mean 1.
 
-    The note names y and dx where they are over the limit, as where rows between chunks are lost.
+    The note names y and dx if they are over the limit, as where rows between chunks are lost.
     """
     rng = inputs.generator(setting.seed, setting.sum_rows)
     x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
@@ -87,7 +87,7 @@ def long_sums(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def ones_counted(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """dbeta where every dy is 1: the number of rows, unless the sum stands still before."""
+    """dbeta where every dy is 1: the number of rows, unless the sum stagnates before."""
     rng, beside = inputs.generator(setting.seed, setting.sum_rows), dtype_of(setting.gamma_of(dtype))
     x = inputs.rows(rng, setting.sum_rows, SUM_HIDDEN, dtype_of(dtype))
     problem = draw(rng, x, "normal", "random", beside)

@@ -1,4 +1,4 @@
-"""How one call of a kernel bears on others: a second run, calls in between, inputs left as they were."""
+"""Whether calls of a kernel are independent: a second run, other calls in between, unchanged inputs."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,9 @@ def undisturbed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     alone = Results(before, *map(np.copy, kernel.backward(given.dy, saved)))
     own = [] if _same(y, before) else [Y_BY_BACKWARD]
     others = _others(problem)
-    for other in reversed(others):  # the last has the shape of `problem`, so that what it leaves may be taken
+    for other in reversed(
+        others
+    ):  # the last has the shape of `problem`, so that a cache may return what it left
         run_kernel(kernel, other, setting.eps)
     given = copied(problem)
     y, saved = kernel.forward(given.x, given.gamma, given.beta, setting.eps)

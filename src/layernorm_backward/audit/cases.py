@@ -1,8 +1,8 @@
-"""Edge cases of the audit alone, beside those of the table edge_cases: odd sizes, few rows and short
-ones, one axis and four, and a gamma or dy unlike x.
+"""Edge cases of the audit beyond those of the table edge_cases: odd sizes, few and short rows, one axis and
+four, and a gamma or dy that differs from x in layout or values.
 
-They show loops that forget what is left over after whole blocks, however long these are, and backward passes
-that take dy's layout for x's, zeros for nothing, or the last axis for the second.
+They detect loops that lose the remainder after whole blocks of any length, and backward passes that assume
+dy has the layout of x, skip zeros, or confuse the last axis with the second.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from layernorm_backward.edge_cases import Case, Outcome, Trial, as_given
 from layernorm_backward.problem import Problem
 
 MANY = 1031
-WIDTHS = range(33, 48)  # whatever is left over after whole blocks of up to 16
+WIDTHS = range(33, 48)  # every remainder after whole blocks of up to 16
 LAST = 7
 FEW = (2, 3)
 FAINT = 2.0**-8
@@ -29,7 +29,7 @@ Judge = Callable[[Trial], Outcome]
 
 
 def changed(change: Change, judge: Judge = as_given) -> Judge:
-    """Judged as usual, or otherwise, after a change of the problem."""
+    """A judge, by default the usual one, applied after a change of the problem."""
 
     def judge_changed(trial: Trial) -> Outcome:
         problem = change(trial.problem)
@@ -40,7 +40,7 @@ def changed(change: Change, judge: Judge = as_given) -> Judge:
 
 
 def worst_of(changes: Mapping[str, Change], judge: Judge = as_given) -> Judge:
-    """Judged after each of the changes; the worst is told."""
+    """A judge applied after each of the changes; the worst outcome is returned."""
 
     def judge_all(trial: Trial) -> Outcome:
         found = {what: changed(change, judge)(trial) for what, change in changes.items()}
@@ -51,7 +51,7 @@ def worst_of(changes: Mapping[str, Change], judge: Judge = as_given) -> Judge:
 
 
 def narrowed(widths: range) -> dict[str, Change]:
-    """To the first columns, so many."""
+    """Changes that keep only the first columns, one for each width."""
     return {f"D = {width}": partial(_narrowed, width=width) for width in widths}
 
 
@@ -72,7 +72,7 @@ def _far(deviates: Floats, u: float) -> Floats:
 
 
 def _last_rows_count(problem: Problem) -> Problem:
-    """All but the LAST rows of dy are small, so that a row that was left out is seen in 16 bits too."""
+    """All but the LAST rows of dy are small, so that a missing row is detected in 16 bits, too."""
     dy = problem.dy.copy()
     dy[:-LAST] *= dy.dtype.type(FAINT)
     return problem._replace(dy=dy)
@@ -129,7 +129,7 @@ FURTHER: dict[str, Case] = {
     "one_axis": Case("x of one axis", (64,), _normal, as_given),
     "four_axes": Case("x of four axes", (2, 3, 4, 64), _normal, as_given),
 }
-_KNOWN = {  # the value of each is an error, and a run stands alone
+_KNOWN = {  # the value of each is an error of a single run
     name: case._replace(judge=as_given) if name.startswith("scale_") else case
     for name, case in edge_cases.CASES.items()
     if case.shape[-1] not in edge_cases.ODD_WIDTHS  # for which FURTHER has more

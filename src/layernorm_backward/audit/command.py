@@ -12,7 +12,7 @@ import pandas as pd
 
 from layernorm_backward import audit as audits
 from layernorm_backward.audit import report
-from layernorm_backward.audit.room import require_room
+from layernorm_backward.audit.memory import require_memory
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
@@ -21,20 +21,20 @@ from layernorm_backward.options import Parser, progress, require_csv, seconds, w
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.storage import files
 from layernorm_backward.untrusted import watch
-from layernorm_backward.untrusted.stdout import tell
+from layernorm_backward.untrusted.stdout import emit
 
 DESCRIPTION = (
-    "Audit an implementation of layer normalization: its gradient, its error as mean/std grows, eps, "
-    "long sums, repeatability, edge cases. MODULE is a module or a file.py, NAME a Kernel, a pair of "
-    "functions, or FORWARD,BACKWARD. Exit code 0: all passed, 1: something failed, 2: it could not be run. "
-    "`audit CONFIG.yaml TABLE.csv` measures the table audit instead."
+    "Audit an implementation of layer normalization: its gradient, the growth of its error with mean/std, "
+    "eps, long sums, repeatability, edge cases. Exit code 0: all passed, 1: something failed, 2: could not "
+    "be run. Example: audit my_norm:forward,backward --dtype float64 float32. `audit CONFIG.yaml TABLE.csv` "
+    "measures the table audit instead."
 )
-ORDER = "MODULE:NAME stands before --dtype"
+ORDER = "put MODULE:NAME before --dtype"
 OPTIONS = {
-    "eps": "eps, inside of the root",
+    "eps": "eps, inside the root",
     "rows": "rows of the sweep over mean/std",
-    "hidden": "elements of a row",
-    "limit_u": "largest error that passes, in u",
+    "hidden": "elements per row",
+    "limit_u": "largest error that passes, in units of the roundoff u",
     "seed": "seed of the data",
 }
 
@@ -48,11 +48,11 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         setting = replace(STANDARD, **changes)
         for dtype in dtypes:
             setting.gamma_of(dtype)
-        require_room(setting, dtypes)
+        require_memory(setting, dtypes)
         if out is not None:
             require_csv(out)
             out = out.absolute()  # the kernel may change the folder
-        watch.tell(step=f"importing {target}")
+        watch.update(step=f"importing {target}")
         kernel = load(target)
         if found_by := whence(target):
             print(f"{target}: {found_by}", file=sys.stderr)
@@ -75,7 +75,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
 
 def _fault(kernel: Kernel, dtype: DtypeName, setting: Setting) -> str:
     """Why a kernel cannot be run in a dtype; "" where it can."""
-    watch.tell(step=f"{kernel.name} {dtype}: a first try")
+    watch.update(step=f"{kernel.name} {dtype}: trial call")
     try:
         try_out(kernel, dtype, setting.eps, setting.gamma_of(dtype))
     except ValueError as error:
@@ -88,8 +88,8 @@ def _found(kernel: Kernel, dtypes: Sequence[DtypeName], setting: Setting) -> dic
     found = {}
     for dtype in dtypes:
         found[dtype] = _with_progress(kernel, dtype, setting, dtypes)
-        tell(("\n" if len(found) > 1 else "") + report.text(kernel, dtype, setting, found[dtype]))
-        watch.tell(found="")
+        emit(("\n" if len(found) > 1 else "") + report.text(kernel, dtype, setting, found[dtype]))
+        watch.update(found="")
     return found
 
 
@@ -112,7 +112,7 @@ def _with_progress(
 
     def keep(finding: Finding) -> None:
         so_far.append(finding)
-        watch.tell(found=report.so_far(kernel, dtype, setting, so_far))
+        watch.update(found=report.so_far(kernel, dtype, setting, so_far))
 
     try:
         with progress(audits.steps(dtype, setting), f"{kernel.name} {dtype}") as tick:
@@ -126,7 +126,7 @@ def main(argv: Sequence[str]) -> int:
     """Parse the words after `audit`, then run."""
     given = vars(_parser().parse_args(argv))
     target, dtypes, out, limit_s = (given.pop(name) for name in ("target", "dtypes", "out", "limit_s"))
-    watch.tell(limit_s=f"{limit_s:g}")
+    watch.update(limit_s=f"{limit_s:g}")
     return run(target, list(dict.fromkeys(dtypes)), given, out)
 
 
@@ -139,16 +139,19 @@ def _dtype_name(word: str) -> str:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m layernorm_backward audit", description=DESCRIPTION)
-    what = "a Kernel or a pair (forward, backward); or the name of one of ours"
+    what = (
+        "MODULE is a module or a file.py; NAME is FORWARD,BACKWARD, the names of two functions, or the name "
+        "of such a pair or of a Kernel object. Or the name of one of our kernels"
+    )
     which = f"one or more of {', '.join(DTYPE_NAMES)} (float32); {ORDER}"
     parser.add_argument("target", metavar="MODULE:NAME", help=what)
     options = {"type": _dtype_name, "metavar": "DTYPE", "help": which}
     parser.add_argument("--dtype", nargs="+", default=["float32"], dest="dtypes", **options)
-    also = "dtype of gamma and beta (that of x); allowed beside 16 bits: float32 too"
+    also = "dtype of gamma and beta (that of x); with 16-bit x also float32"
     parser.add_argument("--gamma-dtype", choices=DTYPE_NAMES, help=also)
-    parser.add_argument("--out", type=Path, metavar="CSV", help="write the findings there too, a .csv file")
+    parser.add_argument("--out", type=Path, metavar="CSV", help="also write the findings to this .csv file")
     limit = {"type": seconds, "default": watch.LIMIT_S, "metavar": "SECONDS"}
-    parser.add_argument("--limit-s", **limit, help="time that a step may take, with its calls (%(default)g)")
+    parser.add_argument("--limit-s", **limit, help="time limit of one step, with its calls (%(default)g)")
     for name, meaning in OPTIONS.items():
         default = getattr(STANDARD, name)
         options = {"type": type(default), "default": default, "help": f"{meaning} (%(default)s)"}

@@ -1,4 +1,4 @@
-"""Whether results that are written into `out` are those without it, and end where `out` does."""
+"""Whether results written to `out` equal those without it, and nothing is written outside `out`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from layernorm_backward.untrusted.guarded import Guarded, guarded
 
 
 def into_out(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
-    """How many of y, dx, dgamma, dbeta are not in `out`, which held NaN, as they are without it.
+    """How many of y, dx, dgamma, dbeta differ in `out`, which held NaN before, from those without it.
 
-    The note names them, and those beside which is written. Not had where no function takes `out`.
+    The note names them, and those outside which something was written. Skipped if no function takes `out`.
     """
     forward, backward = takes_out(kernel.forward), takes_out(kernel.backward)
     if not (forward or backward):
@@ -34,7 +34,7 @@ def into_out(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
 
 
 def _fault(name: str, out: Guarded, returned: NDArray, alone: NDArray, taken: bool) -> str:
-    """Where there is written beside a result, or its name where it is not as it was alone; "" for neither."""
+    """Where something was written outside a result, or its name if it differs; "" for neither."""
     if beside := out.overrun():
         return f"{beside} {name}"
     found = (returned, out.array) if taken else (returned,)

@@ -1,4 +1,4 @@
-"""In which dtype the formula is checked: float64 shows it best, where the functions really compute in it."""
+"""The dtype in which the formula is checked: float64 if the functions really compute in it."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from layernorm_backward.problem import Problem, draw, run_kernel
 from layernorm_backward.untrusted.raised import FAILURES
 
 SHAPE = (4, 16)
-STEP = 2.0**-30  # below what float32 tells apart, 2**22 times what float64 does
+STEP = 2.0**-30  # below the resolution of float32, 2**22 times that of float64
 BENT = 2.0**-7  # the largest deviation from a straight line, beside the step along it
 
 
@@ -24,9 +24,9 @@ def formula_dtype(kernel: Kernel, asked: Collection[DtypeName], setting: Setting
 
 
 def computes_in_float64(kernel: Kernel, setting: Setting) -> bool:
-    """Whether float64 arrays that are moved by STEP and by twice that move every result in proportion.
+    """Whether changes of float64 inputs by STEP and by twice that change every result in proportion.
 
-    What is narrower on the way stands still or jumps. The formula may be wrong: it is not compared with one.
+    A narrower intermediate does not change, or jumps. No reference is needed: the formula may be wrong.
     """
     rng = inputs.generator(setting.seed)
     problem, along = (draw(rng, rng.standard_normal(SHAPE), "shifted", "random") for _ in range(2))

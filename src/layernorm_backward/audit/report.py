@@ -7,41 +7,41 @@ from collections.abc import Iterable
 from typing import Any
 
 from layernorm_backward.audit.advice import advice
+from layernorm_backward.audit.advice_texts import WRONG
 from layernorm_backward.audit.behaviour import TWO_AXES
 from layernorm_backward.audit.setting import Finding, Setting
-from layernorm_backward.audit.thoughts import WRONG
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
 from layernorm_backward.kernels import Kernel
 
 WIDTH = 100
 MEANING: dict[str, str] = {
-    "gradient_check": "error over tolerance against differences",
+    "gradient_check": "error/tolerance, by finite differences",
     "eps_obeyed": "error on rows of variance eps",
     "long_sums": "error of dgamma, dbeta",
     "ones_counted": "dbeta where each dy is 1",
     "repeatable": "results that change on a second run",
     "undisturbed": "results that change with other calls",
     "inputs_kept": "inputs that were written to",
-    "into_out": "results that are not the same in `out`",
+    "into_out": "results that differ in `out`",
     "error": "largest error",
     "slope": "power of mean/std",
-    "kappa": "mean/std up to which it is small",
+    "kappa": "mean/std up to which the error is within the limit",
     "cases": "edge cases that fail",
 }
-_VERDICT = {True: "passed", False: "FAILED", None: "not had"}
+_VERDICT = {True: "passed", False: "FAILED", None: "skipped"}
 _HEADER = f"{'':8}{'property':20}{'value':>9}{'limit':>9}  meaning"
 _INDENT = " " * 48
 
 
 def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> str:
-    """One line a finding, edge cases that passed left out; then what to think of those that failed.
+    """One line for each finding but edge cases that passed; then the likely causes of the failures.
 
-    Edge cases that are as wrong as everywhere are counted.
+    Edge cases that fail because the kernel is wrong on ordinary rows, too, are only counted.
     """
     judged = _judged(found)
     failed = [finding for finding in judged if not finding.passed]
-    thoughts = advice(found)
-    counted, others = _cases_apart(thoughts.get(WRONG, []))
+    causes = advice(found)
+    counted, others = _cases_apart(causes.get(WRONG, []))
     told = {finding.property for finding in failed} - set(counted)
     shown = [finding for finding in found if not _is_case(finding.property) or finding.property in told]
     lines = _heading(kernel, dtype, setting)
@@ -53,21 +53,21 @@ def text(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> 
         f"{len(judged) - len(failed)} of {len(judged)} passed" + (f", {len(failed)} FAILED" if failed else "")
     )
     if counted:
-        thoughts[WRONG] = [*others, _count(counted)]
-    for said, names in thoughts.items():
+        causes[WRONG] = [*others, _count(counted)]
+    for cause, names in causes.items():
         lines += textwrap.wrap(
-            f"{', '.join(names)}: {said}", WIDTH, initial_indent="- ", subsequent_indent="  "
+            f"{', '.join(names)}: {cause}", WIDTH, initial_indent="- ", subsequent_indent="  "
         )
     return "\n".join(lines)
 
 
 def so_far(kernel: Kernel, dtype: str, setting: Setting, found: list[Finding]) -> str:
-    """One line a finding of an audit that did not come to its end."""
+    """One line for each finding of an audit that was interrupted."""
     passed = sum(bool(finding.passed) for finding in _judged(found))
     shown = [finding for finding in found if not (_is_case(finding.property) and finding.passed)]
     lines = [line for finding in shown for line in _line(finding)]
     return "\n".join(
-        [*_heading(kernel, dtype, setting), *lines, f"{passed} of {len(_judged(found))} passed; not complete"]
+        [*_heading(kernel, dtype, setting), *lines, f"{passed} of {len(_judged(found))} passed; incomplete"]
     )
 
 

@@ -1,4 +1,4 @@
-"""How much an audit measures, and what it holds the measurements against."""
+"""The sizes and limits of an audit, and its findings."""
 
 import math
 from dataclasses import dataclass
@@ -87,9 +87,9 @@ STANDARD = Setting(
 
 
 class Finding(NamedTuple):
-    """One property of a kernel: its value with an interval, what it was held against, and how that went.
+    """One property of a kernel: its value with an interval, its limit, and whether it passed.
 
-    `passed` is None where the property cannot be had, and `reason` says why; `note` is for the reader.
+    `passed` is None where the property cannot be measured, and `reason` says why; `note` is for the reader.
     """
 
     property: str

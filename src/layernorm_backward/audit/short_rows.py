@@ -1,4 +1,4 @@
-"""Rows of fewer than 16 elements: in them the terms of a result can cancel, so errors are held against these.
+"""Rows of fewer than 16 elements, whose results can cancel: errors are compared with the size of the terms.
 
 The projection takes all of g away where D = 2, but for eps, and in any short row it can take nearly all.
 """

@@ -1,6 +1,6 @@
-"""The errors of all results as a row's mean grows beside its spread: kappa = sqrt(1 + mean^2/var).
+"""The errors of all results as the mean of a row grows relative to its std: kappa = sqrt(1 + mean^2/var).
 
-dy is N(1,1), since a dy of zero mean hides what a rounded mean does; gamma is N(1, 1/4). Errors are the
+dy is N(1,1), since a dy of zero mean hides the effect of a rounded mean; gamma is N(1, 1/4). Errors are the
 largest over the rows, in u of the dtype, against the oracle on the rounded rows.
 """
 
@@ -29,7 +29,7 @@ LOST = 0.1  # a relative error above this grows no further
 def findings(
     kernel: Kernel, dtype: DtypeName, setting: Setting, tick: Callable[[str], None]
 ) -> Iterator[Finding]:
-    """Of each quantity the worst error, its growth with kappa, and the kappa up to which it is small."""
+    """Of each quantity the worst error, its growth with kappa, and the kappa up to which it passes."""
     kappas = setting.kappas(dtype)
     errors = np.full((len(kappas), len(QUANTITIES)), np.nan)
     for row, kappa in enumerate(kappas):
@@ -49,7 +49,7 @@ def findings(
 
 @lru_cache(maxsize=64)
 def posed(dtype: DtypeName, kappa: float, setting: Setting) -> tuple[Problem, oracle.Results]:
-    """Rows of this kappa with their exact results; kept, since every kernel of an experiment meets them."""
+    """Rows of this kappa with their exact results; cached, since every kernel of an experiment needs them."""
     rng = inputs.generator(setting.seed, DTYPE_NAMES.index(dtype), setting.hidden)
     mean = inputs.mean_of_kappa(kappa)
     x = inputs.rows(rng, setting.rows, setting.hidden, dtype_of(dtype), mean=mean)

@@ -1,4 +1,4 @@
-"""Whose implementation is audited: a name of ours, or MODULE:NAME of anybody's.
+"""Loads the implementation that is audited: one of our kernels by name, or MODULE:NAME.
 
 MODULE is a dotted module or a file (`./my_norm.py`). NAME is a Kernel, or a pair (forward, backward) of
 functions; FORWARD,BACKWARD names two functions. Names may be dotted (`Norm.forward`), as in entry points.
@@ -27,14 +27,14 @@ from layernorm_backward.untrusted.fitting import MisfitError, fitting
 from layernorm_backward.untrusted.raised import FAILURES, place, told
 
 WANTED = (
-    "wanted: a Kernel, or a pair of functions forward(x, gamma, beta, eps) -> y, saved and "
+    "expected: a Kernel, or a pair of functions forward(x, gamma, beta, eps) -> y, saved and "
     "backward(dy, saved) -> dx, dgamma, dbeta, on NumPy arrays, named as MODULE:FORWARD,BACKWARD"
 )
 _OURS = Path(kernels.__file__).parent
 
 
 def load(target: str) -> Kernel:
-    """The kernel of this name or at MODULE:NAME; ValueError says what is wrong and what is wanted."""
+    """The kernel of this name or at MODULE:NAME; ValueError says what is wrong and what is expected."""
     module, colon, name = target.rpartition(":")
     if not colon:
         return _registered(target)
@@ -66,7 +66,7 @@ def as_kernel(name: str, thing: Any) -> Kernel:
     if isinstance(thing, Kernel):
         return replace(thing, name=name)
     if not (isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing))):
-        size = f" of {len(thing)}" if isinstance(thing, tuple | list) else ""
+        size = f" of length {len(thing)}" if isinstance(thing, tuple | list) else ""
         raise ValueError(f"{name} is of type {type(thing).__name__}{size}; {WANTED}")
     return Kernel(name, "cpu", *thing, source=name)
 

@@ -33,8 +33,8 @@ def require_exact(setting: Setting) -> None:
         )
 
 
-class Making:
-    """The seconds that there are for the data; ValueError as soon as it shows that they do not suffice."""
+class DataBudget:
+    """The seconds available for making the data; ValueError as soon as they turn out to be too few."""
 
     def __init__(self, setting: Setting, deadline: Deadline) -> None:
         self._setting, self._deadline = setting, deadline

@@ -1,4 +1,4 @@
-"""Passes over all rows whose results are looked at, in which nothing is left from before."""
+"""Passes over all rows whose results are checked; result arrays are filled with NaN before."""
 
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from layernorm_backward.bench.data import Data, changed, errors_u
 from layernorm_backward.bench.passes import Passes, named, require_y
 from layernorm_backward.derivations.gradients import Gradients
-from layernorm_backward.untrusted.held import arrays as held
+from layernorm_backward.untrusted.reachable import arrays as arrays_in
 
 
 class WrongError(ValueError):
@@ -43,7 +43,7 @@ def checked_forward(name: str, passes: Passes, data: Data) -> Forward:
     its_s = perf_counter() - started
     require_y(name, y, data.arrays)
     overwritten = data.arrays.y is data.arrays.out and passes.to_gradients
-    if overwritten and any(np.may_share_memory(part, data.arrays.y) for part in held(saved)):
+    if overwritten and any(np.may_share_memory(part, data.arrays.y) for part in arrays_in(saved)):
         raise ValueError(f"{name} saves y, where dx is written; allowed: --direction both or all")
     _require_within(name, data, "y")
     return Forward(y, saved, its_s, errors_u(data, y=y))

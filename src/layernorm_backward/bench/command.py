@@ -13,8 +13,8 @@ from layernorm_backward import bench as benches
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.bench import report
 from layernorm_backward.bench.contenders import BRIEF_S, own_runs, too_slow
-from layernorm_backward.bench.quick import TooSlowError
 from layernorm_backward.bench.setting import EPS, Deadline, Setting
+from layernorm_backward.bench.time_limit import TooSlowError
 from layernorm_backward.bench_options import BASELINES, DIRECTIONS
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.options import progress, require_csv, require_writable, writing
@@ -22,7 +22,7 @@ from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
 from layernorm_backward.timing.timed import allowed_threads, most_threads
 from layernorm_backward.untrusted import watch
-from layernorm_backward.untrusted.stdout import tell
+from layernorm_backward.untrusted.stdout import emit
 
 _NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are
 AUDITED = "float32"  # where `audit` is given no dtype
@@ -40,7 +40,7 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         _require_timeable(kernel, setting, deadline)
         with progress(benches.steps(kernel, setting), f"{kernel.name} {setting.dtype}") as tick:
             found = benches.bench(kernel, setting, deadline, tick)
-        tell(report.text(kernel, setting, found))
+        emit(report.text(kernel, setting, found))
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:
@@ -64,7 +64,7 @@ def main(given: dict[str, Any], spent_s: float = 0.0) -> int:
     target, out, directions, threads, limit_s = (given.pop(name) for name in _NOT_SET)
     given["gamma_dtype"] = given["gamma_dtype"] or given["dtype"]
     deadline = Deadline(given["seconds"], spent_s=spent_s)
-    watch.tell(step=f"importing {target}", limit_s=f"{given['seconds'] + limit_s:g}")
+    watch.update(step=f"importing {target}", limit_s=f"{given['seconds'] + limit_s:g}")
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
@@ -93,7 +93,7 @@ def _require_timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> N
     if numba_config.DISABLE_JIT:
         raise ValueError("NUMBA_DISABLE_JIT is set; unset it: the roof and our kernels are compiled")
     try:
-        _require_quick_calls(kernel, setting, deadline)
+        _require_short_calls(kernel, setting, deadline)
     except TooSlowError as error:
         raise too_slow(kernel, error, setting, deadline) from None
     except ValueError as error:
@@ -101,9 +101,9 @@ def _require_timeable(kernel: Kernel, setting: Setting, deadline: Deadline) -> N
         raise ValueError(f"{name}{error}") from None
 
 
-def _require_quick_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
+def _require_short_calls(kernel: Kernel, setting: Setting, deadline: Deadline) -> None:
     """TooSlowError where calls on three rows take too long already; the first of two may compile."""
-    watch.tell(step=f"{kernel.name} {setting.dtype}: a first try")
+    watch.update(step=f"{kernel.name} {setting.dtype}: trial call")
     for _ in range(2):
         started = perf_counter()
         try_out(kernel, setting.dtype, EPS, setting.gamma_dtype)

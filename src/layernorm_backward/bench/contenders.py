@@ -1,4 +1,4 @@
-"""The kernel and what it is compared with, each correct before it is timed, or the reason why it is not."""
+"""The kernel and its baselines, each checked before it is timed, or the reason why it is not timed."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from layernorm_backward.bench.checked import WrongError
 from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import limit_u
 from layernorm_backward.bench.prepare import Ready, needs, ready
-from layernorm_backward.bench.quick import TooSlowError
-from layernorm_backward.bench.schedule import fitting_rows, room
+from layernorm_backward.bench.schedule import available_bytes, fitting_rows
 from layernorm_backward.bench.setting import Deadline, Setting
+from layernorm_backward.bench.time_limit import TooSlowError
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.kernels import KERNELS, Kernel, missing
 from layernorm_backward.timing.pace import untimed
@@ -30,7 +30,7 @@ class Contenders(NamedTuple):
     left_out: dict[str, str]
 
 
-def line_up(
+def prepare_all(
     kernel: Kernel, setting: Setting, data: Data, deadline: Deadline, tick: Callable[[str], None]
 ) -> Contenders:
     """ValueError where the kernel itself cannot be timed, WrongError where it is wrong."""
@@ -47,11 +47,11 @@ def line_up(
                 raise ValueError(reason)
             needed = needs(baseline, data.arrays)
             deadline.note(f"first calls of {name}")
-            if needed > room():
+            if needed > available_bytes():
                 raise ValueError(f"it takes {needed / 1e9:.3g} GB more, too much here")
             limit_s = (deadline.left() - kept_s) * BASELINE_SHARE - looking_s
             found.ready[name] = ready(baseline, data, limit_s)
-            require_right(name, found.ready[name], setting)
+            require_correct(name, found.ready[name], setting)
             deadline.note(f"running {name}")
         except Exception as error:
             found.ready.pop(name, None)
@@ -65,7 +65,7 @@ def baselines(name: str) -> list[str]:
     return [baseline for baseline in BASELINES if baseline in KERNELS and baseline != name]
 
 
-def require_right(name: str, found: Ready, setting: Setting) -> None:
+def require_correct(name: str, found: Ready, setting: Setting) -> None:
     """WrongError where an error is over the limit."""
     for result, error in found.errors_u.items():
         limit = limit_u(result, setting, found.rounded)
@@ -89,7 +89,7 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
     runs = own_runs(setting)
     try:
         needed = needs(kernel, data.arrays, deadline.left() / runs)
-        if needed > room():
+        if needed > available_bytes():
             fits = fitting_rows(setting, needed)
             more = f"{needed / 1e9:.3g} GB beside the arrays"
             raise ValueError(f"{kernel.name} takes {more}; allowed here: --rows up to {fits}")
@@ -98,7 +98,7 @@ def _own(kernel: Kernel, setting: Setting, data: Data, deadline: Deadline) -> Re
         _require_time(found, setting, deadline)
     except TooSlowError as error:
         raise too_slow(kernel, error, setting, deadline) from None
-    require_right(kernel.name, found, setting)
+    require_correct(kernel.name, found, setting)
     found = _run_again(kernel.name, found, setting)
     deadline.note(f"running {kernel.name}")
     return found
@@ -117,11 +117,11 @@ def _run_again(name: str, found: Ready, setting: Setting) -> Ready:
     """With the larger of the errors of two backward passes on the same saved; WrongError as for the first."""
     again_u = found.gradients_u()
     again = found._replace(errors_u=again_u)
-    require_right(f"a second backward of {name} on the same saved", again, setting)
+    require_correct(f"a second backward of {name} on the same saved", again, setting)
     return found._replace(errors_u={key: max(u, again_u.get(key, u)) for key, u in found.errors_u.items()})
 
 
-def require_right_yet(name: str, found: Ready, setting: Setting) -> None:
+def require_still_correct(name: str, found: Ready, setting: Setting) -> None:
     """WrongError where one more run, after those that were timed, is wrong."""
     again = found._replace(errors_u=found.errors_again_u())
-    require_right(f"a run of {name} after the timed ones", again, setting)
+    require_correct(f"a run of {name} after the timed ones", again, setting)

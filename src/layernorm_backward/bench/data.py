@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import inputs, oracle
 from layernorm_backward.aligned import aligned_empty
-from layernorm_backward.bench.block import Making, block_rows
+from layernorm_backward.bench.block import DataBudget, block_rows
 from layernorm_backward.bench.setting import EPS, Setting
 from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.dtypes import dtype_of
@@ -38,11 +38,11 @@ class Data(NamedTuple):
     results: dict[str, Guarded]
 
 
-def draw(setting: Setting, making: Making | None = None) -> Data:
+def draw(setting: Setting, budget: DataBudget | None = None) -> Data:
     """x from N(0,1), dy from N(1,1), gamma from N(1,1/4), beta from N(0,1); every page has been written.
 
     Where dbeta is float16 and the rows are many, dy is less by a power of two, so that no sum overflows.
-    ValueError where that would take longer than `making` allows.
+    ValueError where that would take longer than `budget` allows.
     """
     shape = setting.rows, setting.hidden
     dtype, gamma_dtype = dtype_of(setting.dtype), dtype_of(setting.gamma_dtype)
@@ -56,8 +56,8 @@ def draw(setting: Setting, making: Making | None = None) -> Data:
     results["y"] = guarded(shape, dtype) if setting.both else results["dx"]
     y, dx, dgamma, dbeta = (results[name].array for name in oracle.Results._fields)
     for array in (dx, y) if setting.both else (dx,):
-        repeat(dy, array, making)
-    full_x, full_dy = (repeat(block, aligned_empty(shape, dtype), making) for block in (x, dy))
+        repeat(dy, array, budget)
+    full_x, full_dy = (repeat(block, aligned_empty(shape, dtype), budget) for block in (x, dy))
     arrays = Buffers(full_x, full_dy, dx, gamma.copy(), beta.copy(), dgamma, dbeta, y)
     given = {"x": x, "dy": dy, "gamma": gamma, "beta": beta}
     return Data(arrays, _exact(x, gamma, beta, dy, setting.rows), given, results)
@@ -68,13 +68,13 @@ def _scale(setting: Setting) -> float:
     return 2.0 ** -max(0, (setting.rows - 1).bit_length() - (most - 1).bit_length())
 
 
-def repeat(block: NDArray, array: NDArray, making: Making | None = None) -> NDArray:
+def repeat(block: NDArray, array: NDArray, budget: DataBudget | None = None) -> NDArray:
     """The array (rows, D), filled with the rows of the block (count, D), again and again."""
     for part in _blocks(array, len(block)):
         started = perf_counter()
         part[...] = block[: len(part)]
-        if making:
-            making.filled(part.nbytes, started)
+        if budget:
+            budget.filled(part.nbytes, started)
     return array
 
 

@@ -1,7 +1,7 @@
-"""How large an error may be of a kernel that is timed, in u of the result's dtype.
+"""The largest error that a timed kernel may have, in u of the result's dtype.
 
-Sums over rows are held against u of gamma's dtype, which they have. A kernel that keeps x or x_hat rounded to
-16 bits hands each term of dgamma a rounding of its own: about 0.4 u of x's dtype against the root of the sum
+Sums over rows have the dtype of gamma, and limits in its u. A kernel that saves x or x_hat rounded to 16 bits
+adds a rounding error to each term of dgamma: about 0.4 u of x's dtype against the root of the sum
 of their squares, which is about dgamma here, whatever the rows. No dbeta depends on x_hat.
 """
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward.bench.setting import Setting
 from layernorm_backward.dtypes import dtype_of, unit_roundoff
-from layernorm_backward.untrusted.held import arrays as held
+from layernorm_backward.untrusted.reachable import arrays as arrays_in
 
 LIMIT_U = {2: 8.0, 4: 100.0, 8: 100.0}  # by bytes of a number
 SUM_LIMIT_U = 0.1  # a row more: what a running sum over the rows shows is below a fifth of it
@@ -35,7 +35,7 @@ def rounds(saved: Any, x: NDArray) -> bool:
     """Whether an array of x's size in `saved` has 16 bits and is not x; or none is seen there at all."""
     if x.itemsize > 2:
         return False
-    like = [part for part in held(saved) if part.size == x.size and part.ndim > 1]
+    like = [part for part in arrays_in(saved) if part.size == x.size and part.ndim > 1]
     return not like or any(part.itemsize == 2 and not _is(part, x) for part in like)
 
 

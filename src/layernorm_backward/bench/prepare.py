@@ -1,7 +1,7 @@
-"""A kernel made ready to be timed: tried on few rows, then on ever more, then checked on all.
+"""A kernel is prepared for timing: run on few rows, then on more and more, then checked on all.
 
-The few rows compile what is compiled, and tell how much memory a row takes. A kernel that would take too long
-is not started on all rows.
+The run on few rows compiles the kernel and measures the memory that a row takes. A kernel that would take too
+long is not started on all rows.
 """
 
 import tracemalloc
@@ -14,7 +14,7 @@ from layernorm_backward.bench.checked import checked_backward, checked_forward, 
 from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import rounds
 from layernorm_backward.bench.passes import first_rows, named, passes, require_y
-from layernorm_backward.bench.quick import TooSlowError, require_quick
+from layernorm_backward.bench.time_limit import TooSlowError, require_within_limit
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.timing.pool import Buffers
@@ -71,7 +71,9 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     WrongError where y is not kept.
     """
     arrays, name = data.arrays, kernel.name
-    require_quick(lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s)
+    require_within_limit(
+        lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s
+    )
     started = perf_counter()
     run = passes(kernel, arrays)
     first = checked_forward(name, run, data)

@@ -1,4 +1,4 @@
-"""A table `bench` as text for people."""
+"""A table `bench` as a text report."""
 
 import math
 from collections.abc import Iterator
@@ -44,8 +44,8 @@ def _of_direction(rows: pd.DataFrame, setting: Setting) -> Iterator[str]:
     yield f"  arrays     {_working_set(first, setting)}"
     yield _HEADER
     yield from (_comparison(row) for _, row in rows.iterrows())
-    yield "  ratio = its time / your time; faster, slower: the interval excludes 1, and the ratio differs from 1"
-    yield f"  by more than the noise ({first['noise']:.2g})"
+    yield "  ratio = its time / your time; faster, slower: the interval excludes 1, and the ratio differs"
+    yield f"  from 1 by more than the noise ({first['noise']:.2g})"
     if (share := rows["waited_share"].max()) > MOST:
         yield f"  other processes ran: in up to {share:.0%} of the samples a thread waited for a core"
     if first["ratio_low"] > NO_ROOF:

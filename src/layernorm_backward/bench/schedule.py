@@ -1,4 +1,4 @@
-"""How often each comparison runs in the seconds there are, and what there is room for in memory."""
+"""How often each comparison runs in the available time, and how much memory is available."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,12 @@ def repetitions(costs_s: Mapping[str, float], seconds: float) -> int:
     return max(1, min(MOST_REPEATS, int(share * seconds / first**2)))
 
 
-def room() -> float:
+def available_bytes() -> float:
     """Bytes that one more kernel may take, beside the arrays and the kernels that there are already."""
     return SHARE * memory.available()
 
 
 def fitting_rows(setting: Setting, needed: float) -> int:
-    """How many rows would leave room for a kernel that needs so many bytes beside the arrays of all rows."""
+    """The rows at which a kernel that needs so many bytes beside the arrays of all rows would fit."""
     whole = setting.arrays_bytes(setting.rows)
-    return int(setting.rows * (room() + whole) / (whole + needed))
+    return int(setting.rows * (available_bytes() + whole) / (whole + needed))

@@ -1,10 +1,10 @@
-"""`python -m layernorm_backward gpu --out DIR`: check, then measure all there is to measure on this GPU.
+"""`python -m layernorm_backward gpu --out DIR`: check the CUDA kernels on this GPU, then measure its tables.
 
-Results are checked first; what compute-sanitizer checks takes long, and comes last of all. Writes
-DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` goes on; where there
-is one, `--anew` begins again. A second campaign in DIR at a time is refused. When time is up, on Ctrl-C, on
-SIGTERM, and when a kernel costs the device or hangs, tables are written as far as they are. Needs numpy,
-pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
+Results are checked first; the checks by compute-sanitizer take minutes and come last. Writes
+DIR/tables/<stem>.csv with its record, DIR/samples, and DIR/ledger, from which `--resume` continues; `--anew`
+starts again instead. While a campaign is running in DIR, a second one there is refused. Incomplete tables
+are written when the time is up, on Ctrl-C, on SIGTERM, and when a kernel hangs or makes the device unusable.
+Needs numpy, pandas, PyYAML, ml_dtypes and CuPy; peers are measured where they are installed.
 """
 
 import argparse
@@ -152,15 +152,17 @@ def _numbers(values: Mapping[str, Any], experiment: Any) -> Iterator[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m layernorm_backward gpu", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where tables and ledger go")
-    parser.add_argument("--minutes", type=_positive, default=20.0, help="stop after so many (default: 20)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for tables and ledger")
+    parser.add_argument("--minutes", type=_positive, default=20.0, help="time limit (default: 20)")
     kept = parser.add_mutually_exclusive_group()
-    kept.add_argument("--resume", action="store_true", help="keep what DIR holds and is still right")
-    kept.add_argument("--anew", action="store_true", help="forget what DIR holds of these tables")
+    kept.add_argument("--resume", action="store_true", help="keep the cells in DIR that are still valid")
+    kept.add_argument("--anew", action="store_true", help="discard the cells in DIR of these tables")
     parser.add_argument(
         "--only", action="append", choices=(*STEMS, *ON_DEMAND), help="only this table; may be repeated"
     )
-    parser.add_argument("--config", type=Path, default=CONFIG, metavar="FOLDER", help=f"(default: {CONFIG})")
+    parser.add_argument(
+        "--config", type=Path, default=CONFIG, metavar="FOLDER", help=f"config files ({CONFIG})"
+    )
     return parser
 
 

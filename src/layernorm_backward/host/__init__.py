@@ -1,1 +1,1 @@
-"""What the system tells: of the machine beneath it, and of the packages that are installed."""
+"""Queries to the operating system: limits of memory and cores, caches, variables, installed packages."""

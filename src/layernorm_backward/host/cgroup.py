@@ -1,4 +1,4 @@
-"""What a container, or any other control group of Linux, leaves to this process: memory and cores."""
+"""Limits of memory and cores that a container, or another control group of Linux, sets for this process."""
 
 from collections.abc import Iterator
 from math import inf

@@ -1,4 +1,4 @@
-"""What macOS tells by sysctl: single facts, and from them the sizes of caches."""
+"""Values that macOS reports by sysctl, and the cache sizes computed from them."""
 
 import subprocess
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Variables of the environment that change how code is compiled, or how fast it runs, for a record."""
+"""Environment variables that affect compilation or speed, for the record of a table."""
 
 import os
 

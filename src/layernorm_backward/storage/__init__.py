@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, and that are read with clear errors."""
+"""Atomic writes of files, and reads with clear errors."""

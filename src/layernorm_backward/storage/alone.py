@@ -1,4 +1,4 @@
-"""One process at a time in a folder, by a lock of the system's, which ends with its process in any case."""
+"""One process at a time in a folder, by a lock of the operating system, released when its process ends."""
 
 import os
 from collections.abc import Iterator

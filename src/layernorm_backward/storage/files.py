@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under a temporary name, then renamed."""
+"""Atomic writes of files: under a temporary name, then renamed."""
 
 import secrets
 import tempfile

@@ -1,4 +1,4 @@
-"""The lock that a killed Snakemake leaves behind: taken away where no run is alive that could hold it.
+"""The lock that a killed Snakemake leaves behind, removed if no run is alive that could hold it.
 
 A run killed at once (SIGKILL, power) leaves files in .snakemake/locks, and the next one refuses to start.
 A job of the killed run may live on; it is waited for, so that two processes never write one table.

@@ -38,7 +38,7 @@ def measure(stem: str, config_path: Path, table: Path) -> None:
             tables.write_samples(samples, tables.samples_path(table))
             told |= _waited(samples)
         tables.write(measured, table, told)
-        stdout.tell(f"{table}: {len(measured)} rows")
+        stdout.emit(f"{table}: {len(measured)} rows")
 
     with explained(config_path):
         if study.on_device(stem):

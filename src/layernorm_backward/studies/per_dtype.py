@@ -1,4 +1,4 @@
-"""Keys of a config file that hold a value for each dtype, such as limits: none of the dtypes may lack one."""
+"""Keys of a config file with a value for each dtype, such as limits: every dtype must have one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

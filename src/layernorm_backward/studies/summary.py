@@ -1,7 +1,7 @@
-"""How a run ends: where the paper is, how many claims came out how, and which tables agree with the archive;
-last what the rules warned of, since a warning in the middle of a run is not seen, beside which timed tables
-something else ran, and which tables were measured on another processor or with other versions than the rest,
-or than there are here now.
+"""The summary that ends a run: the paper, the verdicts of the claims, tables that agree with the archive.
+
+Then the warnings of the rules, which scroll by during a run; the timed tables beside which other processes
+ran; and the tables measured on another processor or with other versions than the rest, or than at present.
 
     python -m layernorm_backward.studies.summary results/paper
 

@@ -1,1 +1,1 @@
-"""Somebody's code: it may raise, never come back, write beyond its arrays or return what does not fit."""
+"""Foreign code: it may raise, never return, write outside its arrays or return results that do not fit."""

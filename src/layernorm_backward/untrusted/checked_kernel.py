@@ -1,4 +1,4 @@
-"""Kernels of a study may be anybody's: what one raises, or returns that does not fit, names it."""
+"""Kernels of a study may be foreign code: errors that they cause name the kernel."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a kernel returns has to fit: y and dx are like x, dgamma and dbeta like gamma, in shape and dtype."""
+"""Checks of what a kernel returns: y, dx must be like x, dgamma, dbeta like gamma, in shape and dtype."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from layernorm_backward.untrusted import watch
 
 
 class MisfitError(ValueError):
-    """A result that does not fit; the message says which, what it is and what is wanted."""
+    """A result that does not fit; the message says which, what it is and what is expected."""
 
 
 def fitting(kernel: Kernel) -> Kernel:
@@ -30,7 +30,7 @@ def fitting(kernel: Kernel) -> Kernel:
     def forward(x: Any, gamma: Any, *arguments: Any, **out: Any) -> tuple[Any, Any]:
         nonlocal gamma_dtype
         gamma_dtype = gamma.dtype
-        watch.tell(function="forward")
+        watch.update(function="forward")
         with np.errstate():
             returned = kernel.forward(x, gamma, *arguments, **out)
         y, saved = parts("forward", returned, 2, "y, saved")
@@ -39,7 +39,7 @@ def fitting(kernel: Kernel) -> Kernel:
 
     @wraps(kernel.backward)
     def backward(dy: Any, saved: Any, **out: Any) -> tuple[Any, Any, Any]:
-        watch.tell(function="backward")
+        watch.update(function="backward")
         with np.errstate():
             returned = kernel.backward(dy, saved, **out)
         found = parts("backward", returned, 3, "dx, dgamma, dbeta")
@@ -68,18 +68,18 @@ def parts(role: str, returned: Any, length: int, names: str) -> tuple:
     """What a function returned as a tuple; MisfitError where it is none of that length."""
     if isinstance(returned, tuple | list) and len(returned) == length:
         return tuple(returned)
-    raise MisfitError(f"{role} returned {_described(returned)}; wanted: {names}")
+    raise MisfitError(f"{role} returned {_described(returned)}; expected: {names}")
 
 
 def require_like(name: str, found: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """MisfitError where a result is no array of this shape and dtype."""
     if type(found) is not np.ndarray or (found.shape, found.dtype) != (shape, dtype):
-        raise MisfitError(f"{name} is {_described(found)}; wanted: an array {shape} of {dtype}")
+        raise MisfitError(f"{name} is {_described(found)}; expected: an array {shape} of {dtype}")
 
 
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        what = "an array" if type(value) is np.ndarray else f"one {type(value).__name__}"
+        what = "an array" if type(value) is np.ndarray else f"a {type(value).__name__}"
         return f"{what} {value.shape} of {value.dtype}"
-    size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
-    return f"one {type(value).__name__}{size}"
+    size = f" of length {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{size}"

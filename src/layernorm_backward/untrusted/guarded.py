@@ -1,4 +1,4 @@
-"""Arrays with known bytes before and after them, so that what is written beyond their ends is seen."""
+"""Arrays between two pages of known bytes, so that writes beyond their ends are detected."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What is said in one line where somebody's kernel raises, or returns what does not fit."""
+"""One-line messages for a foreign kernel that raises, or returns results that do not fit."""
 
 import sysconfig
 import traceback

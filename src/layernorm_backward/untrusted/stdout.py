@@ -1,4 +1,4 @@
-"""Reports reach the standard output that a command began with, whatever somebody's code does to it."""
+"""Reports reach the standard output that a command started with, whatever foreign code does to it."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ _kept: TextIO | None = None
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Inside, `tell` prints to the output of now, though `sys.stdout` is replaced, or its file closed."""
+    """Inside, `emit` prints to the present output, even if `sys.stdout` is replaced or its file closed."""
     global _kept
     before = _kept
     with _copy(sys.stdout) as _kept:
@@ -23,8 +23,8 @@ def kept() -> Iterator[None]:
             _kept = before
 
 
-def tell(report: str) -> None:
-    """Print a report; where its reader has gone, as `head` does, what comes after is done all the same."""
+def emit(report: str) -> None:
+    """Print a report; if the pipe is closed, as by `head`, the command continues without output."""
     with suppress(*_NO_FILE):
         sys.stdout.flush()  # what was printed before it comes before it
     try:

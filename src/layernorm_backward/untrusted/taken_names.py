@@ -1,4 +1,4 @@
-"""Names that no kernel of another package may have, since something else has them in tables and legends."""
+"""Names reserved in tables and legends, which no kernel of another package may have."""
 
 _STREAMS = ("copy", "triad")  # with which the names of all streams begin
 TAKEN = (

@@ -1,7 +1,7 @@
-"""A command in a process of its own, since somebody's code may end its process, or never come back.
+"""A command in a child process, since foreign code may end its process or never return.
 
-That process tells on a shared page what it is at and what it has found. Where it ends without saying so,
-where a step takes longer than its limit, and on Ctrl-C, both are printed here.
+The child writes its current step and its findings to shared memory. The parent prints both if the child
+terminates unexpectedly, if a step exceeds its time limit, and on Ctrl-C.
 """
 
 import ctypes
@@ -28,8 +28,8 @@ _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _page: mmap.mmap | None = None
 
 
-def tell(**fields: str) -> None:
-    """What this process is at (`step`, `function`), how long that may take, what it has `found` so far."""
+def update(**fields: str) -> None:
+    """Write the current `step` and `function`, the time limit of a step, what was `found` so far."""
     if _page is not None:
         for name, text in fields.items():
             where = _FIELDS[name]
@@ -38,42 +38,42 @@ def tell(**fields: str) -> None:
 
 
 def watched(run: Callable[[], int]) -> int:
-    """The exit code of run(), in a child; COULD_NOT_BE_RUN where that did not come back, 130 on Ctrl-C."""
+    """The exit code of run(), in a child; COULD_NOT_BE_RUN where that did not return, 130 on Ctrl-C."""
     global _page
     if not hasattr(os, "fork"):
         return run()
     _page = mmap.mmap(-1, _FIELDS["found"].stop)
-    tell(step="the start", limit_s=f"{LIMIT_S:g}")
+    update(step="the start", limit_s=f"{LIMIT_S:g}")
     child = os.fork()
     if child:
         return _watch(child)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent heeds it, though code that hangs does not
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it, even if the child hangs
     faulthandler.enable()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     try:
         return run()
     finally:
-        tell(step=ENDED)
+        update(step=ENDED)
 
 
 def _watch(child: int) -> int:
     try:
         status = _status(child)
     except KeyboardInterrupt:
-        return _told("interrupted", _killed(child, INTERRUPTED))
+        return _reported("interrupted", _killed(child, INTERRUPTED))
     if status is None:
-        return _told(f"no end after {_read('limit_s')} s", _killed(child, COULD_NOT_BE_RUN))
+        return _reported(f"exceeded the limit of {_read('limit_s')} s", _killed(child, COULD_NOT_BE_RUN))
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return _told(f"the process was ended by {signal.Signals(-code).name}", COULD_NOT_BE_RUN)
+        return _reported(f"the process was terminated by {signal.Signals(-code).name}", COULD_NOT_BE_RUN)
     if _read("step") != ENDED:
-        return _told(f"the process was ended with exit code {code}", COULD_NOT_BE_RUN)
+        return _reported(f"the process exited with code {code}", COULD_NOT_BE_RUN)
     return code
 
 
 def _status(child: int) -> int | None:
-    """How the child ended; None where it takes longer over a step than it may."""
+    """The child's exit status; None if a step exceeded its limit."""
     at, since = b"", monotonic()
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -92,8 +92,8 @@ def _killed(child: int, code: int) -> int:
     return code
 
 
-def _told(what: str, code: int) -> int:
-    """Print what was found so far, what happened, and where."""
+def _reported(what: str, code: int) -> int:
+    """Print what was found so far, then what happened and in which step."""
     if _read("found"):
         print(_read("found"), flush=True)
     step, function = _read("step"), _read("function")

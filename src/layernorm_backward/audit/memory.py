@@ -1,4 +1,4 @@
-"""What an audit takes in memory, and whether there is room for it."""
+"""The memory that an audit needs, and whether it is available."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ GIVEN = 2  # arrays of x's size and dtype that are kept for each kappa: x, dy
 EXACT_BYTES = 32  # kept for each element of x: y and dx in double-double
 
 
-def require_room(setting: Setting, dtypes: Iterable[DtypeName]) -> None:
+def require_memory(setting: Setting, dtypes: Iterable[DtypeName]) -> None:
     """ValueError where the sweeps keep more than a third of the available memory; it says what would fit."""
     each = sum(element_bytes(setting, dtype) for dtype in dtypes)
-    options.require_room(setting.rows, setting.hidden, each)
+    options.require_memory(setting.rows, setting.hidden, each)
 
 
 def element_bytes(setting: Setting, dtype: DtypeName) -> int:

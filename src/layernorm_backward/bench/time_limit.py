@@ -1,8 +1,8 @@
-"""Whether a run over all rows keeps to a limit, as runs over ever more rows foretell.
+"""Whether a run over all rows stays within a time limit, extrapolated from runs over more and more rows.
 
-The rows grow by GROWTH from run to run. Each run foretells the last one, a short one only the next: it may
-have had to wait. The first of a size does not count where it is long: it may have compiled, or tried out
-caches.
+The rows grow by GROWTH from run to run. The time of the full run is extrapolated from each run; from a short
+one, which may have been delayed, only that of the next run. The first run of a size is ignored if it is long:
+it may have compiled code or filled caches.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from time import perf_counter
 
 GROWTH = 8
 TRIES, LONG_S = 5, 0.1
-ROWS_SHARE = 0.8  # of the rows that would just do
+ROWS_SHARE = 0.8  # of the rows that would just fit
 
 
 class TooSlowError(ValueError):
-    """A run over all rows would take `seconds`; `rows` would do, or 0 where fewer may not help."""
+    """A run over all rows would take `seconds`; `rows` would fit, or 0 where fewer rows may not help."""
 
     def __init__(self, seconds: float, limit_s: float, rows: int) -> None:
         left = f"over the {limit_s:.2g} s there are for it" if limit_s > 0 else "and no time is left for it"
@@ -23,8 +23,8 @@ class TooSlowError(ValueError):
         self.seconds, self.rows = seconds, rows
 
 
-def require_quick(run: Callable[[int], object], few: int, rows: int, limit_s: float) -> None:
-    """TooSlowError where run(rows) would take longer than `limit_s`; run(few) is the first to be tried."""
+def require_within_limit(run: Callable[[int], object], few: int, rows: int, limit_s: float) -> None:
+    """TooSlowError where run(rows) would take longer than `limit_s`; run(few) is tried first."""
     while few < rows:
         its_s = seconds(lambda few=few: run(few), limit_s * few / rows, limit_s)
         expected_s, next_s = its_s * rows / few, its_s * min(GROWTH, rows / few)

@@ -1,4 +1,4 @@
-"""What somebody's `saved` holds, wherever it is: who judges must know whether x is kept, and what is."""
+"""The arrays reachable from a foreign `saved`: checks and byte counts need to know what it holds."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-MOST = 10_000  # things looked at, the nearest first: far away lies what libraries hang on their objects
+MOST = 10_000  # objects visited, the nearest first: far away are what libraries attach to their objects
 _SCALARS = (int, float, complex, np.generic, np.dtype)
 _HOLDS_NONE = (str, bytes, type(None), type, ModuleType)
 
