@@ -201,7 +201,7 @@ def test_the_audit_that_is_named_has_gamma_in_the_same_dtype(theirs, capsys):
 def test_the_help_tells_the_dtype_that_gamma_has_where_none_is_given(capsys):
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
-    assert "dtype of gamma (that of x)" in " ".join(capsys.readouterr().out.split())
+    assert "dtype of gamma and beta (that of x)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_imported_counts_and_is_told(theirs, monkeypatch, capsys):
