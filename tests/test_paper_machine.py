@@ -57,28 +57,38 @@ def handover(lacking, *bands):
         for size, (start, end), fraction in bands
     ]
     numbers = Numbers(**{f"handover_{lacking}_ns": None})
-    return paragraph(r"\*\*Near and far", "Which of", n=numbers, rows=lambda stem: rows)
+    return paragraph(r"\*\*Near and far", "For the cells of", n=numbers, rows=lambda stem: rows)
 
 
 def test_only_row_lengths_with_enough_repetitions_are_named_and_a_taken_core_in_every_band():
     told = spells(
         (64, FREE, None), (256, FREE, 0.96), (64, (1.2, 1.4), 0.91), (64, TAKEN, 0.9), (256, TAKEN, 0.93)
     )
-    assert "on a free core: 0.96 at $D = 256$; on a taken one: 0.91 at $D = 64$ (below 1.4 times" in told
-    assert "the least), 0.90 at $D = 64$ and 0.93 at $D = 256$. At the other $D$ too few" in told
+    assert "on a free core: 0.96 at $D = 256$; on a contended one: 0.91 at $D = 64$ (below 1.4 times" in told
+    assert "the minimum), 0.90 at $D = 64$ and 0.93 at $D = 256$. At the other $D$ too few" in told
 
 
 def test_free_and_taken_cores_are_compared_where_every_row_length_met_both():
     told = spells(*((size, band, 0.9) for size in (64, 256) for band in (FREE, TAKEN)))
-    assert "Between these two the kernel's time over its least goes from 7 to 7" in told
-    assert "on a free core: none, for too few repetitions; on a taken one: none" in spells((64, FREE, None))
+    assert "Between these two the kernel's time over its minimum goes from 7 to 7" in told
+    assert "on a free core: none, for too few repetitions; on a contended one: none" in spells(
+        (64, FREE, None)
+    )
 
 
 @pytest.mark.parametrize(
     ("lacking", "said", "small"),
     [
-        ("near", "Beyond the cache, at $D = 1024$, too few repetitions met cores near to each other", True),
-        ("far", "Beyond the cache, at $D = 1024$, too few repetitions met cores far from each other", True),
+        (
+            "near",
+            "Beyond the cache, at $D = 1024$, too few repetitions ran on cores near to each other",
+            True,
+        ),
+        (
+            "far",
+            "Beyond the cache, at $D = 1024$, too few repetitions ran on cores far from each other",
+            True,
+        ),
         ("small_near", "the triad beyond the cache moves 7 GB/s", False),
     ],
 )
