@@ -190,7 +190,7 @@ def test_equation_random_roundings_add_in_squares(count):
 
 def test_the_table_of_ways_names_them_as_figures_and_tables_do():
     text = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
-    rows = text[text.index("| Way |") : text.index("{#tbl:ways")].splitlines()[2:]
+    rows = text[text.index("| Algorithm |") : text.index("{#tbl:ways")].splitlines()[2:]
     first = [row.split("|")[1] for row in rows if row.startswith("|")]
     assert sorted(re.findall("`(\\w+)`", " ".join(first))) == sorted(passes.WAYS)
 

@@ -10,10 +10,10 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("audit", "audit_peers")
 CAPTION = (
-    "The audit of our kernels and of other packages, by dtype: the largest error over all $\\kappa$, in "
-    "$u$, $dy\\sim N(1,1)$; the power of $\\kappa$ with which it grows (95 % intervals from five points "
-    "on; dotted: 1 and 2); the number of edge cases that fail, no bar for none. Dashed: limits of the "
-    "audit, right of which a kernel fails; $\\infty$, where it is drawn: not finite."
+    "The audit of our kernels and of other packages, by dtype: the largest error over all $\\kappa$, in $u$, "
+    "$dy\\sim N(1,1)$; the power of $\\kappa$ with which it grows (95 % intervals from five points on; "
+    "dotted: 1 and 2); the number of edge cases that fail, no bar for none. Dashed: limits of the audit, "
+    "above which a kernel fails; $\\infty$, where it is drawn: not finite."
 )
 QUANTITIES = ("y", "dx", "dgamma")
 _OFFSET = {"y": -0.3, "dx": 0.0, "dgamma": 0.3}

@@ -11,9 +11,9 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("derivation",)
 CAPTION = (
-    "Distance of each derivation from the exact gradients, relative and norm-wise, one dot a shape and "
-    "kind of $\\gamma$, float64. The left edge holds errors below $10^{-19}$. Proved: SymPy simplifies the "
-    "difference to zero. The docstring formula is right only where $\\gamma$ is uniform."
+    "Distance of each derivation from the exact gradients, relative and norm-wise, one dot per shape and "
+    "kind of $\\gamma$, float64. Errors below $10^{-19}$ are drawn on the left edge. Proved: SymPy "
+    "simplifies the difference to zero. The docstring formula is correct only where $\\gamma$ is uniform."
 )
 _EXACT = 1e-19  # smaller errors, 0 among them, are drawn here
 _TICKS = (1e-15, 1e-10, 1e-5, 1.0)

@@ -10,10 +10,10 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("eps_placement",)
 EPS = 1e-5
 CAPTION = (
-    "What $\\varepsilon$ does to $dx$, by the variance of the row; $dy\\sim N(1,1)$ but for (a). In "
-    "float32 with $\\varepsilon = 10^{-5}$: (a) change against $\\varepsilon \\to 0$, by kind of $dy$, "
-    "with $\\varepsilon$ inside the root; (b) change against inside, where it stands outside of the root "
-    "or is left out; (c) size of $dx$. (d) In float16: change when $\\varepsilon$ is rounded to float16 "
+    "Effect of $\\varepsilon$ on $dx$, by the variance of the row; $dy\\sim N(1,1)$ except in (a). In "
+    "float32 with $\\varepsilon = 10^{-5}$: (a) change against $\\varepsilon \\to 0$, by kind of $dy$, with "
+    "$\\varepsilon$ inside the root; (b) difference from $\\varepsilon$ inside, where it is outside of the "
+    "root or omitted; (c) size of $dx$. (d) In float16: change when $\\varepsilon$ is rounded to float16 "
     "first, for several $\\varepsilon$. Curves that do not reach variance 0 have no finite $dx$, or no "
     "change, there."
 )

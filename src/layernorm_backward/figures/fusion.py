@@ -11,8 +11,8 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("traffic_steps",)
 CAPTION = (
-    "The backward pass (a) with one kernel an equation and (b) fused. Each arrow is one access to an "
-    "array of the size of $x$; dashed arrows find the row in registers or cache. Totals from the table "
+    "The backward pass (a) with one kernel per equation and (b) fused. Each arrow is one access to an array "
+    "of the size of $x$; dashed arrows find the row in registers or cache. Totals from the table "
     "`traffic_steps`."
 )
 _PALE, _MEMORY, _CACHE = "#F2F2F2", "#BFD9EA", "#FBE3C0"

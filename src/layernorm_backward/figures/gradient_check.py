@@ -10,10 +10,10 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("gradient_check",)
 CAPTION = (
-    "Relative error of numerical gradients of the reference kernel against the step, float64, every "
-    "element, by gradient (rows of panels) and shape (columns); the complex step also holds for smaller "
-    "steps. Bars at the foot of (a) to (c): predicted best step of the differences of order 2, 4 and 6. Left "
-    "of it rounding rules and these differences coincide. $y$ is linear in $\\gamma$ and $\\beta$, so their "
+    "Relative error of numerical gradients of the reference kernel against the step, float64, every element, "
+    "by gradient (rows of panels) and shape (columns); the complex step also holds for smaller steps. Bars "
+    "at the bottom of (a) to (c): predicted best step of the differences of order 2, 4 and 6. Left of it "
+    "rounding rules and these differences coincide. $y$ is linear in $\\gamma$ and $\\beta$, so their "
     "gradients have no truncation error."
 )
 _ORDER = {

@@ -15,9 +15,9 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("handover",)
 CAPTION = (
-    "Near and far cores. Across: the time in which a number goes from core to core, the medians of the bands "
-    "into which the repetitions are sorted by it; dashed: the borders of the bands. (a) Bytes a second of "
-    "`numba_fused` (filled) and of its roof (open), beyond the cache; (b) the fraction of that roof, with "
+    "Near and far cores. Horizontal axis: the latency from core to core, which sorts the repetitions into "
+    "bands; each point is at the median of its band; dashed: the borders of the bands. (a) Bytes per second "
+    "of `numba_fused` (filled) and of its roof (open), beyond the cache; (b) the fraction of that roof, with "
     "interval; (c) time with ordinary stores over time with non-temporal ones, the result read next, by the "
     "bytes of the arrays of the pass, {hidden}. Backward, float32, all threads."
 )

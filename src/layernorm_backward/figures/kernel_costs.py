@@ -16,10 +16,10 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("kernel_costs",)
 CAPTION = (
-    "What each decision of `numba_fused` adds to the time (right of 0) or saves (left), against the variant "
-    "named, paired, with interval; linear to 5 %, logarithmic beyond. By $D$: backward, float32, "
-    "all threads; the others differ from that, at {hidden}, in what they name. Dotted: goal and floor of "
-    "the cost of re-centring, 1 % and 5 %. Filled: a difference by our rule."
+    "Time that each decision of `numba_fused` adds (right of 0) or saves (left), relative to the variant "
+    "named, paired, with interval; axis linear to 5 %, logarithmic beyond. Rows named by $D$: backward, "
+    "float32, all threads; the others are at {hidden} and differ from that as named. Dotted: goal and floor "
+    "of the cost of re-centring, 1 % and 5 %. Filled: a difference by our rule."
 )
 TITLES = {"beyond_cache": "beyond the cache", "in_cache": "in the last-level cache"}
 LINEAR = 5  # per cent

@@ -10,12 +10,12 @@ from layernorm_backward.figures import _gpu, _panels, style
 
 TABLES = ("maps_gpu",)
 CAPTION = (
-    "Fraction of the roof that `cuda_fused` reaches by each way to lay threads over rows that was tried, by "
-    "hidden size: the way of its table, and the fastest. Grey line: the roof, the fastest of several copies "
-    "(forward) or triads (backward); `copy_runtime` is the CUDA runtime's own. A way is named by the "
+    "Fraction of the roof that `cuda_fused` reaches with each assignment of threads to rows that was tried, "
+    "by hidden size: that of its table, and the fastest. Grey line: the roof, the fastest of several copies "
+    "(forward) or triads (backward); `copy_runtime` is the CUDA runtime's own. An assignment is named by the "
     "threads of a block x blocks of a multiprocessor, blocks of a cluster, threads of a team, which share a "
     "row, chunks of 16 bytes of a thread, rows that a team loads at once (ring: ahead, into shared memory), "
-    "and as its rest the share of the rows that later clusters take / rounds of each."
+    "and last the share of the rows that later clusters take / rounds of each."
 )
 TABLE = "table"
 _WORTH = 0.98  # of the time of the table's way: what is no faster than that is not named

@@ -11,13 +11,13 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("mean_path", "slopes")
 CAPTION = (
-    "Largest error over the rows in $u$ of the dtype of $x$ against $\\kappa$, {hidden}, $dy\\sim "
-    "N(1,1)$, sums in the dtype, in (e) in float32. Markers: measured, up to ten times $1/u$; solid: the "
-    "identity for the $\\eta$ and $\\rho$ of the pass; dashed: bounds, which end where they are infinite; "
-    "dotted: slopes 1 and 2, and $1/u$, an error as large as the result. Hatched: no row of the dtype has "
-    "this $\\kappa$. In (e) the rounding of the result to float16, half a $u$, hides what the identity "
-    "says, and the ways coincide at first. (f), (g) Fitted slopes, with intervals "
-    "from five points on: the ways not drawn in (a) to (e) behave like their neighbours."
+    "Largest error over the rows in $u$ of the dtype of $x$ against $\\kappa$, {hidden}, $dy\\sim N(1,1)$, "
+    "sums in the dtype, in (e) in float32. Markers: measured, up to ten times $1/u$; solid: the identity for "
+    "the $\\eta$ and $\\rho$ of the pass; dashed: bounds, which end where they are infinite; dotted: slopes "
+    "1 and 2, and $1/u$, an error as large as the result. Hatched: no row of the dtype has this $\\kappa$. "
+    "In (e) the rounding of the result to float16, half a $u$, hides what the identity predicts, and the "
+    "algorithms coincide at first. (f), (g) Fitted slopes, with intervals from five points on: the "
+    "algorithms not drawn in (a) to (e) behave like their neighbours."
 )
 SHOWN = ("naive", "welford", "two_pass", "recentred")  # the others grow like one of these
 _PANELS = (

@@ -10,11 +10,11 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("model", "model_error")
 CAPTION = (
     "Rows of a trained encoder, $dy\\sim N(1,1)$. (a) $\\lvert$mean$\\rvert$/std of a row at each layer "
-    "normalization: 5 % to 95 %, median (dot), largest (cross); grey line: a row of one element. (b) "
-    "Largest error of $dx$ in $u$ once multiples of its deviation are added to each row, infinite ones on "
-    "the upper edge; shaded: the rows as they are; dashed: bounds of `two_pass` and `recentred`, equal at "
-    "first. The naive ways coincide nearly, and so do those that stay flat. (c), (d) Largest error on the "
-    "rows as they are: all ways but `welford` and `shifted` lie close together."
+    "normalization: 5 % to 95 %, median (dot), largest (cross); grey line: a row of one element. (b) Largest "
+    "error of $dx$ in $u$ once multiples of its deviation are added to each row, infinite ones on the upper "
+    "edge; shaded: the rows as they are; dashed: bounds of `two_pass` and `recentred`, equal at first. The "
+    "naive algorithms nearly coincide, and so do those that stay flat. (c), (d) Largest error on the rows as "
+    "they are: all algorithms but `welford` and `shifted` lie close together."
 )
 _BOUNDED = ("two_pass", "recentred")
 _SITE = "layer normalization (0: embeddings)"

@@ -10,11 +10,11 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("mutation",)
 CAPTION = (
-    "Faults planted in the backward pass, checks at their default tolerances. (a) Rows and $dy$ from "
+    "Faults injected into the backward pass, checks at their default tolerances. (a) Rows and $dy$ from "
     "$N(0,1)$, $\\gamma=1$. (b) The smallest set on which our check catches every fault. (c) PyTorch's "
     "gradcheck of the loss on every data set, by rows and $\\gamma$; in each group from the left $dy$ with "
-    "$\\sum g=0$, from $N(0,1)$, from $N(1,1)$, and $dy=y$. Hatched: the check fails the right kernel too. A "
-    "dash: on these data the faulty gradients are right."
+    "$\\sum g=0$, from $N(0,1)$, from $N(1,1)$, and $dy=y$. Hatched: the check fails the correct kernel too. "
+    "A dash: on these data the faulty gradients are correct."
 )
 CHECKS = {
     "torch_gradcheck": "PyTorch, of y",

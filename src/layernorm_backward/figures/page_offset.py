@@ -12,9 +12,9 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("page_offset",)
 CAPTION = (
-    "Time by the place of the result, so many bytes into a page, over the time with the result half a page "
-    "into one, with interval; $x$ and $dy$ begin 16 bytes into theirs. `numba_fused` (filled), and the "
-    "stream of its accesses, a copy forward and a triad backward (open). Float32, {hidden}."
+    "Time against the page offset of the result, over the time with an offset of half a page, with interval; "
+    "$x$ and $dy$ begin 16 bytes into a page. `numba_fused` (filled), and its roof, a copy forward and a "
+    "triad backward (open). Float32, {hidden}."
 )
 CENTRE = {"dtype": "float32"}
 LOOKS = {

@@ -12,8 +12,8 @@ TABLES = ("peers_cpu",)
 CAPTION = (
     "Time of each peer over that of `numba_fused` (line: 1), with interval. Open: the package's default, and "
     "`numba_fused` where it allocates its results; filled: at its best (allocator tuned, results' memory "
-    "reused). (a) By $D$, beyond the cache; open points a little to the right; no line joins two points "
-    "alone. (b) Other cells; an asterisk marks a working set in the cache."
+    "reused). (a) By $D$, beyond the cache; open points are shifted a little to the right; no line connects "
+    "only two points. (b) Other cells; an asterisk marks a working set in the cache."
 )
 CELL = ["direction", "dtype", "gamma_dtype", "threads", "residency"]
 AS_THEY_COME = (("torch", "default"), ("jax", "default"), ("numba_fused", "allocating"))
@@ -43,7 +43,7 @@ def draw(peers_cpu: pd.DataFrame) -> Figure:
             color=style.GREY,
             marker="o",
             linestyle="none",
-            label="as it comes",
+            label="default settings",
             markerfacecolor="none",
         ),
         Line2D([], [], color=style.GREY, marker="o", linestyle="none", label="at its best"),

@@ -11,10 +11,10 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("traffic_steps",)
 CAPTION = (
-    "The backward pass of `numba_fused` on one thread, in time (not to scale). (a) Two sweeps one after the "
-    "other leave memory without reads or without writes half of the time. (b) Sweep 2 of a row in one loop "
-    "with sweep 1 of the next. (c) One turn of that loop, for line $j$ of two rows; $a$ lines are asked for "
-    "ahead. Accesses from the table `traffic_steps`."
+    "The backward pass of `numba_fused` on one thread, in time (not to scale). (a) With two sweeps one after "
+    "the other, memory has no writes during the first and no reads during the second. (b) Sweep 2 of a row "
+    "in one loop with sweep 1 of the next. (c) One iteration of that loop, for line $j$ of two rows; $a$ is "
+    "the prefetch distance in lines. Accesses from the table `traffic_steps`."
 )
 _FIRST, _SECOND, _STORE, _PALE = "#BFD9EA", "#FBE3C0", "#D9EBD3", "#F2F2F2"
 _ROWS = 4

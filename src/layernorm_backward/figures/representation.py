@@ -16,8 +16,8 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("representation",)
 CAPTION = (
     "First line of a panel: how many of five integers are still different after an offset is added "
-    "($\\infty$: overflow). Below: $\\log_{10}$ of the largest relative error of $dx$, {hidden}, "
-    "$dy\\sim N(1,1)$, on Gaussian rows; in blue what rounding the row to the dtype does, in brown what an "
+    "($\\infty$: overflow). Below: $\\log_{10}$ of the largest relative error of $dx$, {hidden}, $dy\\sim "
+    "N(1,1)$, on Gaussian rows; in blue the effect of rounding the row to the dtype, in brown what an "
     "algorithm adds (darker: more; a dash: at most $4u$, or none; bold: more than the rounding; $\\infty$: "
     "not finite); last line: `two_pass` on rows of integers. Hatched: some row is constant or overflows."
 )

@@ -12,9 +12,9 @@ from layernorm_backward.figures.style import Look
 TABLES = ("roof_steps",)
 CAPTION = (
     "From the roof to `numba_fused`: fraction of the roof, with interval, of loops that make the accesses of "
-    "a pass, one kind after the other, against the hidden size; each makes those of the loops named before "
-    "it as well. The last is the pass itself. Copy (forward) or triad (backward) on the same arrays is 1; "
-    "float32, beyond the cache."
+    "a pass, against the hidden size; each loop adds one kind of access to those of the loops named before "
+    "it. The last is the pass itself. Copy (forward) or triad (backward) on the same arrays is 1; float32, "
+    "beyond the cache."
 )
 CENTRE = {"dtype": "float32", "residency": "memory"}
 LOOKS = {

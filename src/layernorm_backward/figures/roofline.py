@@ -12,7 +12,7 @@ from layernorm_backward.figures.timing_cpu import most_threads
 
 TABLES = ("ceiling_cpu", "timing_cpu", "traffic_cpu", "ceiling_gpu", "timing_gpu")
 CAPTION = (
-    "Operations a second against modelled operations a byte, each kernel at its largest shape ($D$ near "
+    "Operations per second against modelled operations per byte, each kernel at its largest shape ($D$ near "
     "1024) and its most threads. Roofs: best stream and multiply-add peak with all threads (solid) and one "
     "(dashed). The reference has no point in float32, since its intermediates are float64. Where a GPU was "
     "measured: its roof (dotted), and `cuda_fused` with the operations of `numba_fused` and the useful bytes."

@@ -10,11 +10,10 @@ from layernorm_backward.figures import _panels, style
 TABLES = ("saved_statistics",)
 CAPTION = (
     "Largest error of $dx$ over the rows, in $u$ of the dtype of $x$, against $\\kappa$, {hidden}, "
-    "{upstream}, by what the forward pass saves beside $r$; in the right column it is the plain "
-    "two-pass one, elsewhere it re-centres. Dotted: slopes 1 and 2; hatched: no row of the dtype has this "
-    "$\\kappa$. What is not to be seen coincides with the lowest curve, in (c) with the steep one. Errors "
-    "above the panel are left out; in float32 a mean in float16 overflows at large $\\kappa$. float64 is "
-    "like float32."
+    "{upstream}, by what the forward pass saves beside $r$; in the right column it is the plain two-pass "
+    "one, elsewhere it re-centres. Dotted: slopes 1 and 2; hatched: no row of the dtype has this $\\kappa$. "
+    "Hidden curves coincide with the lowest one, in (c) with the steep one. Errors above the panel are left "
+    "out; in float32 a mean in float16 overflows at large $\\kappa$. float64 is like float32."
 )
 _COLUMNS = {
     ("recentred", "as_saved"): "used as saved",

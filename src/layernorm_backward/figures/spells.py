@@ -12,11 +12,11 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("spells",)
 CAPTION = (
-    "Spells of the machine. Across: the time of a loop in the first-level cache over its least, the medians "
-    "of the bands into which the repetitions are sorted by it; at the left the core was free. Above: the "
-    "fraction of the roof that `numba_fused` reaches in the repetitions of a band, with interval. Below: the "
-    "times of the kernel (filled) and of its roof (open) over their least. Backward, float32, beyond the "
-    "cache."
+    "Spells of the machine. Horizontal axis: the time of a loop in the first-level cache over its minimum, "
+    "which sorts the repetitions into bands; each point is at the median of its band. At the left the core "
+    "was free. Top: the fraction of the roof that `numba_fused` reaches in the repetitions of a band, with "
+    "interval. Bottom: the times of the kernel (filled) and of its roof (open) over their minimum. Backward, "
+    "float32, beyond the cache."
 )
 CENTRE = {
     "kernel": "numba_fused",
@@ -40,10 +40,10 @@ def draw(spells: pd.DataFrame) -> Figure:
         _fractions(axes[0, column], part, looks)
         _slowdowns(axes[1, column], part, looks)
         _panels.subject(axes[0, column], _panels.threads(count))
-        axes[1, column].set_xlabel("loop in the first-level cache: time over its least")
+        axes[1, column].set_xlabel("loop in the first-level cache: time over its minimum")
     axes[0, 0].set_ylabel("fraction of the roof", labelpad=8)
     axes[0, 0].set_ylim(0, max(1.05, 1.04 * rows["roof_fraction_high"].max()))
-    axes[1, 0].set_ylabel("time over its least", labelpad=8)
+    axes[1, 0].set_ylabel("time over its minimum", labelpad=8)
     _legend(figure, looks)
     _panels.note(figure, _panels.others(rows, CENTRE))
     return figure

@@ -14,10 +14,10 @@ from layernorm_backward.figures.style import Look
 
 TABLES = ("stores",)
 CAPTION = (
-    "Ordinary against non-temporal stores of the result of `numba_fused`, by the bytes of the arrays of a "
-    "pass: time with ordinary stores over time with non-temporal ones, with interval; above 1 the "
-    "non-temporal ones win. The pass by itself (open), and with its result read next on the same threads "
-    "(filled). Dotted: from here on the kernel chooses non-temporal stores. Float32, {hidden}."
+    "Time of `numba_fused` with ordinary stores over that with non-temporal ones, with interval, against the "
+    "bytes of the arrays of a pass; above 1 non-temporal stores are faster. The pass alone (open), and with "
+    "its result read next on the same threads (filled). Dotted: the size from which on the kernel chooses "
+    "non-temporal stores. Float32, {hidden}."
 )
 CENTRE = {"dtype": "float32"}
 LOOKS = {

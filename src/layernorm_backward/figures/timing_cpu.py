@@ -14,9 +14,9 @@ CAPTION = (
     "Fraction of the roof that `numba_fused`, with gamma in the dtype of x, reaches (with interval) against "
     "the hidden size, with all threads and with one. The arrays are four times the last-level cache (filled, "
     "lines) or fit in it (open, dotted). Small points without a line: $D$ is no power of two; where it is "
-    "one more or less than one, they stand aside from it on that side, the dtypes a little beside each "
-    "other. Floors and goals of float32 and float64 are for arrays beyond the cache; 1 is the roof: copy, "
-    "triad, or one after the other."
+    "one more or one less than a power of two, they are shifted to that side, and the dtypes a little "
+    "against each other. Floors and goals of float32 and float64 are for arrays beyond the cache; 1 is the "
+    "roof: the copy, the triad, or both in turn."
 )
 GOALS = {"forward": (0.95, 0.95), "backward": (0.95, 0.90), "both": (None, None)}  # all threads, one
 FLOORS = {  # all threads, one: from D, to D, floor

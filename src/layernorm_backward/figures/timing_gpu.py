@@ -9,12 +9,13 @@ from layernorm_backward.figures import _gpu, _panels, style
 
 TABLES = ("timing_gpu",)
 CAPTION = (
-    "Useful bytes a second on a GPU (median, with quantiles) against the hidden size, by kernel and peer; "
+    "Useful bytes per second on a GPU (median, with quantiles) against the hidden size, by kernel and peer; "
     "$\\gamma$ in the dtype of $x$, arrays beyond the L2 cache. Grey line: the fastest of several copies "
     "(forward) or triads (backward) of the same bytes, the roof; `copy_runtime` is the CUDA runtime's own. "
-    "Small points without a line: $D$ is no power of two; kernels stand a little beside each other there. "
-    "`cuda_uncentred`: `cuda_fused` without re-centring; `triton_tutorial`: the kernel of Triton's tutorial; "
-    "kernels with one point were timed at that $D$ only. A point that is missing has its reason in the table."
+    "Small points without a line: $D$ is no power of two; kernels are shifted a little against each other "
+    "there. `cuda_uncentred`: `cuda_fused` without re-centring; `triton_tutorial`: the kernel of Triton's "
+    "tutorial; kernels with one point were timed at that $D$ only. A point that is missing has its reason in "
+    "the table."
 )
 _BESIDE = 0.04  # powers of two between kernels at a D that is none
 

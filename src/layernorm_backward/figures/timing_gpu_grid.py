@@ -15,7 +15,7 @@ from layernorm_backward.figures import _gpu, _panels, style
 TABLES = ("timing_gpu",)
 CAPTION = (
     "`cuda_fused` on a GPU by rows $N$ and hidden size $D$, backward pass, float32: (a) fraction of the "
-    "roof; (b) time of the fastest peer, whose marker stands below, over ours, above 1 (blue) where ours is "
+    "roof; (b) time of the fastest peer, whose marker is below, over ours, above 1 (blue) where ours is "
     "faster. An asterisk marks a working set under four times the L2 cache, which is filled with other data "
     "before each pass. Hatched: not measured."
 )

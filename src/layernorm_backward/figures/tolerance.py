@@ -12,15 +12,15 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("tolerance",)
 CAPTION = (
-    "Share in percent of the right kernels that a rule of tolerance rejects (above), and of the wrong ones "
-    "(below), by dtype and $\\kappa$, all scales of rows and kinds of $dy$ together. Shaded: the rule fails, "
-    "as it rejects a right kernel (above), or passes a wrong one whose error is over 64 times that of every "
-    "right one (below). In white cells below 100 the wrong ones that pass err less. The ideal rules know the "
-    "errors of the right ones. Hatched: no row of the dtype has this $\\kappa$. Rules: `allclose`, "
-    "`assert_close`: defaults of NumPy and PyTorch; `quack`: that package's test; `fixed_...`: `rtol = atol` "
-    "of that size; `twice_plain`, `flash_attention`: twice and four times the largest error of `compact`; "
-    "`full_bound`: @eq:fullbound; `one_line`: the line of the text; `..._strict`: the same for kernels that "
-    "re-centre ($\\kappa' = 1$)."
+    "Share in percent of the correct kernels that a tolerance rule rejects (top), and of the faulty ones "
+    "(bottom), by dtype and $\\kappa$, all scales of rows and kinds of $dy$ together. Shaded: the rule "
+    "fails, as it rejects a correct kernel (top), or accepts a faulty one whose error is over 64 times that "
+    "of every correct one (bottom). In white cells below 100 the faulty ones that pass have smaller errors. "
+    "The ideal rules know the errors of the correct ones. Hatched: no row of the dtype has this $\\kappa$. "
+    "Rules: `allclose`, `assert_close`: defaults of NumPy and PyTorch; `quack`: that package's test; "
+    "`fixed_...`: `rtol = atol` of that size; `twice_plain`, `flash_attention`: twice and four times the "
+    "largest error of `compact`; `full_bound`: @eq:fullbound; `one_line`: the line of the text; "
+    "`..._strict`: the same for kernels that re-centre ($\\kappa' = 1$)."
 )
 RULES = (
     "allclose",

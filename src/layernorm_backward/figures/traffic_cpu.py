@@ -11,7 +11,7 @@ from layernorm_backward.figures import _panels, style
 
 TABLES = ("traffic_cpu",)
 CAPTION = (
-    "Bytes moved by the model (marker) over bytes of $x$, against the least possible (vertical bar), each "
+    "Bytes moved according to the model (marker) over bytes of $x$, with the minimum (vertical bar), each "
     "kernel beyond the cache where it was timed there, at $D$ nearest to 1024; a cross, where one is drawn: "
     "bytes counted by the memory controllers, or estimated from time and roof where there are no counters. "
     "`separate` and `fused` are the schemes of @fig:fusion."

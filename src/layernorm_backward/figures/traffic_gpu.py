@@ -12,8 +12,8 @@ TABLES = ("traffic_gpu",)
 CAPTION = (
     "Bytes moved between a GPU and its memory over the fewest possible (grey line), by hidden size, kernel "
     "and peer. Markers: counted by Nsight Compute, the caches emptied before each kernel of a pass. "
-    "Horizontal bar, the model: what our kernels are written to move, partial sums included. Where all were "
-    "counted at one $D$, it stands below the kernels' names."
+    "Horizontal bar, the model: the bytes that our kernels should move, partial sums included. Where all "
+    "were counted at one $D$, it is given below the kernels' names."
 )
 _WIDTH = 0.7  # of the room of a D, for all kernels
 _BAR = {"marker": "_", "markersize": 8, "markeredgewidth": 1.6, "linestyle": "none"}
