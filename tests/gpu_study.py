@@ -6,7 +6,7 @@ import yaml
 from host_board import HostBoard
 from layernorm_backward import peers_on_gpu
 from layernorm_backward.gpu import command
-from layernorm_backward.gpu.until import Until
+from layernorm_backward.gpu.deadline import Deadline
 from layernorm_backward.records import tables
 
 CONFIG = {
@@ -127,8 +127,10 @@ def without_peers():
         yield
 
 
-def run(study, out, stems=command.STEMS, *, board=None, until=None, **how):
-    return command.run(board or HostBoard(), out, command._wanted(study, stems), until or Until(86400), **how)
+def run(study, out, stems=command.STEMS, *, board=None, deadline=None, **how):
+    return command.run(
+        board or HostBoard(), out, command._wanted(study, stems), deadline or Deadline(86400), **how
+    )
 
 
 def table(out, stem):

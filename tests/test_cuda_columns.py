@@ -7,7 +7,7 @@ import pytest
 
 from emulated import needs_compiler
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.gpu import variants, warm
+from layernorm_backward.gpu import program_cache, variants
 from layernorm_backward.kernels.cuda import columns
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation, Order
 from layernorm_backward.kernels.cuda_fused import WIDE_COLUMNS, WIDE_THREADS
@@ -80,7 +80,7 @@ def test_the_sum_begins_while_the_kernel_before_ends_where_a_device_can(hopper):
     assert all((one == 3).all() for one in sums)
 
 
-class Early(warm.Recorder):
+class Early(program_cache.Recorder):
     """Remembers only what may begin before the launch before it has ended."""
 
     def launch(self, program, how, arguments):
@@ -93,5 +93,5 @@ def test_nothing_but_the_sum_begins_early(name):
     """No other kernel waits for the launch before, as `test_the_other_kernels` sees that this one does."""
     recorder = Early(SMALL)
     for hidden in (4, 1000, 40_000, 400_000):
-        warm.run(variants.passes(name, recorder), "float32", "float32", hidden)
+        program_cache.run(variants.passes(name, recorder), "float32", "float32", hidden)
     assert {program.kernel for program in recorder.programs} == {"add_partials"}

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 import machine_code
-from layernorm_backward.gpu import ahead, command, warm
+from layernorm_backward.gpu import command, precompile, program_cache
 from layernorm_backward.gpu.part import Part
 from layernorm_backward.kernels import cuda_separate
 from layernorm_backward.kernels.cuda import plan
@@ -59,7 +59,7 @@ def needed():
     """All programs of the configured campaigns on a device of compute capability 9.0."""
     wanted = [one for study in STUDIES for one in command._wanted(ROOT / "config" / study, command.STEMS)]
     parts = [Part(one.experiment, one.values) for one in wanted]
-    return set(ahead.programs(DEVICES["sm_90"], parts))
+    return set(precompile.programs(DEVICES["sm_90"], parts))
 
 
 @pytest.mark.parametrize("batch", OF_CAMPAIGNS, ids=lambda batch: batch.text)
@@ -222,7 +222,7 @@ def other_programs() -> list[Program]:
         *(Program("wide", kernel, (*pair, "WideMap")) for kernel, pair in product(wide, types)),
         *(Program("streams", "stream", (*way, "StreamMap")) for way in ways),
         *(Program("streams", "multiply_adds", (one, "StreamMap")) for one in ("float", "double")),
-        *warm.needed(
+        *program_cache.needed(
             [("cuda_separate", *pair, size) for pair, size in product(pairs, lengths)], DEVICES["sm_90"]
         ),
     ]

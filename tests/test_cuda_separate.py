@@ -14,7 +14,7 @@ import pytest
 from emulated import needs_compiler
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, gamma_names, sum_dtype, unit_roundoff
-from layernorm_backward.gpu.warm import Recorder
+from layernorm_backward.gpu.program_cache import Recorder
 from layernorm_backward.kernels import cuda_separate, missing
 from layernorm_backward.kernels.cuda import emulation
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from layernorm_backward.gpu.board import DRIVER, FLUSH, Gpu, told_by_driver
+from layernorm_backward.gpu.board import DRIVER, FLUSH, Gpu, query_driver
 from layernorm_backward.kernels.cuda import device
 
 
@@ -92,8 +92,8 @@ def test_the_driver_is_asked_about_the_gpu_that_is_used(tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     wanted = {"driver": "580.1", "sm_mhz": "1980", "memory_mhz": "2619"}
-    assert told_by_driver("0000:1B:00.0", DRIVER) == wanted
-    assert told_by_driver("0000:00:00.0", DRIVER) == {}
+    assert query_driver("0000:1B:00.0", DRIVER) == wanted
+    assert query_driver("0000:00:00.0", DRIVER) == {}
 
 
 def test_the_cache_is_emptied_by_reading_what_was_written_long_before():

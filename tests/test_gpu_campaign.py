@@ -16,10 +16,10 @@ from host_board import HostBoard
 from layernorm_backward import peers_on_gpu
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import ceiling_gpu, checks_gpu, timing_gpu, traffic_gpu
-from layernorm_backward.gpu import ahead, campaign, command, part, tools, until
+from layernorm_backward.gpu import campaign, command, deadline, part, precompile, tools
+from layernorm_backward.gpu.deadline import Deadline
 from layernorm_backward.gpu.ledger import Entry, Ledger
-from layernorm_backward.gpu.reasons import Fault, Passing
-from layernorm_backward.gpu.until import Until
+from layernorm_backward.gpu.reasons import Fault, Transient
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.promote import promote
 from selection import held_row_by_row
@@ -179,7 +179,7 @@ def test_what_the_workflow_measures_is_compiled_before_and_has_no_end(monkeypatc
 
 
 def test_programs_that_do_not_compile_are_counted(study, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(ahead, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(precompile, "monotonic", lambda: 0.0)
     board = HostBoard()
     board.compile = lambda programs: len(list(programs)) and 1
     run(study, tmp_path / "out", ["ceiling_gpu"], board=board)
@@ -187,18 +187,18 @@ def test_programs_that_do_not_compile_are_counted(study, tmp_path, monkeypatch, 
 
 
 def test_compiling_ends_when_time_is_up(study, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(ahead, "monotonic", lambda: 0.0)
-    board, until, taken = HostBoard(), Until(100), []
+    monkeypatch.setattr(precompile, "monotonic", lambda: 0.0)
+    board, deadline, taken = HostBoard(), Deadline(100), []
 
     def compile_some(programs):
         for program in programs:
             taken.append(program)
             if len(taken) == 2:
-                until.stop("now")
+                deadline.stop("now")
         return 0
 
     board.compile = compile_some
-    assert run(study, tmp_path / "out", ["ceiling_gpu"], board=board, until=until) == 1
+    assert run(study, tmp_path / "out", ["ceiling_gpu"], board=board, deadline=deadline) == 1
     assert len(taken) == 2
     assert "\n2 of 4 programs compiled in 0 s\n" in capsys.readouterr().out
     assert set(table(tmp_path / "out", "ceiling_gpu")["reason"]) == {"not measured: now"}
@@ -248,8 +248,8 @@ def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured
 
 def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path, monkeypatch, tried, capsys):
     cells, out = tried(timing_gpu), tmp_path / "out"
-    monkeypatch.setattr(until, "monotonic", lambda: 50.0 * len(cells))
-    assert run(study, out, ["timing_gpu"], until=Until(100)) == 1
+    monkeypatch.setattr(deadline, "monotonic", lambda: 50.0 * len(cells))
+    assert run(study, out, ["timing_gpu"], deadline=Deadline(100)) == 1
     assert "go on with --resume" in capsys.readouterr().out
     first = table(out, "timing_gpu")
     late = first["reason"] == LATE
@@ -269,28 +269,28 @@ def test_what_is_kept_behind_a_cell_that_is_not_stays_in_the_table(study, measur
         path for path, row in rows.items() if (row["dtype"], row["direction"]) == ("float32", "backward")
     ]
     first.unlink()
-    assert run(study, measured, ["timing_gpu"], until=Until(0), resume=True) == 1
+    assert run(study, measured, ["timing_gpu"], deadline=Deadline(0), resume=True) == 1
     times = table(measured, "timing_gpu")
     assert 0 < (times["reason"] == LATE).sum() <= 3
     assert (times["reason"] == "").sum() >= 5
 
 
 def test_a_tool_that_is_cut_off_by_the_end_leaves_its_cell_unmeasured(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(until, "monotonic", lambda: 0.0)
-    ends = Until(300)
+    monkeypatch.setattr(deadline, "monotonic", lambda: 0.0)
+    ends = Deadline(300)
 
     def slow(*_, time_left, **__):
         assert time_left() == 300
         ends.stop("now")
-        return [traffic_gpu._keys(cell, "cuda_fused") | {"reason": Passing("took more than 7 s")}], []
+        return [traffic_gpu._keys(cell, "cuda_fused") | {"reason": Transient("took more than 7 s")}], []
 
     (cell,) = traffic_gpu.cells(**CONFIG["traffic_gpu"])
     monkeypatch.setattr(traffic_gpu, "measure", slow)
-    assert run(study, tmp_path / "out", ["traffic_gpu"], until=ends) == 1
+    assert run(study, tmp_path / "out", ["traffic_gpu"], deadline=ends) == 1
     assert set(table(tmp_path / "out", "traffic_gpu")["reason"]) == {"not measured: now"}
 
 
-SHORT = Passing("OutOfMemoryError: 5 GiB")
+SHORT = Transient("OutOfMemoryError: 5 GiB")
 
 
 @pytest.fixture
@@ -311,8 +311,8 @@ def two_peers(study, tmp_path, monkeypatch):
 
     monkeypatch.setattr(traffic_gpu, "measure", measure)
 
-    def go_on(until=None, **how):
-        status = run(folder, tmp_path / "out", ["traffic_gpu"], until=until, **how)
+    def go_on(deadline=None, **how):
+        status = run(folder, tmp_path / "out", ["traffic_gpu"], deadline=deadline, **how)
         found = table(tmp_path / "out", "traffic_gpu").fillna({"measured_bytes": 0})
         return status, list(zip(found["hidden"], found["measured_bytes"], found["reason"], strict=True))
 
@@ -323,14 +323,14 @@ def two_peers(study, tmp_path, monkeypatch):
 def test_what_stands_beside_a_reason_that_can_go_away_is_kept_until_it_is_measured_again(two_peers):
     first = [(40, 1.0, ""), (40, 0.0, SHORT), (48, 2.0, ""), (48, 2.0, "")]
     assert two_peers.go_on() == (0, first)
-    assert two_peers.go_on(Until(-1), resume=True) == (1, first)
+    assert two_peers.go_on(Deadline(-1), resume=True) == (1, first)
     two_peers.short = {}
     assert two_peers.go_on(resume=True) == (0, [(40, 3.0, ""), (40, 3.0, ""), *first[2:]])
     assert two_peers.measured == [40, 48, 40]
 
 
 def test_what_is_measured_in_a_cell_in_which_time_ends_is_kept_and_the_cell_measured_again(two_peers):
-    ends = Until(300)
+    ends = Deadline(300)
     two_peers.before_end = lambda: ends.stop("now")
     late = "not measured: now"
     assert two_peers.go_on(ends) == (1, [(40, 1.0, ""), (40, 0.0, SHORT), (48, 0.0, late), (48, 0.0, late)])
@@ -370,7 +370,7 @@ def test_a_cell_that_fails_when_it_is_measured_again_is_told_until_it_does_not(t
     assert two_peers.go_on(resume=True) == (1, first)
     told = "traffic_gpu, backward float32 25 40: RuntimeError: cuLaunchKernelEx: 701"
     assert told in capsys.readouterr().out
-    assert two_peers.go_on(Until(-1), resume=True) == (1, first)
+    assert two_peers.go_on(Deadline(-1), resume=True) == (1, first)
     assert told in capsys.readouterr().out
     two_peers.before_end = lambda: None
     assert two_peers.go_on(resume=True)[0] == 0
@@ -406,7 +406,7 @@ def test_a_record_tells_of_all_campaigns_that_its_table_is_from(two_peers, monke
 
     two_peers.go_on()
     assert (record()["duration_s"], record()["date"]) == (20, "2026-01-03")
-    two_peers.go_on(Until(-1), resume=True)
+    two_peers.go_on(Deadline(-1), resume=True)
     assert (record()["duration_s"], record()["date"]) == (20, "2026-01-03")
     two_peers.short = {}
     two_peers.go_on(resume=True)
@@ -516,7 +516,7 @@ def test_a_table_that_holds_more_is_not_replaced_by_one_that_holds_less(study, m
     folder = promote(measured, "some-gpu", tmp_path / "archive")
     before = (folder / "checks_gpu.csv").read_bytes()
     less = tmp_path / "less"
-    assert run(study, less, until=Until(0)) == 1
+    assert run(study, less, deadline=Deadline(0)) == 1
     path = less / "tables" / "checks_gpu.csv"
     more, found = table(measured, "checks_gpu"), table(less, "checks_gpu")
     found.loc[0] = more.loc[0]
@@ -589,7 +589,7 @@ def test_samples_of_another_configuration_do_not_stay_beside_a_table_without_any
     (other / "ceiling_gpu.yaml").write_text(json.dumps(CONFIG["ceiling_gpu"] | {"sizes": [16384]}))
     path = measured / "samples" / "ceiling_gpu.csv"
     assert path.exists()
-    assert run(other, measured, ["ceiling_gpu"], until=Until(-1), resume=True) == 1
+    assert run(other, measured, ["ceiling_gpu"], deadline=Deadline(-1), resume=True) == 1
     assert not path.exists()
 
 

@@ -14,7 +14,7 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, written
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import timing_gpu
-from layernorm_backward.gpu import command, until
+from layernorm_backward.gpu import command, deadline
 from layernorm_backward.records.provenance import code_hash
 from layernorm_backward.studies import study
 from workspace import ROOT
@@ -149,7 +149,7 @@ def test_the_minutes_count_from_the_start_of_the_process(monkeypatch, tmp_path):
     ends = []
     monkeypatch.setattr(command, "device_missing", lambda: "")
     monkeypatch.setattr(command, "Gpu", lambda: None)
-    monkeypatch.setattr(until, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(deadline, "monotonic", lambda: 0.0)
     monkeypatch.setattr(command, "run", lambda *given, **_: ends.append(given[3].left()) or 0)
     assert command.main(["--out", str(tmp_path), "--minutes", "2"], spent_s=5.0) == 0
     assert main(["gpu", "--out", str(tmp_path), "--minutes", "2"]) == 0

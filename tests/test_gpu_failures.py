@@ -11,12 +11,12 @@ from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
 from host_board import HostBoard
 from layernorm_backward.experiments import backward_error_gpu, checks_gpu, maps_gpu, timing_gpu
-from layernorm_backward.gpu import ahead, command, contenders, exact, paired, reasons, variants
+from layernorm_backward.gpu import command, contenders, exact, paired, precompile, reasons, variants
+from layernorm_backward.gpu.deadline import Deadline
 from layernorm_backward.gpu.ledger import Entry, Ledger
-from layernorm_backward.gpu.reasons import Fault, Lost, Passing
+from layernorm_backward.gpu.reasons import Fault, Lost, Transient
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.timer import Timed
-from layernorm_backward.gpu.until import Until
 from layernorm_backward.kernels import KERNELS, cuda_fused
 from layernorm_backward.kernels.checks import HOST
 
@@ -48,7 +48,7 @@ def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, mo
     out = tmp_path / "out"
     assert run(study, out, ["timing_gpu"]) == 1
     told = capsys.readouterr().out
-    assert "cells that failed, or in which a kernel of ours is wrong: 2\n" in told
+    assert "cells that failed, or in which one of our kernels is wrong: 2\n" in told
     assert "  timing_gpu, backward bfloat16 bfloat16 3 41: MemoryError: out of memory allocating 5 b" in told
     times = table(out, "timing_gpu")
     lost = times[times["hidden"] == 41]
@@ -81,7 +81,7 @@ def test_a_kernel_of_ours_that_raises_is_told_by_the_exit_code(
     study, tmp_path, monkeypatch, capsys, stem, error
 ):
     monkeypatch.setattr(cuda_fused, "_gradients", raising(error))
-    monkeypatch.setattr(ahead, "programs", lambda *_: [])
+    monkeypatch.setattr(precompile, "programs", lambda *_: [])
     assert run(study, tmp_path / "out", [stem]) == 1
     assert f": {type(error).__name__}: {error}\n" in capsys.readouterr().out
 
@@ -114,7 +114,7 @@ def test_a_way_that_does_not_fit_the_device_is_no_fault_but_the_tables_own_is(mo
 
 def test_more_faults_than_a_few_are_counted(capsys):
     parts = [SimpleNamespace(found=[], wanted=[], faults=[f"cell {number}" for number in range(7)])]
-    assert command._told(parts, Until(1)) == 1
+    assert command._exit_code(parts, Deadline(1)) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(": 7") and lines[-2:] == ["  cell 4", "  and more: the tables say which"]
 
@@ -427,17 +427,17 @@ def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("error", "passing"),
+    ("error", "transient"),
     [
         (MemoryError("out of memory"), True),
         (RuntimeError("RESOURCE_EXHAUSTED: XLA wants 5 GiB"), True),
         (ValueError("liger computes in float32"), False),
     ],
 )
-def test_only_a_reason_that_can_go_away_is_a_passing_one(error, passing):
+def test_only_a_reason_that_can_go_away_is_transient(error, transient):
     told = reasons.of(HostBoard(), "liger", error)
     assert told == f"{type(error).__name__}: {error}"
-    assert isinstance(told, Passing) == passing
+    assert isinstance(told, Transient) == transient
 
 
 def test_where_the_device_is_lost_the_campaign_stops_and_gets_past_it(study, tmp_path, monkeypatch, capsys):

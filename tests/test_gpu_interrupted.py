@@ -12,7 +12,7 @@ import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table, tiny_study, without_peers
-from layernorm_backward.gpu.until import INTERRUPTED, Until
+from layernorm_backward.gpu.deadline import INTERRUPTED, Deadline
 from layernorm_backward.storage import alone
 from workspace import ROOT
 
@@ -109,7 +109,7 @@ def test_a_cell_that_comes_to_its_end_leaves_no_mark(study, tmp_path):
 
 def test_signals_are_handled_as_before_once_a_campaign_has_ended():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    ends = Until(60)
+    ends = Deadline(60)
     with pytest.raises(KeyboardInterrupt), ends.interruptible():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
@@ -118,9 +118,9 @@ def test_signals_are_handled_as_before_once_a_campaign_has_ended():
 
 
 def test_a_second_signal_leaves_the_tables_to_be_written():
-    until = Until(60)
-    with until.interruptible():
+    deadline = Deadline(60)
+    with deadline.interruptible():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
-    assert until.reason == f"not measured: {INTERRUPTED}"
+    assert deadline.reason == f"not measured: {INTERRUPTED}"

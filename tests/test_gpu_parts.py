@@ -20,10 +20,10 @@ from layernorm_backward.gpu import (
     exact,
     modelled,
     paired,
+    program_cache,
     roofs,
     timer,
     variants,
-    warm,
 )
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import PRIME, Pool
@@ -199,7 +199,7 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     tensor = 65536 * 1024 * 4
     least = minimum_bytes(*cell)
     assert least == 3 * tensor + 3 * 4096 + 2 * 4 * 65536
-    machine = warm.Recorder(H200)
+    machine = program_cache.Recorder(H200)
     found = modelled.columns("cuda_fused", *cell, machine)
     assert found["accesses_per_element"] == 3
     assert 1 < found["modelled_bytes"] / least < 1.03
@@ -211,7 +211,7 @@ def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
     assert modelled.columns("liger", *cell, machine) == {}
 
 
-class Arguments(warm.Recorder):
+class Arguments(program_cache.Recorder):
     """Remembers what each program was given, too."""
 
     given: dict[str, tuple]
@@ -224,7 +224,7 @@ class Arguments(warm.Recorder):
 def test_what_rows_that_are_read_again_move_is_what_their_kernels_are_given(dtype):
     rows, hidden = 20, 262145
     machine = Arguments(H200)
-    warm.run(variants.passes("cuda_fused", machine), dtype, dtype, hidden, rows)
+    program_cache.run(variants.passes("cuda_fused", machine), dtype, dtype, hidden, rows)
     _, (dy, x, mean, rstd, gamma, coefficients, *_) = machine.given["project_wide"]
     how, (*_, dx, partials, _, _, parts) = machine.given["differentiate_wide"]
     tiles = how.blocks // parts
@@ -239,7 +239,7 @@ def test_what_rows_that_are_read_again_move_is_what_their_kernels_are_given(dtyp
 @pytest.mark.parametrize("study", ["paper", "full"])
 def test_the_traffic_of_rows_that_are_read_again_is_counted(study):
     values = yaml.safe_load((ROOT / f"config/{study}/traffic_gpu.yaml").read_text(encoding="utf-8"))
-    machine, again = warm.Recorder(H200), set()
+    machine, again = program_cache.Recorder(H200), set()
     for cell in traffic_gpu.cells(**values):
         accesses = modelled.columns("cuda_fused", *cell, machine)["accesses_per_element"]
         if accesses == modelled.AGAIN[cell.direction]:
@@ -267,7 +267,7 @@ def test_errors_of_all_peers_that_are_timed_are_measured_those_of_compilers_last
 
 def test_fewer_clusters_than_were_planned_move_fewer_partial_sums():
     cell = traffic_gpu.Cell("backward", "float32", 65536, 65536)
-    machine = warm.Recorder(H200)
+    machine = program_cache.Recorder(H200)
     most = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
     machine.clusters = lambda program, how: 5
     fewer = modelled.columns("cuda_fused", *cell, machine)["modelled_bytes"]
@@ -282,7 +282,7 @@ def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
     found = contenders.prepare(board, "theirs", given, EPS)
     assert max(exact.errors(np, given, found.results(), EPS)) < 8
     assert found.saved_bytes - given.gamma.nbytes == found.saved_extra_bytes > given.x.nbytes
-    assert warm.needed([("theirs", "float32", "float32", 40)], H200) == []
+    assert program_cache.needed([("theirs", "float32", "float32", 40)], H200) == []
 
 
 def test_installed_packages_are_looked_through_once(monkeypatch):

@@ -8,7 +8,7 @@ from subprocess import Popen
 import pytest
 
 from layernorm_backward.gpu import counters, one_pass, sanitizer, tools, watch
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.reasons import Transient
 from layernorm_backward.gpu.tools import Done, Pass, Unfinished
 from test_interrupted import wait_for
 from test_watch import is_gone
@@ -58,7 +58,7 @@ def test_a_tool_is_found_on_path_then_in_its_newest_version(installed, tmp_path,
 
 def test_a_tool_that_is_missing_may_come(installed):
     found = tools.over("ncu", [], WHAT, 60)
-    assert isinstance(found, Passing)
+    assert isinstance(found, Transient)
     assert found == "ncu is not installed"
 
 
@@ -83,7 +83,7 @@ def test_when_time_is_up_a_tool_and_all_it_started_are_killed(installed, tmp_pat
     started = time.monotonic()
     found = tools.over("ncu", [], WHAT, 1.0)
     assert time.monotonic() - started < 900
-    assert isinstance(found, Passing)
+    assert isinstance(found, Transient)
     assert found == "ncu did not finish within 1 s"
     wait_for(lambda: is_gone(int(pid.read_text())), seconds=60)
 
@@ -104,7 +104,7 @@ def test_a_profiler_that_has_had_all_its_time_is_not_tried_again(installed, monk
     monkeypatch.setattr(tools, "LIMIT_S", 0.2)
     late, cut_off = counters.counted(WHAT, float("inf")), counters.counted(WHAT, 0.1)
     assert late.reason == "ncu did not finish within 0 s"
-    assert (isinstance(late.reason, Passing), isinstance(cut_off.reason, Passing)) == (False, True)
+    assert (isinstance(late.reason, Transient), isinstance(cut_off.reason, Transient)) == (False, True)
 
 
 def test_a_sanitizer_that_has_had_all_its_time_is_not_tried_again(installed, monkeypatch):
@@ -112,7 +112,7 @@ def test_a_sanitizer_that_has_had_all_its_time_is_not_tried_again(installed, mon
     monkeypatch.setattr(tools, "LIMIT_S", 0.5)
     kept, again = (sanitizer.check("memcheck", WHAT, left)["reason"] for left in (60.0, 0.1))
     assert kept == again == "compute-sanitizer did not finish within 0 s"
-    assert (isinstance(kept, Passing), isinstance(again, Passing)) == (False, True)
+    assert (isinstance(kept, Transient), isinstance(again, Transient)) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ FAILED = {
 def test_what_a_sanitizer_says(done, wanted):
     found = sanitizer.found(done)
     assert found == wanted
-    assert "passed" in found or isinstance(found["reason"], Passing)
+    assert "passed" in found or isinstance(found["reason"], Transient)
 
 
 def test_calls_that_fail_are_not_counted_as_errors_of_a_kernel(installed, tmp_path):
@@ -224,4 +224,4 @@ def test_counted_bytes_are_summed_over_kernels():
 def test_a_profiler_that_counts_nothing_is_told(done, reason):
     found = counters.read(done)
     assert (found.kernels, found.reason) == (0, reason)
-    assert isinstance(found.reason, Passing)
+    assert isinstance(found.reason, Transient)

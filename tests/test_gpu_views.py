@@ -10,10 +10,10 @@ from emulated import needs_compiler
 from host_board import HostBoard
 from layernorm_backward.dtypes import DTYPE_NAMES, gamma_names
 from layernorm_backward.experiments import checks_gpu
-from layernorm_backward.gpu import warm
+from layernorm_backward.gpu import program_cache
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import Arrays, Pool
-from layernorm_backward.gpu.views import LIES, Views
+from layernorm_backward.gpu.views import LAYOUTS, Views
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import Program
 from layernorm_backward.kernels.cuda.plan import Hardware
@@ -25,7 +25,7 @@ PAIRS = [(dtype, gamma_dtype) for dtype in DTYPE_NAMES for gamma_dtype in gamma_
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
 def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
-    views, (of_given, of_results) = Views(np), LIES["apart"]
+    views, (of_given, of_results) = Views(np), LAYOUTS["apart"]
     x, gamma, _, dy = copies = views.laid(given, of_given)
     y, dx, dgamma, dbeta = views.laid(Results(given.x, given.x, given.gamma, given.beta), of_results)
     for one, other in zip(copies, given, strict=True):
@@ -41,7 +41,7 @@ def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
 @pytest.mark.parametrize("place", [-1, 5 * 8])
 def test_what_is_written_beside_a_view_is_seen(which, place):
     views = Views(np)
-    results = views.laid(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))), LIES["apart"].results)
+    results = views.laid(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))), LAYOUTS["apart"].results)
     results[which][...] = 1
     assert views.untouched()
     ctypes.c_float.from_address(results[which].ctypes.data + 4 * place).value = 1.0
@@ -85,11 +85,11 @@ def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_t
 def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
     views, results = Views(np), Results(given.x, given.dy, given.gamma, given.beta)
-    made = map(views.laid, (given, results), LIES["strided"])
+    made = map(views.laid, (given, results), LAYOUTS["strided"])
     for one, other in zip(chain(*made), (*given, *results), strict=True):
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
         assert one.flags.aligned and not one.flags.c_contiguous
-    off = views.off_place(given.x)
+    off = views.misaligned(given.x)
     assert (off.dtype, off.tobytes()) == (given.x.dtype, given.x.tobytes())
     assert not off.flags.aligned and off.flags.c_contiguous
     assert views.untouched()
@@ -100,7 +100,7 @@ def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
     """As if it lay plainly, from its first element on; what is turned has no room between."""
     zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
     views = Views(np)
-    made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LIES["strided"]))]
+    made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LAYOUTS["strided"]))]
     for one in made:
         one[...] = 1
     assert views.untouched()
@@ -114,7 +114,7 @@ def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
 @pytest.mark.parametrize("place", [-1, 40])
 def test_what_is_written_beside_an_array_off_its_place_is_seen(place):
     views = Views(np)
-    off = views.off_place(np.zeros((5, 8), np.float32))
+    off = views.misaligned(np.zeros((5, 8), np.float32))
     off[...] = 1
     assert views.untouched()
     ctypes.c_float.from_address(off.ctypes.data + 4 * place).value = 1.0
@@ -129,4 +129,4 @@ def test_kernels_are_right_on_views_by_the_programs_of_arrays_that_lie_plainly(
 ):
     hardware, launched = launched_by_passing([checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)], monkeypatch)
     cells = [(name, dtype, gamma_dtype, 61) for name in BOTH]
-    assert launched <= set(warm.needed(cells, hardware))
+    assert launched <= set(program_cache.needed(cells, hardware))

@@ -13,8 +13,8 @@ import pytest
 
 from emulated import needs_compiler
 from gpu_study import CONFIG, run, table
-from layernorm_backward.gpu import until, watch
-from layernorm_backward.gpu.until import Until
+from layernorm_backward.gpu import deadline, watch
+from layernorm_backward.gpu.deadline import Deadline
 from layernorm_backward.gpu.watch import Watch
 from layernorm_backward.records.tables import read_meta
 from test_interrupted import wait_for
@@ -30,7 +30,7 @@ from time import monotonic
 from host_board import HostBoard
 from layernorm_backward import __main__
 from layernorm_backward.experiments import ceiling_gpu
-from layernorm_backward.gpu import campaign, command, until, watch
+from layernorm_backward.gpu import campaign, command, deadline, watch
 watch.GRACE_S, watch.TICK_S = 0.5, 0.1
 limit_s, passing_s, *words = sys.argv[1:]
 honest = ceiling_gpu.measure
@@ -38,7 +38,7 @@ honest = ceiling_gpu.measure
 def measure(board, pool, cell, *given, **how):
     if cell.bytes == 16384:
         print("hanging", flush=True)
-        until.monotonic = lambda: monotonic() + float(passing_s)
+        deadline.monotonic = lambda: monotonic() + float(passing_s)
         mutex = ctypes.create_string_buffer(64)
         for _ in range(2):  # the second call never returns, holds no lock of Python's, and ends by no signal
             ctypes.CDLL(None).pthread_mutex_lock(mutex)
@@ -184,7 +184,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(watch, "Event", Looks)
     monkeypatch.setattr(watch, "monotonic", stepped)
-    monkeypatch.setattr(until, "monotonic", stepped)
+    monkeypatch.setattr(deadline, "monotonic", stepped)
     return stepped
 
 
@@ -199,7 +199,7 @@ def quick(monkeypatch, clock):
 
 
 def test_a_cell_that_asks_for_the_time_left_is_alive(quick, clock):
-    with Watch(Until(60), list, ADVICE) as watch:
+    with Watch(Deadline(60), list, ADVICE) as watch:
         with watch.over(str, peers=0):
             for _ in range(8):
                 clock.step(0.4)
@@ -210,7 +210,7 @@ def test_a_cell_that_asks_for_the_time_left_is_alive(quick, clock):
 
 @pytest.mark.parametrize(("silent_s", "ends"), [(10.4, False), (10.6, True)])
 def test_peers_have_longer(quick, clock, silent_s, ends):
-    with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=1):
+    with Watch(Deadline(60), list, ADVICE) as watch, watch.over(str, peers=1):
         clock.step(silent_s)
     assert bool(quick) == ends
 
@@ -220,7 +220,7 @@ def test_a_peer_that_is_silent_when_time_is_up_is_not_tried_for_ever(quick, cloc
     """One that hung had taken all the time of each campaign that was shorter than its limit."""
     mark = tmp_path / "cell.begun"
     mark.touch()
-    with Watch(Until(left_s), list, ADVICE) as watch, watch.over(str, peers=1, mark=mark):
+    with Watch(Deadline(left_s), list, ADVICE) as watch, watch.over(str, peers=1, mark=mark):
         clock.step(left_s + 0.01)
     assert quick and mark.exists() == stays
 
@@ -228,7 +228,7 @@ def test_a_peer_that_is_silent_when_time_is_up_is_not_tried_for_ever(quick, cloc
 def test_the_mark_of_a_cell_that_is_kept_as_hung_goes(quick, clock, tmp_path):
     mark = tmp_path / "cell.begun"
     mark.touch()
-    with Watch(Until(60), list, ADVICE) as watch, watch.over(str, peers=0, mark=mark):
+    with Watch(Deadline(60), list, ADVICE) as watch, watch.over(str, peers=0, mark=mark):
         clock.step(0.6)
     assert quick and not mark.exists()
 
@@ -237,7 +237,7 @@ def test_the_process_ends_even_if_nothing_can_be_written(quick, clock, capsys):
     def full():
         raise OSError("no space left on device")
 
-    with Watch(Until(60), full, ADVICE) as watch, watch.over(str, peers=0):
+    with Watch(Deadline(60), full, ADVICE) as watch, watch.over(str, peers=0):
         clock.step(0.6)
     assert set(quick) == {1}
     assert "error: OSError: no space left on device" in capsys.readouterr().err
@@ -245,7 +245,7 @@ def test_the_process_ends_even_if_nothing_can_be_written(quick, clock, capsys):
 
 @pytest.mark.parametrize(("overdue_s", "ends"), [(9.0, False), (11.0, True)])
 def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, clock, overdue_s, ends):
-    ended, end = Event(), Until(100)
+    ended, end = Event(), Deadline(100)
     monkeypatch.setattr(watch, "TICK_S", 0.01)
     monkeypatch.setattr(Watch, "_end", lambda self, hung: ended.set())
     with Watch(end, lambda: None, ADVICE) as guard, guard.over(str, 0):
@@ -256,13 +256,13 @@ def test_the_cell_at_work_when_time_is_up_has_ten_seconds_to_end(monkeypatch, cl
 IN_A_CHILD = """
 import sys, time
 from layernorm_backward.gpu import watch
-from layernorm_backward.gpu.until import Until
+from layernorm_backward.gpu.deadline import Deadline
 from layernorm_backward.untrusted.watch import watched
 
 watch.LIMIT_S = watch.TICK_S = 0.1
 
 def run():
-    with watch.Watch(Until(60), list, "", status=0) as one, one.over(str, peers=0):
+    with watch.Watch(Deadline(60), list, "", status=0) as one, one.over(str, peers=0):
         time.sleep(60)
 
 sys.exit(watched(run))

@@ -13,7 +13,7 @@ from layernorm_backward.gpu import contenders, exact, variants
 from layernorm_backward.gpu.board import Board, unsigned
 from layernorm_backward.gpu.exact import Results
 from layernorm_backward.gpu.rows import Arrays
-from layernorm_backward.gpu.views import LIES, Views
+from layernorm_backward.gpu.views import LAYOUTS, Views
 from layernorm_backward.one_line import one_line
 
 OUTSIDE = "something was written beside or between the arrays"
@@ -65,7 +65,7 @@ def strided(trial: Trial) -> Columns:
 def unaligned(trial: Trial) -> Columns:
     """With one array after the other off its place."""
     names = (*Arrays._fields, *Results._fields)
-    wrong = {off: told for off in names if (told := _wrong_off_place(trial, off))}
+    wrong = {off: told for off in names if (told := _wrong_misaligned(trial, off))}
     said = "; ".join(f"{off}: {told}" for off, told in wrong.items())
     return {"passed": not wrong, "value": float(len(wrong)), "limit": 0.0, "reason": said}
 
@@ -91,20 +91,20 @@ CHECKS: dict[str, Callable[[Trial], Columns]] = {
 
 def _viewed(trial: Trial, how: str) -> Results | None:
     """The results on views; None where anything around them was written."""
-    board, views, lies = trial.board, Views(trial.board.xp), LIES[how]
-    given = views.laid(trial.given, lies.given)
-    found = views.laid(contenders.results_for(board, trial.given), lies.results)
+    board, views, layouts = trial.board, Views(trial.board.xp), LAYOUTS[how]
+    given = views.laid(trial.given, layouts.given)
+    found = views.laid(contenders.results_for(board, trial.given), layouts.results)
     contenders.of_passes(board, variants.passes(trial.name, board.machine), given, trial.eps, "", found)
     return found if views.untouched() else None
 
 
-def _wrong_off_place(trial: Trial, off: str) -> str:
+def _wrong_misaligned(trial: Trial, off: str) -> str:
     """What is wrong where the array of this name lies off its place; "" for nothing."""
     board, views = trial.board, Views(trial.board.xp)
     forward, backward = variants.passes(trial.name, board.machine)
     results = Results(*map(contenders.poisoned, contenders.results_for(board, trial.given)))
     arrays = trial.given._asdict() | results._asdict()
-    arrays[off] = views.off_place(arrays[off])
+    arrays[off] = views.misaligned(arrays[off])
     given, results = (kind(*(arrays[key] for key in kind._fields)) for kind in (Arrays, Results))
     try:
         _, saved = forward(given.x, given.gamma, given.beta, trial.eps, out=results.y)

@@ -24,9 +24,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from layernorm_backward.dtypes import DtypeName, gamma_names
 from layernorm_backward.experiments._gpu_arguments import Count, Distinct, Positive, Seed, Several
 from layernorm_backward.experiments._result_checks import CHECKS, Trial
-from layernorm_backward.gpu import reasons, sanitizer, variants, warm
+from layernorm_backward.gpu import program_cache, reasons, sanitizer, variants
 from layernorm_backward.gpu.board import Board
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.reasons import Transient
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
 from layernorm_backward.kernels.cuda.machine import Program
@@ -118,7 +118,7 @@ def programs(
 ) -> list[Program]:
     """Those for arrays that begin apart."""
     cells = [(name, *pair, size) for name in kernels for pair in _pairs(dtypes) for size in apart]
-    return warm.needed(cells, hardware, apart=True)
+    return program_cache.needed(cells, hardware, apart=True)
 
 
 def late(cell: Cell) -> bool:
@@ -164,7 +164,7 @@ def _tried(board: Board, cell: Cell, name: str, check: Callable[[str], dict[str,
         return check(name)
     except Exception as error:  # the other kernels are checked all the same
         reason = reasons.of(board, name, error)
-    return {"reason": reason} if isinstance(reason, Passing) else {"reason": reason, "passed": False}
+    return {"reason": reason} if isinstance(reason, Transient) else {"reason": reason, "passed": False}
 
 
 def _keys(cell: Cell, name: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The time of `cuda_fused` by other ways to lay threads over rows, beside that of its own table.
 
-A way is a map of `kernels/cuda/maps.py`, and what the clusters that run at once leave to later ones. Those of
-a cell run interleaved on the same inputs, each checked against float64 before; the row `table` is the way
-that `cuda_fused` takes on this device. table_ratio is time(way) / time(table), roof_fraction time(fastest
-stream) / time(way), both as in `timing_gpu`. threads are those of a block.
+A way is a candidate mapping of threads to rows: a map of `kernels/cuda/maps.py`, and the share of rows that
+the resident clusters leave to later ones. All candidates of a cell are checked against float64, then timed
+interleaved on the same inputs; the row `table` is the mapping that `cuda_fused` uses on this device.
+table_ratio is time(way) / time(table), roof_fraction is time(fastest stream) / time(way), both as in
+`timing_gpu`. threads are per block.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,14 +24,14 @@ from layernorm_backward.experiments._gpu_arguments import (
     Several,
     Share,
 )
-from layernorm_backward.gpu import contenders, paired, warm
+from layernorm_backward.gpu import contenders, paired, program_cache
 from layernorm_backward.gpu.board import Board
+from layernorm_backward.gpu.candidates import Candidate, Space, candidates
 from layernorm_backward.gpu.contenders import Contender
 from layernorm_backward.gpu.paired import Rows, Settings, Shape
 from layernorm_backward.gpu.reasons import Refusal
 from layernorm_backward.gpu.rows import Arrays, Pool
 from layernorm_backward.gpu.variants import Passes
-from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels import cuda_fused
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import Machine, Program, cpp
@@ -61,7 +62,7 @@ def run(
     eps: Positive,
     seed: Seed,
 ) -> None:
-    """The config: `gpu.campaign.live` measures its `cells`, one row a way and cell."""
+    """Declares the configuration; `gpu.campaign.live` measures `cells`, one row per candidate and cell."""
 
 
 def cells(
@@ -72,7 +73,7 @@ def cells(
     array_bytes: int,
     **config: Any,
 ) -> dict[Shape, list[str]]:
-    """The ways of every cell, the table's own first. ValueError where a direction has no rests."""
+    """The candidates of every cell, `table` first. ValueError if `rests` or `resident` lacks a direction."""
     found, space = {}, _space(config)
     for key, values in (("rests", space.rests), ("resident", space.resident)):
         if lacking := set(directions) - set(values):
@@ -82,18 +83,21 @@ def cells(
     for direction, columns, dtype in product(directions, hidden, dtypes):
         rows = max(1, array_bytes // (columns * dtype_of(dtype).itemsize))
         shape = Shape(direction, dtype, dtype, rows, columns)
-        found[shape] = [TABLE, *_ways(shape, space)]
+        found[shape] = [TABLE, *_candidates(shape, space)]
     return found
 
 
 def programs(hardware: Hardware, **config: Any) -> list[Program]:
-    """What the ways of all cells run on a device, and the streams beside them."""
-    recorder, space, shapes = warm.Recorder(hardware), _space(config), cells(**config)
+    """The programs that the candidates of all cells launch, and those of the streams."""
+    recorder, space, shapes = program_cache.Recorder(hardware), _space(config), cells(**config)
     for shape in shapes:
-        for way in (None, *_ways(shape, space).values()):
-            with suppress(ValueError):  # it does not fit the device, as its row will say
-                warm.run(
-                    _passes(recorder, shape.direction, way), shape.dtype, shape.gamma_dtype, shape.hidden
+        for candidate in (None, *_candidates(shape, space).values()):
+            with suppress(ValueError):  # it does not fit the device; its row gives the reason
+                program_cache.run(
+                    _passes(recorder, shape.direction, candidate),
+                    shape.dtype,
+                    shape.gamma_dtype,
+                    shape.hidden,
                 )
     return [*recorder.programs, *paired.programs(shapes)]
 
@@ -110,8 +114,8 @@ def measure(
     """The rows of one cell, and its samples."""
     settings = Settings.of(config)
     given = pool.arrays(cell.rows, cell.hidden, cell.dtype, cell.gamma_dtype)
-    results = contenders.results_for(board, given)  # of all ways in turn: they are many
-    tried: dict[str, Way | None] = {TABLE: None, **_ways(cell, _space(config))}
+    results = contenders.results_for(board, given)  # shared by all candidates, of which there are many
+    tried: dict[str, Candidate | None] = {TABLE: None, **_candidates(cell, _space(config))}
 
     def prepare(name: str) -> Contender:
         passes = _passes(board.machine, cell.direction, tried[name])
@@ -126,8 +130,12 @@ def measure(
     tried[TABLE] = _chosen(board.machine, cell, given)
     rows = []
     for name in names:
-        way = tried[name]
-        row = _keys(cell, name) | (way.columns if way else {}) | {"reason": found.reasons.get(name, "")}
+        candidate = tried[name]
+        row = (
+            _keys(cell, name)
+            | (candidate.columns if candidate else {})
+            | {"reason": found.reasons.get(name, "")}
+        )
         if name in found.ready:
             row |= found.common | found.times(name, cell, TABLE, "table_ratio")
             row |= {"error_u_max": found.ready[name].errors["error_u_max"]}
@@ -148,25 +156,25 @@ def _space(config: Mapping[str, Any]) -> Space:
     return Space(**{name: config[name] for name in Space._fields})
 
 
-def _ways(shape: Shape, space: Space) -> dict[str, Way]:
-    found = ways(shape.direction, shape.hidden, dtype_of(shape.dtype).itemsize, space)
-    return {way.text: way for way in found}
+def _candidates(shape: Shape, space: Space) -> dict[str, Candidate]:
+    found = candidates(shape.direction, shape.hidden, dtype_of(shape.dtype).itemsize, space)
+    return {candidate.text: candidate for candidate in found}
 
 
-def _passes(machine: Machine, direction: Direction, way: Way | None) -> Passes:
-    """Both passes; that of `direction` goes a way, or with None as the table says."""
-    told = {"chosen": way.map, "rest": way.rest} if way else {}
+def _passes(machine: Machine, direction: Direction, candidate: Candidate | None) -> Passes:
+    """Both passes; that of `direction` uses the candidate, or with None the mapping of the table."""
+    chosen = {"chosen": candidate.map, "rest": candidate.rest} if candidate else {}
     passes = {"forward": cuda_fused.forward, "backward": cuda_fused.backward}
     forward, backward = (
-        partial(one, machine=machine, **(told if name == direction else {})) for name, one in passes.items()
+        partial(one, machine=machine, **(chosen if name == direction else {})) for name, one in passes.items()
     )
     return forward, backward
 
 
-def _chosen(machine: Machine, cell: Shape, given: Arrays) -> Way | None:
-    """The table's way; None where it has none for rows as long."""
+def _chosen(machine: Machine, cell: Shape, given: Arrays) -> Candidate | None:
+    """The mapping of the table; None where it has none for rows of this length."""
     size = given.x.dtype.itemsize
     lie = plan.lie(cell.hidden, size, machine.address(given.x), machine.address(given.dy))
     types = (cpp(given.x.dtype), cpp(given.gamma.dtype))
     how = cuda_fused.planned(machine, cell.direction, types, cell.rows, cell.hidden, size, lie)
-    return Way(how.map, how.rest) if how else None
+    return Candidate(how.map, how.rest) if how else None

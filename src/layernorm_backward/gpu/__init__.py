@@ -1,5 +1,6 @@
-"""Measuring on a GPU: what the experiments ..._gpu share, and the command that runs them all in one campaign.
+"""Measurements on a GPU: the code that the experiments ..._gpu share, and the command that runs a campaign.
 
-On this path only numpy, pandas, PyYAML, ml_dtypes and CuPy are imported, so that it runs where nothing else
-is installed; peers are imported when they are timed.
+A campaign measures the tables of all these experiments, within a time limit. Only numpy, pandas, PyYAML,
+ml_dtypes and CuPy are imported, so that it runs where nothing else is installed; peers are imported when they
+are timed.
 """

@@ -1,4 +1,4 @@
-"""The device that a campaign runs on: its arrays, its clock, its graphs, and what it calls itself."""
+"""The device that a campaign runs on: arrays, events for timing, CUDA graphs, description and state."""
 
 import gc
 import platform
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from layernorm_backward import peers_on_gpu
-from layernorm_backward.gpu import warm
+from layernorm_backward.gpu import program_cache
 from layernorm_backward.host import installed
 from layernorm_backward.kernels.cuda import device
 from layernorm_backward.kernels.cuda.machine import Machine, Program
 
 Call = Callable[[], None]
-FLUSH = 4  # times the L2 cache are read to empty it
+FLUSH = 4  # times the size of the L2 cache is read to flush it
 CLOCKS = {"sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem"}
 DRIVER = {"driver": "driver_version", **CLOCKS}
 STATE = {**CLOCKS, "temperature_c": "temperature.gpu", "throttled_by": "clocks_throttle_reasons.active"}
@@ -34,7 +34,7 @@ PACKAGES = (
 
 
 class Board(Protocol):
-    """What the experiments need of a device; work is done in the order in which it is asked for."""
+    """What the experiments need of a device; work runs in the order in which it is issued."""
 
     machine: Machine
     xp: Any
@@ -80,7 +80,7 @@ class Gpu:
         self._facts = self._runtime.getDeviceProperties(self._number)
         self.l2_bytes = int(self._facts["l2CacheSize"])
         self._spare: Any = None
-        self._modules = 0  # that were loaded when memory was last given back
+        self._modules = 0  # number of loaded modules at the last `release`
 
     def describe(self) -> dict[str, Any]:
         """Provenance: device, driver, versions; units in the names."""
@@ -90,26 +90,26 @@ class Gpu:
             "multiprocessors": self.machine.hardware.multiprocessors,
             "l2_bytes": self.l2_bytes,
             "memory_bytes": int(self._facts["totalGlobalMem"]),
-            **told_by_driver(self.xp.cuda.Device().pci_bus_id, DRIVER),
+            **query_driver(self.xp.cuda.Device().pci_bus_id, DRIVER),
             "driver_cuda": self._runtime.driverGetVersion(),
             "runtime_cuda": self._runtime.runtimeGetVersion(),
             "nvrtc": ".".join(map(str, self.xp.cuda.nvrtc.getVersion())),
             "cpu": platform.processor() or platform.machine(),
             "os": platform.platform(),
             "python": platform.python_version(),
-            **{name: told for name in PACKAGES if (told := installed.version(name))},
+            **{name: version for name in PACKAGES if (version := installed.version(name))},
         }
 
     def state(self) -> dict[str, str]:
-        """Clocks, temperature and what holds the clocks back now; units in the names."""
-        return told_by_driver(self.xp.cuda.Device().pci_bus_id, STATE)
+        """Current clocks, temperature and reasons for throttling; units in the names."""
+        return query_driver(self.xp.cuda.Device().pci_bus_id, STATE)
 
     def compile(self, programs: Iterable[Program]) -> int:
-        """Compile programs for this device, so that their first launch need not; how many did not compile.
+        """Compile programs for this device ahead of their first launch; returns how many failed.
 
-        They are taken one by one, as they are compiled.
+        The programs are consumed one by one, as they are compiled.
         """
-        return warm.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
+        return program_cache.compile_all(programs, f"sm_{self.xp.cuda.Device().compute_capability}")
 
     def array(self, values: np.ndarray) -> Any:
         """A copy on the device."""
@@ -122,16 +122,16 @@ class Gpu:
         return self.xp.asnumpy(array.view(unsigned(array.dtype))).view(array.dtype)
 
     def release(self) -> None:
-        """Give memory that no array uses back to the device, that of peers as well."""
+        """Return memory that no array uses to the device, including that of peers."""
         gc.collect()
-        if len(sys.modules) > self._modules:  # what imports leave behind is not looked through again
+        if len(sys.modules) > self._modules:  # later collections skip what imports have allocated
             gc.freeze()
             self._modules = len(sys.modules)
         peers_on_gpu.release()
         self.xp.get_default_memory_pool().free_all_blocks()
 
     def lost(self) -> str:
-        """Why the device works no more for this process, as after an illegal address; "" where it does."""
+        """Why the device is unusable for this process, as after an illegal address; "" where it is not."""
         try:
             self.synchronize()
         except self._runtime.CUDARuntimeError as error:
@@ -143,30 +143,30 @@ class Gpu:
         self._runtime.deviceSynchronize()
 
     def mark(self) -> Any:
-        """A moment between what was asked for before and after."""
+        """An event on the stream, between the work issued before and after."""
         event = self.xp.cuda.Event()
         event.record(self.xp.cuda.Stream.null)
         return event
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Between two marks, once both have passed."""
+        """Seconds between two marks; waits until both have passed."""
         end.synchronize()
         return self.xp.cuda.get_elapsed_time(begin, end) / 1e3
 
     def flush(self) -> None:
-        """Fill the L2 cache with other data, none of it dirty: what comes next has nothing to write back."""
+        """Fill the L2 cache with other data, all clean, so that later work has nothing to write back."""
         if self._spare is None:
             self._spare = self.xp.ones(FLUSH * self.l2_bytes // 8, np.uint64), self.xp.empty((), np.uint64)
         numbers, total = self._spare
         self.xp.sum(numbers, out=total)
 
     def captured(self, call: Call) -> Call:
-        """The call's work as a CUDA graph, replayed by what is returned; its memory is the graph's alone."""
+        """The call's work captured as a CUDA graph; the returned call replays it, in memory of its own."""
         stream = self.xp.cuda.Stream(non_blocking=True)
         replay = _Replay(self.xp.cuda.MemoryPool(), self.xp.cuda.Stream.null)
         self.synchronize()
         with self.xp.cuda.using_allocator(replay.pool.malloc), stream:
-            call()  # compiled, and its memory in the pool, before the capture
+            call()  # compiles, and allocates memory in the pool, before the capture
             stream.synchronize()
             stream.begin_capture()
             try:
@@ -178,16 +178,16 @@ class Gpu:
         return replay
 
     def copy(self, to: Any, source: Any) -> None:
-        """Copy an array by the runtime's own copy."""
+        """Copy an array with the CUDA runtime's cudaMemcpyAsync."""
         kind = self._runtime.memcpyDeviceToDevice
-        stream = self.xp.cuda.get_current_stream()  # of a capture, where there is one
+        stream = self.xp.cuda.get_current_stream()  # the capturing stream, during a capture
         self._runtime.memcpyAsync(to.data.ptr, source.data.ptr, to.nbytes, kind, stream.ptr)
 
 
 class _Replay:
-    """A launch of a CUDA graph, with the memory that is the graph's alone; both end with it.
+    """Launches a CUDA graph, and owns its memory; both are freed with it.
 
-    CuPy's pool gives nothing back of itself when it is let go of.
+    CuPy's memory pool does not free its blocks when it is deleted.
     """
 
     def __init__(self, pool: Any, stream: Any) -> None:
@@ -202,10 +202,10 @@ class _Replay:
         self.pool.free_all_blocks()
 
 
-def told_by_driver(bus: str, fields: Mapping[str, str]) -> dict[str, str]:
-    """Fields by the names that nvidia-smi has for them, of the GPU at an address of the PCI bus.
+def query_driver(bus: str, fields: Mapping[str, str]) -> dict[str, str]:
+    """Fields of a GPU from nvidia-smi, by its names for them; empty where nvidia-smi does not run.
 
-    As nvidia-smi tells them, if it is there: it counts GPUs in another order than a process sees them.
+    The GPU is named by its PCI bus address, since nvidia-smi numbers GPUs in another order than a process.
     """
     command = [
         "nvidia-smi",
@@ -222,5 +222,5 @@ def told_by_driver(bus: str, fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def unsigned(dtype: np.dtype) -> np.dtype:
-    """The unsigned integers of a dtype's size, in which its bits travel unchanged."""
+    """The unsigned integer dtype of the same size, for copying bits unchanged."""
     return np.dtype(f"u{dtype.itemsize}")

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 from layernorm_backward.gpu import campaign
 from layernorm_backward.gpu.board import Board, Gpu
+from layernorm_backward.gpu.deadline import INTERRUPTED, Deadline
 from layernorm_backward.gpu.part import Part
-from layernorm_backward.gpu.until import INTERRUPTED, Until
 from layernorm_backward.gpu.variants import kernel_of
 from layernorm_backward.kernels import device_missing, remedy
 from layernorm_backward.records.provenance import code_hash
@@ -29,13 +29,13 @@ from layernorm_backward.storage.alone import alone
 from layernorm_backward.studies import per_dtype
 
 STEMS = ("checks_gpu", "ceiling_gpu", "timing_gpu", "backward_error_gpu", "traffic_gpu")
-ON_DEMAND = ("maps_gpu",)  # not what a campaign measures, but what our kernels are tuned by
+ON_DEMAND = ("maps_gpu",)  # for tuning our kernels; only with --only
 CONFIG = Path("config/paper")
-NAMED = 5  # faults that are told one by one
+NAMED = 5  # faults that are printed one by one
 
 
 class Wanted(NamedTuple):
-    """A table of a study: its experiment, and what that is to be run with."""
+    """A table of a study: its experiment, and the arguments to run it with."""
 
     study: str
     experiment: Any
@@ -43,18 +43,18 @@ class Wanted(NamedTuple):
 
 
 def main(words: Sequence[str], spent_s: float = 0.0) -> int:
-    """Run a campaign; 0 where all is measured and right, 1 where not, 2 for bad arguments.
+    """Run a campaign; returns 0 if all is measured and right, else 1. Bad arguments exit with code 2.
 
-    Imports have taken `spent_s` of its time.
+    `spent_s` of its time has gone into imports.
     """
     given = _parser().parse_args(words)
-    until = Until(60 * given.minutes - spent_s)
+    deadline = Deadline(60 * given.minutes - spent_s)
     try:
         wanted = _wanted(given.config, given.only or STEMS)
         if reason := device_missing():
             raise ValueError(reason + remedy(["cupy"]))
-        with until.interruptible(), alone(given.out):
-            return run(Gpu(), given.out, wanted, until, resume=given.resume, anew=given.anew)
+        with deadline.interruptible(), alone(given.out):
+            return run(Gpu(), given.out, wanted, deadline, resume=given.resume, anew=given.anew)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -66,26 +66,26 @@ def run(
     board: Board,
     out: Path,
     wanted: Sequence[Wanted],
-    until: Until,
+    deadline: Deadline,
     *,
     resume: bool = False,
     anew: bool = False,
 ) -> int:
-    """The tables of a campaign, until it ends; they are written as far as they are."""
+    """Measure the tables of a campaign until the deadline, and write them; returns the exit code."""
     machine = board.describe()
-    print(f"{machine['gpu']}, {until.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
+    print(f"{machine['gpu']}, {deadline.left() / 60:.1f} minutes; tables go to {out / 'tables'}", flush=True)
     parts = []
     for study, experiment, values in wanted:
         part = Part(experiment, values)
         record = {"study": study, **_made_by(experiment, values), "machine": machine}
         part.keep_in(out, record, resume=resume, anew=anew)
         parts.append(part)
-    campaign.run(board, parts, out, until)
-    return _told(parts, until)
+    campaign.run(board, parts, out, deadline)
+    return _exit_code(parts, deadline)
 
 
 def _wanted(config: Path, stems: Sequence[str]) -> list[Wanted]:
-    """The tables that are asked for, each once. ValueError for what is wrong in their files."""
+    """The requested tables, each once. ValueError for faults in their config files."""
     return [_one_wanted(config / f"{stem}.yaml") for stem in dict.fromkeys(stems)]
 
 
@@ -100,19 +100,19 @@ def _one_wanted(path: Path) -> Wanted:
 
 
 def _made_by(experiment: Any, values: Mapping[str, Any]) -> dict[str, str]:
-    """The code of a table, that of the kernels which it has variants of included."""
+    """The code hash and the commit of a table; the code includes the kernels behind its variants."""
     kernels = [*values.get("kernels", ()), *(kernel_of(name).name for name in values.get("variants", ()))]
     return {"code_hash": code_hash(experiment.__name__, kernels), "commit": commit()}
 
 
-def _told(parts: Sequence[Part], until: Until) -> int:
-    """The exit code, and why it is not 0."""
+def _exit_code(parts: Sequence[Part], deadline: Deadline) -> int:
+    """The exit code; prints why it is not 0."""
     complete = all(len(part.found) == len(part.wanted) for part in parts)
     faults = [fault for part in parts for fault in part.faults]
-    if until.stopped:
-        print(f"stopped: {until.stopped}", flush=True)
+    if deadline.stopped:
+        print(f"stopped: {deadline.stopped}", flush=True)
     if faults:
-        print(f"cells that failed, or in which a kernel of ours is wrong: {len(faults)}", flush=True)
+        print(f"cells that failed, or in which one of our kernels is wrong: {len(faults)}", flush=True)
         print("\n".join(f"  {fault}" for fault in faults[:NAMED]), flush=True)
     if len(faults) > NAMED:
         print("  and more: the tables say which", flush=True)
@@ -126,7 +126,7 @@ def _experiment(stem: str) -> Any:
 
 
 def _config(path: Path, experiment: Any) -> dict[str, Any]:
-    """The arguments of an experiment's `run` that a file holds; ValueError names the file and the key."""
+    """The arguments for an experiment's `run` from a config file; ValueError names the file and the key."""
     if not path.exists():
         raise ValueError(f"{path}: there is no such file; --config names a folder with one for each table")
     values = yamlfile.load(path)
@@ -141,7 +141,7 @@ def _config(path: Path, experiment: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Mapping[str, Any], experiment: Any) -> Iterator[str]:
-    """What is wrong with the keys that hold one number; the command `check` looks at all others as well."""
+    """Faults of the keys that hold one number; the command `check` validates all keys."""
     hints = get_type_hints(experiment.run, include_extras=True)
     for key, value in values.items():
         if getattr(hints[key], "__origin__", None) in (int, float):

@@ -1,6 +1,6 @@
-"""What is timed on a GPU: our kernels and peers, run once, checked, and where possible as CUDA graphs.
+"""Contenders: our kernels and peers made ready to be timed on a GPU, as CUDA graphs where possible.
 
-A graph's replay leaves out what it costs to launch from Python, and a framework's way through its autograd.
+A graph's replay leaves out the cost of launching from Python and of a framework's autograd.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from layernorm_backward.peers_on_gpu.contender import Directions
 
 
 class Contender(NamedTuple):
-    """One implementation on one set of arrays: its two passes, what they have written, and facts about it."""
+    """One implementation on one set of arrays: its two passes, their results, and facts about it."""
 
     passes: dict[str, Timed]
     results: Callable[[], Results]
@@ -32,16 +32,18 @@ class Contender(NamedTuple):
     note: str
     saved_bytes: int | None = None
     saved_extra_bytes: int | None = None
-    written: Callable[[], Iterable[Any]] | None = None  # arrays, where results may be copies of them
+    written: Callable[[], Iterable[Any]] | None = (
+        None  # the arrays written, where results may be copies of them
+    )
 
 
 def missing(name: str) -> str:
-    """Empty where a kernel or a peer can be had, else why not."""
+    """Why a kernel or peer is not available; "" where it is."""
     return peers_on_gpu.missing(name) if name in peers_on_gpu.PEERS else ""
 
 
 def version(name: str) -> str:
-    """The installed versions of the packages of a kernel or peer; "" for what has none, as a stream."""
+    """The installed versions of the packages of a kernel or peer; "" for a stream, which has none."""
     if name in peers_on_gpu.PEERS:
         return peers_on_gpu.version(name)
     return kernels.version(variants.kernel_of(name)) if variants.ours(name) else ""
@@ -50,9 +52,9 @@ def version(name: str) -> str:
 def prepare(
     board: Board, name: str, given: Arrays, eps: float, directions: Directions = DIRECTIONS
 ) -> Contender:
-    """A kernel of ours, or a peer with the passes of `directions`; they have run once.
+    """One of our kernels, or a peer with the passes of `directions`; they have run once.
 
-    ValueError where it does not take this.
+    ValueError where it does not support these arrays.
     """
     if name in peers_on_gpu.PEERS:
         return _peer(name, given, eps, directions)
@@ -72,7 +74,7 @@ def results_for(board: Board, given: Arrays) -> Results:
 def of_passes(
     board: Board, passes: Passes, given: Arrays, eps: float, version: str, results: Results
 ) -> Contender:
-    """The two passes of a kernel of ours, which have run once; what `results` held is gone."""
+    """The two passes of one of our kernels, which have run once; the contents of `results` are lost."""
     run_forward, run_backward = passes
     y, *gradients = (poisoned(result) for result in results)
     _, saved = run_forward(given.x, given.gamma, given.beta, eps, out=y)
@@ -93,9 +95,9 @@ def of_passes(
 
 
 def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
-    """A pass as a graph; as it is, and why, where that is not to be had.
+    """A pass as a graph, or the pass itself and why it cannot be captured.
 
-    A graph has run once, on poisoned results: they show its work, and not that of the pass before.
+    The graph has run once, on results filled with NaN before, so that they show the graph's own work.
     """
     timed = contender.passes[direction]
     if contender.capture is None:
@@ -103,7 +105,7 @@ def replayed(contender: Contender, direction: Direction) -> tuple[Timed, str]:
     try:
         graph = Timed(contender.capture(timed.call), timed.wait)
     except Exception as error:  # whatever a framework raises, its pass can still be timed as it is
-        timed.call()  # what it had computed is gone
+        timed.call()  # its results are lost
         return timed, f"not captured: {one_line(error)}"
     for result in (contender.written or contender.results)():
         if result is not None:
@@ -121,7 +123,7 @@ def _peer(name: str, given: Arrays, eps: float, directions: Directions) -> Conte
 
 
 def poisoned(array: Any) -> Any:
-    """The array, NaN in every element."""
+    """Fill an array with NaN."""
     array.view(unsigned(array.dtype))[...] = np.iinfo(unsigned(array.dtype)).max
     return array
 

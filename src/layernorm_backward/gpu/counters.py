@@ -1,10 +1,10 @@
-"""Bytes between a GPU and its memory in one pass, counted by Nsight Compute."""
+"""Bytes moved between a GPU and its memory in one pass, counted by Nsight Compute."""
 
 import csv
 from typing import NamedTuple
 
 from layernorm_backward.gpu import tools
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.reasons import Transient
 from layernorm_backward.gpu.tools import Done, Pass, Unfinished
 
 TOOL = "ncu"
@@ -14,7 +14,7 @@ OPTIONS += ("--clock-control", "none", "--cache-control", "all", "--profile-from
 
 
 class Counted(NamedTuple):
-    """Bytes of all kernels of a pass, and their number; or why there are none."""
+    """Bytes of all kernels of a pass, and the number of kernels; or why nothing was counted."""
 
     bytes: float
     kernels: int
@@ -22,28 +22,28 @@ class Counted(NamedTuple):
 
 
 def counted(what: Pass, time_left: float) -> Counted:
-    """One pass in a process of its own; caches are emptied before each of its kernels.
+    """Count one pass in a process of its own; caches are flushed before each of its kernels.
 
-    Where the tool has had all its time, the reason is one that stays: it is not tried again.
+    If the tool has used all of its time, the reason is not transient: it is not tried again.
     """
     done = tools.over(TOOL, OPTIONS, what, time_left)
     if isinstance(done, Unfinished):
         return _nothing(str(done))
-    return _nothing(done) if isinstance(done, Passing) else read(done)
+    return _nothing(done) if isinstance(done, Transient) else read(done)
 
 
 def read(done: Done) -> Counted:
-    """The sum over what ncu printed: a line of CSV for each kernel and metric, among others."""
+    """The sum over the output of ncu, which holds a line of CSV for each kernel and metric."""
     lines = [line for line in done.output.splitlines() if line.startswith('"')]
     rows = [row for row in csv.DictReader(lines) if row.get("Metric Name") in METRICS]
     if done.fault or not rows:
-        return _nothing(Passing(f"{TOOL}: {'; '.join(_told(done))}"))
+        return _nothing(Transient(f"{TOOL}: {'; '.join(_errors(done))}"))
     total = sum(float(row["Metric Value"].replace(",", "")) for row in rows)
     return Counted(total, len({row["ID"] for row in rows}), "")
 
 
-def _told(done: Done) -> list[str]:
-    """What ncu itself says, and what became of the pass."""
+def _errors(done: Done) -> list[str]:
+    """The first error of ncu, and the fault of the pass."""
     errors = [line[:200] for line in done.output.splitlines() if line.startswith("==ERROR==")]
     return [*errors[:1], *filter(None, [done.fault])] or ["no counters in its output"]
 

@@ -1,6 +1,6 @@
-"""Results on the device checked in float64 by plain array operations, a block of rows at a time.
+"""Checks results on the device in float64 by plain array operations, one block of rows at a time.
 
-As good as needed to tell right from wrong: about 1e-15 relative, times the condition of the rows.
+The reference has a relative error of about 1e-15 times the condition number of the rows.
 """
 
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ import numpy as np
 from layernorm_backward.dtypes import largest, unit_roundoff
 from layernorm_backward.gpu.rows import Arrays
 
-BLOCK = 1 << 24  # elements that are worked on at once
+BLOCK = 1 << 24  # elements of a block
 
 
 class Errors(NamedTuple):
-    """Errors of y and dx, the largest of a row, and of dgamma and dbeta, in u of their dtypes.
+    """Errors of y and dx, the largest of all rows, and of dgamma and dbeta, in u of their dtypes.
 
     Each is the 2-norm of the error over that of the terms that the result is summed from: |gamma*x_hat| +
-    |beta|; rstd*g; sum |dy*x_hat|; sum |dy|. NaN where something was not written, or is not finite
-    though its dtype has a number for it.
+    |beta|; rstd*g; sum |dy*x_hat|; sum |dy|. NaN where an element was not written, or is not finite although
+    its dtype can represent the exact value.
     """
 
     y: float
@@ -38,7 +38,7 @@ class Results(NamedTuple):
 
 
 def errors(xp: Any, given: Arrays, found: Results, eps: float) -> Errors:
-    """How far results are off."""
+    """The errors of results on given arrays."""
     gamma, beta = (wide(vector) for vector in (given.gamma, given.beta))
     dgamma, dbeta, dgamma_terms, dbeta_terms = (xp.zeros(gamma.shape) for _ in range(4))
     worst = {"y": 0.0, "dx": 0.0}
@@ -70,19 +70,19 @@ def errors(xp: Any, given: Arrays, found: Results, eps: float) -> Errors:
 
 
 def nan_in(xp: Any, found: Results) -> list[str]:
-    """The names of the results that hold NaN, as those do that were not written."""
+    """The names of the results that hold NaN, as they do where they were not written."""
     return [name for name, one in found._asdict().items() if one is not None and _holds_nan(xp, one)]
 
 
 def _holds_nan(xp: Any, array: Any) -> bool:
-    """A block at a time: in float64 a large array would need more memory than there may be."""
+    """One block at a time: a large array in float64 may not fit into memory."""
     flat = array.reshape(-1)
     parts = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
     return any(bool(xp.isnan(wide(part)).any()) for part in parts)
 
 
 def _normalized(xp: Any, x: Any, eps: float) -> tuple[Any, Any]:
-    """x_hat and rstd, the mean found twice."""
+    """x_hat and rstd; the mean is subtracted twice."""
     x -= x.mean(axis=-1, keepdims=True)
     x -= x.mean(axis=-1, keepdims=True)
     rstd = 1 / xp.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
@@ -105,14 +105,14 @@ def _blocks(rows: int, hidden: int) -> Iterator[slice]:
 
 
 def _error(xp: Any, found: Any, right: Any) -> Any:
-    """How far numbers are off: not at all where the right one is beyond their dtype, and they infinite."""
+    """found - right; 0 where the exact value overflows the dtype of `found`, which is infinite there."""
     there = wide(found)
     infinite = (abs(right) > largest(found.dtype)) & (there == xp.copysign(np.inf, right))
     return xp.where(infinite, 0.0, there - right)
 
 
 def _off(xp: Any, error: Any, terms: Any) -> float:
-    """The largest ratio of norms of a row; 0/0 is 0."""
+    """The largest ratio of the 2-norms of a row's error and terms; 0/0 is 0."""
     error, size = (xp.sqrt((rows * rows).sum(axis=-1)) for rows in (error, terms))
     ratio = error / xp.where((size == 0) & (error == 0), 1.0, size)
     return float(ratio.max()) if bool(xp.isfinite(ratio).all()) else np.nan

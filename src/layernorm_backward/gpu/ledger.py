@@ -1,9 +1,9 @@
-"""What a campaign has measured, cell by cell, each in a file of its own: nothing is lost by a later failure.
+"""The ledger of a campaign: one file per measured cell, so that a later failure loses nothing.
 
-A cell's file is named by all that its numbers depend on: the table, the cell, its kernels and the versions of
-their packages, the configuration, the code, the GPU and its compiler. The driver stands inside: nvidia-smi
-tells it, and where that is silent, it does not count. So a campaign that goes on takes just what is still
-right.
+A cell's file is named by a hash of all that its numbers depend on: the table, the cell, its kernels and the
+versions of their packages, the configuration, the code, the GPU and its compiler. The driver version stands
+in the file: it comes from nvidia-smi, and is not compared where that is not available. A resumed campaign
+therefore reuses exactly the cells that are still valid.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layernorm_backward.gpu import variants
-from layernorm_backward.gpu.reasons import KINDS, Fault, Passing
+from layernorm_backward.gpu.reasons import KINDS, Fault, Transient
 from layernorm_backward.storage import jsonfile
 from layernorm_backward.storage.files import whole
 
@@ -23,9 +23,9 @@ _MARK = ".begun"
 
 
 class Entry(NamedTuple):
-    """The rows of one cell, its samples, and whether it failed as a whole, which is then its rows' reason;
-    how long that took, and the date when it was done, in ISO 8601. Where it was measured again, and these are
-    from before, `again` is what was wrong then. `driver` is the GPU's, "" where it was not told.
+    """The rows of one cell, its samples, and whether it failed as a whole, for the reason in its rows; its
+    duration, and the date of its end in ISO 8601. `again` is the fault found in a second measurement whose
+    rows were not kept. `driver` is the driver version, "" where it is not known.
     """
 
     rows: list[dict[str, Any]]
@@ -37,26 +37,26 @@ class Entry(NamedTuple):
     driver: str = ""
 
     @property
-    def passing(self) -> bool:
-        """Whether a reason in it can go away, so that it is worth measuring again."""
+    def transient(self) -> bool:
+        """Whether some row has a transient reason, so that the cell is worth measuring again."""
         return len(self.settled) < len(self.rows)
 
     @property
     def settled(self) -> set[tuple[str, ...]]:
-        """What the rows without such a reason are of."""
-        return {_names(row) for row in self.rows if not isinstance(row.get("reason"), Passing)}
+        """The names of the rows without a transient reason."""
+        return {_names(row) for row in self.rows if not isinstance(row.get("reason"), Transient)}
 
     def after(self, before: "Entry | None") -> "Entry":
-        """What is known of a cell that was measured before: no row that it had then is lost.
+        """This entry merged with that of an earlier measurement: no row that was measured then is lost.
 
-        Where it has failed for good, that is why the rows which are still missing are. A fault that is found
-        in it is told even if its rows are not kept.
+        If the cell has now failed for good, the rows that are still missing get that reason. A fault found
+        now is reported even if its rows are not kept.
         """
         if before is None:
             return self
-        if self.failed and not self.passing:
+        if self.failed and not self.transient:
             rows = [
-                row | {"reason": self.rows[0]["reason"]} if isinstance(row.get("reason"), Passing) else row
+                row | {"reason": self.rows[0]["reason"]} if isinstance(row.get("reason"), Transient) else row
                 for row in before.rows
             ]
             return self._replace(rows=rows, samples=before.samples, seconds=before.seconds + self.seconds)
@@ -66,17 +66,17 @@ class Entry(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """Why it failed; or what is wrong with kernels of ours in it, row by row, and what was `again`."""
+        """Why it failed; or the faults of our kernels, row by row, and the fault `again`."""
         if self.failed:
             return [row["reason"] for row in self.rows if row["reason"]][:1]
         found = {" ".join(filter(None, _names(row))): _fault(row) for row in self.rows}
-        told = [f"{name}: {fault}" for name, fault in found.items() if fault]
-        return [*told, self.again] if self.again else told
+        named = [f"{name}: {fault}" for name, fault in found.items() if fault]
+        return [*named, self.again] if self.again else named
 
 
 class Ledger:
-    """The cells of one table below a folder; `basis` is what the numbers of all of them depend on, with the
-    `driver` where it is told.
+    """The cells of one table below a folder; `basis` is what all their numbers depend on, beside the
+    `driver` where it is known.
     """
 
     def __init__(self, folder: Path, stem: str, basis: Mapping[str, Any], driver: str = "") -> None:
@@ -84,7 +84,7 @@ class Ledger:
         self._common = json.dumps([stem, basis], sort_keys=True)
 
     def find(self, cell: tuple, versions: Mapping[str, str]) -> Entry | None:
-        """What was measured of a cell, if it was, with its kernels in these versions."""
+        """The stored entry of a cell with its kernels in these versions; None where there is none."""
         path = self._path(cell, versions)
         if not path.exists():
             return None
@@ -94,15 +94,15 @@ class Ledger:
         return found._replace(rows=[_read(row) for row in found.rows])
 
     def keep(self, cell: tuple, versions: Mapping[str, str], entry: Entry) -> None:
-        """Write down a cell."""
+        """Store the entry of a cell."""
         rows = [_written(row) for row in entry.rows]
-        told = entry._replace(rows=rows, driver=self._driver or entry.driver)
+        stored = entry._replace(rows=rows, driver=self._driver or entry.driver)
         with whole(self._path(cell, versions)) as temporary:
-            temporary.write_text(json.dumps(told._asdict(), default=_plain), encoding="utf-8")
+            temporary.write_text(json.dumps(stored._asdict(), default=_plain), encoding="utf-8")
 
     @contextmanager
     def at_work(self, cell: tuple, versions: Mapping[str, str]) -> Iterator[Path]:
-        """A cell that is measured inside: its mark, a file, stays where the process ends there."""
+        """Marks the cell that is measured inside; the mark, a file, stays if the process ends there."""
         mark = self._mark(cell, versions)
         with whole(mark) as temporary:
             temporary.write_text(str(self.ended_in(cell, versions) + 1), encoding="utf-8")
@@ -112,16 +112,16 @@ class Ledger:
             mark.unlink(missing_ok=True)
 
     def ended_in(self, cell: tuple, versions: Mapping[str, str]) -> int:
-        """How often in a row the process has ended in a cell: it was killed, or the cell's kernels end it."""
+        """How often in a row the process has ended in a cell: killed, or by one of the cell's kernels."""
         mark = self._mark(cell, versions)
         return int(mark.read_text(encoding="utf-8")) if mark.exists() else 0
 
     def begun(self) -> bool:
-        """Whether cells of the table are kept, or were at work."""
+        """Whether cells of the table are stored or marked."""
         return bool(self._files())
 
     def clear(self) -> None:
-        """Forget all cells of the table."""
+        """Delete all cells of the table."""
         for path in self._files():
             path.unlink()
 
@@ -137,7 +137,7 @@ class Ledger:
 
 
 def _fault(row: dict[str, Any]) -> str:
-    """What is wrong with a kernel of ours, or a way of one; "" for nothing, and for a peer."""
+    """The fault of one of our kernels, or of a candidate mapping of one; "" for none, and for a peer."""
     reason = row.get("reason", "")
     if row.get("passed") is False:
         off = f"{row['value']:.3g}, over {row['limit']:g}" if "value" in row else ""
@@ -147,12 +147,12 @@ def _fault(row: dict[str, Any]) -> str:
 
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
-    """By which a cell's rows are told apart."""
+    """What identifies a row within its cell."""
     return tuple(row.get(name, "") for name in ("kernel", "operation", "way", "quantity"))
 
 
 def _written(row: dict[str, Any]) -> dict[str, Any]:
-    """Its reason by the name of its kind, where it has one."""
+    """The row with its reason as {kind: text}, where the reason has a kind."""
     reason = row.get("reason")
     kinds = [name for name, kind in KINDS.items() if isinstance(reason, kind)]
     return row | {"reason": {kinds[0]: reason}} if kinds else row
@@ -167,5 +167,5 @@ def _read(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """A NumPy scalar as a Python number."""
     return value.item()

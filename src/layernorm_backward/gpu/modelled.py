@@ -1,4 +1,4 @@
-"""What our CUDA kernels are written to move to and from memory, by the plan that they would run by."""
+"""Model of the memory traffic of our CUDA kernels, from the plan that they would use."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
 from layernorm_backward.traffic.least import VECTORS, small_bytes
 
-AGAIN = {"forward": 3, "backward": 5}  # accesses of an element where rows are read again
-COEFFICIENTS = 3  # of a row that is read again: written by one kernel, read by all tiles of the next
-MOMENTS = 2  # mean and rstd, that are read by all tiles as well
-STATISTICS = {"forward": 6, "backward": 5}  # of a row, that separate kernels write and read
+AGAIN = {"forward": 3, "backward": 5}  # accesses per element where rows are read twice
+COEFFICIENTS = 3  # of a row that is read twice: written by one kernel, read by all tiles of the next
+MOMENTS = 2  # mean and rstd, which all tiles read as well
+STATISTICS = {"forward": 6, "backward": 5}  # per row, written and read by the separate kernels
 
 
 def columns(

@@ -1,7 +1,7 @@
-"""One pass of a kernel or peer on this GPU, for tools that look at a process from outside.
+"""Runs one pass of a kernel or peer on this GPU, for a profiler or sanitizer to observe.
 
 python -m layernorm_backward.gpu.one_pass KERNEL DIRECTION DTYPE ROWS HIDDEN: the profiler's range is that
-pass. It prints DONE at its end.
+pass. Prints DONE at its end.
 """
 
 import sys
@@ -15,9 +15,9 @@ DONE = "the pass is done"
 
 
 def main(name: str, direction: str, dtype: str, rows: str, hidden: str) -> None:
-    """Both passes once, then the one that was asked for, inside of the range."""
+    """Run both passes once, then the requested one inside the profiler's range."""
     board = Gpu()
-    board.xp.cuda.set_allocator(None)  # no pool: memcheck sees where an array ends, initcheck what is fresh
+    board.xp.cuda.set_allocator(None)  # no pool: memcheck sees where arrays end, initcheck which are new
     given = Pool(board, SEED).arrays(int(rows), int(hidden), dtype, dtype)
     timed = contenders.prepare(board, name, given, EPS, [direction]).passes[direction]
     board.synchronize()

@@ -1,4 +1,4 @@
-"""Passes of one cell, checked and then timed in turn with the streams that they are held against."""
+"""Checks the passes of one cell, then times them interleaved with the streams that are their roof."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 
 
 class Shape(NamedTuple):
-    """What a pass is timed on: its direction, dtypes and shape."""
+    """A pass to be timed: direction, dtypes and shape."""
 
     direction: str
     dtype: str
@@ -31,19 +31,19 @@ class Shape(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of the arrays (rows, hidden) that the pass reads and writes."""
+        """Bytes of the arrays (rows, hidden) that the pass reads and writes."""
         return TENSORS[self.direction] * self.rows * self.hidden * dtype_of(self.dtype).itemsize
 
 
 def programs(shapes: Iterable[Shape]) -> list[Program]:
-    """What the streams run that passes on shapes are held against."""
+    """The programs of the streams that are the roof of passes on these shapes."""
     kinds = dict.fromkeys((one.direction, one.dtype) for one in shapes)
     return [one for direction, dtype in kinds for one in roofs.programs(roofs.of(direction), dtype)]
 
 
 class Settings(NamedTuple):
-    """How passes are checked and timed. The limits are the most that results may be off, in u of their dtype:
-    y and dx by x's dtype, sums by gamma's; the others are as in `timer.compare`.
+    """How passes are checked and timed. The limits are the largest errors allowed, in u of their dtype:
+    y and dx by x's dtype, sums by gamma's; the other fields are as in `timer.compare`.
     """
 
     error_limit_u: Mapping[str, float]
@@ -56,12 +56,12 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Settings":
-        """Those among the arguments of an experiment."""
+        """The settings from the arguments of an experiment."""
         return cls(**{name: config[name] for name in cls._fields})
 
 
 class Ready(NamedTuple):
-    """A contender, what is timed of it, by which method ("" for the pass as it is), and its errors."""
+    """A contender, the call that is timed, the method of timing, and the errors of its results."""
 
     contender: Contender
     timed: Timed
@@ -70,7 +70,7 @@ class Ready(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was ready, why the others were not, what all have in common, and the samples."""
+    """The contenders that were timed, why the others were not, the columns common to all, and the samples."""
 
     ready: dict[str, Ready]
     reasons: dict[str, str]
@@ -78,7 +78,7 @@ class Found(NamedTuple):
     samples: pd.DataFrame
 
     def times(self, name: str, shape: Shape, ours: str, against: str) -> dict[str, Any]:
-        """Of one contender, with its ratios to the roof and, in the columns `against`, to `ours`."""
+        """Times of one contender, with its ratios to the roof and, in the columns `against`, to `ours`."""
         found = timer.summary(self.samples, name)._asdict()
         found["useful_gb_per_s"] = shape.bytes / found["median_s"] / 1e9
         found |= timer.ratio(self.samples, self.common["roof_operation"], name).columns("roof_fraction")
@@ -96,10 +96,10 @@ def compared(
     settings: Settings,
     time_left: Callable[[], float],
 ) -> Found:
-    """Prepare, check and time passes on the same arrays; before each is prepared, `time_left` is asked for.
+    """Prepare, check and time passes on the same arrays; `time_left` is called before each is prepared.
 
-    Where the arrays take less than `timer.BEYOND` times the L2 cache, that is filled with other data before
-    each sample. `prepare` may refuse in any way.
+    Where the arrays take less than `timer.BEYOND` times the L2 cache, the cache is filled with other data
+    before each sample. `prepare` may raise any exception.
     """
     memory = shape.bytes >= timer.BEYOND * board.l2_bytes
     ready: dict[str, Ready] = {}
@@ -131,7 +131,7 @@ def _checked(
     given: Arrays,
     settings: Settings,
 ) -> Ready | str:
-    """A contender, where what is to be timed of it was right on these arrays; else why it is not timed."""
+    """A contender whose results are right on these arrays, else the reason why it is not timed."""
     try:
         found = prepare(name)
         if shape.direction not in found.passes:
@@ -150,17 +150,17 @@ def _checked(
 
 
 def _wrong(off: exact.Errors, shape: Shape, settings: Settings) -> str:
-    """What is over its limit in the direction of a shape; "" where nothing is."""
+    """Which error is over its limit in the direction of a shape; "" where none is."""
     error_u, sums_u = settings.error_limit_u[shape.dtype], settings.sums_limit_u[shape.gamma_dtype]
     judged = {"y": (off.y, error_u)}
     if shape.direction == "backward":
         judged = {"dx": (off.dx, error_u), "dgamma or dbeta": (_of_sums(off), sums_u)}
-    told = [
+    over = [
         f"{name} is {error:.3g} u, over {limit:g} u"
         for name, (error, limit) in judged.items()
         if not error <= limit
     ]
-    return f"wrong: error of {told[0]}" if told else ""
+    return f"wrong: error of {over[0]}" if over else ""
 
 
 def _of_sums(off: exact.Errors) -> float:

@@ -1,4 +1,4 @@
-"""Why something was not measured, in a line: whether that can be otherwise another time, or is a fault."""
+"""Why something was not measured, in one line: transient, a fault, or neither."""
 
 from typing import Protocol
 
@@ -7,23 +7,23 @@ from layernorm_backward.one_line import one_line
 SHORT_OF_MEMORY = ("OutOfMemory", "MemoryError", "RESOURCE_EXHAUSTED", "cudaErrorMemoryAllocation")
 
 
-class Passing(str):
-    """A reason that can go away: a tool is missing, memory or time was short. The cell is measured again."""
+class Transient(str):
+    """A reason that may not hold next time: no tool, too little memory or time. The cell is retried."""
 
 
 class Fault(str):
-    """A reason that is a fault of what was to be measured: its results are wrong, or it raises an error."""
+    """A fault of the kernel or peer itself: its results are wrong, or it raises an error."""
 
 
-KINDS: dict[str, type[str]] = {"passing": Passing, "fault": Fault}
+KINDS: dict[str, type[str]] = {"transient": Transient, "fault": Fault}
 
 
 class Refusal(ValueError):
-    """What is known not to be had, a dtype of a kernel say, or a way that does not fit a device: no fault."""
+    """Not supported, which is no fault: a dtype that a kernel lacks, a mapping that does not fit a device."""
 
 
 class Lost(RuntimeError):
-    """The device works no more: after an illegal address, say, all that a process asks of it fails."""
+    """The device is unusable for this process, as after an illegal address: every further request fails."""
 
 
 class _Board(Protocol):
@@ -31,11 +31,11 @@ class _Board(Protocol):
 
 
 def of(board: _Board, name: str, error: Exception) -> str:
-    """Why a kernel or peer was not measured. Lost where its error has cost the device: no other runs then."""
+    """Why a kernel or peer was not measured. Raises Lost where its error has made the device unusable."""
     lost = board.lost()
     if lost:
         raise Lost(f"{name}: {lost}") from error
     if isinstance(error, Refusal):
         return str(error)
-    told = one_line(error)
-    return Passing(told) if any(word in told for word in SHORT_OF_MEMORY) else Fault(told)
+    text = one_line(error)
+    return Transient(text) if any(word in text for word in SHORT_OF_MEMORY) else Fault(text)

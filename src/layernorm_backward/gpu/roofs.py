@@ -1,10 +1,10 @@
-"""Copy and triad on a GPU, each in several ways, of which the fastest is the roof.
+"""The memory roof of a GPU: copy and triad, each in several implementations, of which the fastest counts.
 
     copy    a = b            2 useful accesses an element, the mix of the forward pass
     triad   a = b + s*c      3 useful accesses an element, the mix of the backward pass
 
-`_cs` asks the caches not to keep what streams by; `_persistent` goes over the array with as many blocks as
-run at once, and not with one for each piece; `copy_runtime` is the CUDA runtime's own copy.
+`_cs` uses the cache-streaming hint (evict first); `_persistent` uses only as many blocks as are resident at
+once, each over many pieces of the array, and not one block per piece; `copy_runtime` is cudaMemcpy.
 """
 
 from collections.abc import Iterable
@@ -37,13 +37,13 @@ def kind(operation: str) -> str:
 
 
 def of(direction: str) -> list[str]:
-    """The streams that a pass is held against."""
+    """The streams that are the roof of a pass."""
     wanted = {"forward": "copy", "backward": "triad"}[direction]
     return [name for name in OPERATIONS if kind(name) == wanted]
 
 
 def stream(board: Board, operation: str, a: Any, b: Any, c: Any) -> Call:
-    """A call that runs one stream over arrays of one dtype and size; what is left of 16 bytes stays."""
+    """A call that runs one stream over arrays of one dtype and size; a tail below 16 bytes is left out."""
     if operation == COPY_RUNTIME:
         return lambda: board.copy(a, b)
     count = a.nbytes // CHUNK
@@ -56,7 +56,7 @@ def stream(board: Board, operation: str, a: Any, b: Any, c: Any) -> Call:
 
 
 def multiply_adds(board: Board, dtype: str) -> Call:
-    """A call that does `operations(board)` multiplications and additions in registers."""
+    """A call that performs `operations(board)` multiplications and additions in registers."""
     wide = sum_dtype(dtype_of(dtype))
     out = board.xp.empty(_threads(board), wide)
     program = _multiply_adds(wide)
@@ -70,14 +70,14 @@ def operations(board: Board) -> int:
 
 
 def programs(operations: Iterable[str], dtype: str) -> list[Program]:
-    """What streams over arrays of a dtype, and multiply_add for it, run; the runtime's own copy is none."""
+    """The programs of streams over arrays of a dtype, and of multiply_add; the runtime's copy needs none."""
     storage = dtype_of(dtype)
     found = [
         _multiply_adds(sum_dtype(storage)) if name == MULTIPLY_ADD else _stream(name, storage)
         for name in operations
         if name != COPY_RUNTIME
     ]
-    return list(dict.fromkeys(found))  # one program goes over an array by as many blocks as it is told
+    return list(dict.fromkeys(found))  # the number of blocks is no part of a program
 
 
 def _stream(operation: str, dtype: np.dtype) -> Program:

@@ -25,7 +25,7 @@ class Arrays(NamedTuple):
 
 
 class Pool:
-    """Arrays of any shape, from deviates of one seed; those of the last dtype are kept on the device."""
+    """Arrays of any shape, from deviates of one seed; the deviates of the last dtype stay on the device."""
 
     def __init__(self, board: Board, seed: int) -> None:
         self._board, self._seed = board, seed
@@ -42,14 +42,14 @@ class Pool:
 
     @staticmethod
     def itemsize(dtype: str) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return dtype_of(dtype).itemsize
 
     def _draw(self, dtype: str) -> None:
         if dtype == self._dtype:
             return
         self._pools.clear()
-        self._dtype = ""  # lest memory be out half-way: the next call draws anew
+        self._dtype = ""  # if memory runs out half-way, the next call draws anew
         for number, (name, mean) in enumerate(MEANS.items()):
             deviates = inputs.generator(self._seed, number).standard_normal(PRIME)
             self._pools[name] = self._board.array(round_to(mean + deviates, dtype_of(dtype)))

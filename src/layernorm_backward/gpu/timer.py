@@ -1,10 +1,10 @@
 """Paired, interleaved timing on a device: a repetition runs every call once, in a shuffled order.
 
-Device work is timed by marks on the stream. `cold`: each sample comes after the L2 cache was filled with
-other data, all clean. Else it comes right behind the sample before, and what that has left dirty in the
-cache, as much as the cache holds at most, is written back in its time; it leaves its own to the next. The
-order is shuffled, so that all pay for all alike. A call with streams of its own (`wait`) is timed by the
-host's clock: several calls, until their work is done.
+Device work is timed by events on the stream. `cold`: before each sample, the L2 cache is filled with other
+data, all clean. Otherwise a sample directly follows the one before: it includes the write-back of the dirty
+lines which that one left, at most the size of the cache, and leaves its own to the next sample. The order is
+shuffled, so that this falls on all calls alike. A call with streams of its own (`wait`) is timed by the host
+clock: several calls, until their work is done.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ import pandas as pd
 from layernorm_backward.gpu.board import Board, Call
 from layernorm_backward.timing.difference import Ratio, Summary
 
-CALLS = 32  # that make a sample by the host's clock, so that launching is hidden behind the work before
-BEYOND = 4  # times the L2 cache: arrays that lie in memory and not in it
+CALLS = 32  # calls of a sample by the host clock, so that launches overlap with the work before
+BEYOND = 4  # times the L2 cache: larger arrays count as lying in memory
 COLUMNS = ("name", "repeat", "seconds")
 
 
 class Timed(NamedTuple):
-    """A call, and where the board's marks do not see its work, what waits for that."""
+    """A call, and a function that waits for its work where events on the board's stream do not see it."""
 
     call: Call
     wait: Callable[[], None] | None = None
@@ -39,7 +39,7 @@ def compare(
     seed: int,
     cold: bool,
 ) -> pd.DataFrame:
-    """One row a sample: name, repeat, seconds. Fewer than `repeats` where they would last over `budget_s`.
+    """One row per sample: name, repeat, seconds. Fewer than `repeats` if they would exceed `budget_s`.
 
     `cold`: the L2 cache is filled with other data before each sample; else once before each repetition, so
     that the device is at work while the first call is launched.
@@ -61,7 +61,7 @@ def compare(
 
 
 def _sample(board: Board, timed: Timed, cold: bool) -> Callable[[], float]:
-    """Runs a call; the seconds are had from what is returned, when the device has come to it."""
+    """Runs a call; returns a function that waits for its work and gives the seconds."""
     if cold:
         board.flush()
     if timed.wait:
@@ -85,7 +85,7 @@ def summary(samples: pd.DataFrame, name: str) -> Summary:
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
-    """Of time(numerator) / time(denominator), over the repetitions."""
+    """The ratio time(numerator) / time(denominator), paired by repetition."""
     return Ratio.of(_seconds(samples, numerator) / _seconds(samples, denominator))
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's tools that look at a process from outside, run over one pass of a kernel or peer."""
+"""Runs NVIDIA's profiler and sanitizer on a process that executes one pass of a kernel or peer."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from layernorm_backward.gpu.one_pass import DONE
-from layernorm_backward.gpu.reasons import Passing
+from layernorm_backward.gpu.reasons import Transient
 
 ROOT = Path("/")
 PLACES = {
@@ -25,12 +25,12 @@ PLACES = {
 LIMIT_S = 120.0
 
 
-class Unfinished(Passing):
-    """A tool has had all of LIMIT_S: it is likely to take as long another time."""
+class Unfinished(Transient):
+    """A tool has used all of LIMIT_S, and is likely to do so again."""
 
 
 class Pass(NamedTuple):
-    """A kernel or peer, and what it runs on; `one_pass` takes these words."""
+    """A pass of a kernel or peer: the command-line arguments of `one_pass`."""
 
     name: str
     direction: str
@@ -40,14 +40,14 @@ class Pass(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a tool and the process under it have printed, and whether that came to the end of the pass."""
+    """The output of a tool and of the process under it, and why the pass did not finish ("" if it did)."""
 
     output: str
     fault: str
 
     @classmethod
     def of(cls, status: int, output: str, errors: str) -> "Done":
-        """`fault` is empty where the pass went well, else the last line that is the process's own."""
+        """`fault` is empty where the pass finished, else the last line that the process itself printed."""
         text = f"{output}\n{errors}"
         if status == 0 and DONE in text.splitlines():
             return cls(text, "")
@@ -57,27 +57,27 @@ class Done(NamedTuple):
 
 
 def path(tool: str) -> str | None:
-    """Where a tool is: on PATH, else where NVIDIA installs it, the newest version first; None for nowhere."""
+    """The path of a tool: on PATH, else the newest version where NVIDIA installs it; None if not found."""
     found = [one for place in PLACES[tool] for one in ROOT.glob(place) if os.access(one, os.X_OK)]
     return shutil.which(tool) or max(map(str, found), key=_version, default=None)
 
 
-def over(tool: str, options: Sequence[str], what: Pass, time_left: float) -> Done | Passing:
-    """Run a tool over a pass; the reason where it is not installed, or takes too long."""
+def over(tool: str, options: Sequence[str], what: Pass, time_left: float) -> Done | Transient:
+    """Run a tool on a pass; a reason where it is not installed, or takes too long."""
     there = path(tool)
     if there is None:
-        return Passing(f"{tool} is not installed")
-    passing = [sys.executable, "-m", "layernorm_backward.gpu.one_pass", *map(str, what)]
+        return Transient(f"{tool} is not installed")
+    one_pass = [sys.executable, "-m", "layernorm_backward.gpu.one_pass", *map(str, what)]
     limit = max(min(LIMIT_S, time_left), 0.0)
     try:
-        return Done.of(*_run([there, *options, *passing], limit))
+        return Done.of(*_run([there, *options, *one_pass], limit))
     except subprocess.TimeoutExpired:
         reason = f"{tool} did not finish within {limit:.0f} s"
-        return Passing(reason) if limit < LIMIT_S else Unfinished(reason)
+        return Transient(reason) if limit < LIMIT_S else Unfinished(reason)
 
 
 def _run(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    """Exit status and what was printed; when that is not waited for, all that was started is killed."""
+    """Exit status, stdout and stderr; on timeout or interruption the whole process group is killed."""
     started = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, errors="replace", start_new_session=True, **started) as process:
         try:

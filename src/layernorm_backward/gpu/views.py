@@ -1,7 +1,7 @@
-"""Arrays that lie as views of a user's may: elsewhere modulo 16 bytes, with steps, turned, off their places.
+"""Test arrays in the memory layouts that a user's views can have: offset, strided, transposed, misaligned.
 
-The elements between and beside those of a view are NaN. Where it has steps there are as many on either side
-as it has itself: what takes it for an array that lies element after element reads and writes among these.
+The elements between and beside those of a view are NaN. A strided view has as many elements on either side as
+it has itself: code that takes it for a contiguous array reads and writes among these.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ Tensors = TypeVar("Tensors", Arrays, Results)
 BESIDE = 16  # elements at least on either side; of any dtype a multiple of 16 bytes
 
 
-class Lie(NamedTuple):
-    """How a view lies, in elements: where it begins after a multiple of 16 bytes, and the steps from one to
-    the next along each axis, None for one after the other; turned: the first axis runs the fastest.
+class Layout(NamedTuple):
+    """The memory layout of a view, in elements: its offset from a multiple of 16 bytes, and its stride along
+    each axis, None for contiguous; turned: the first axis varies fastest.
     """
 
     begin: int = 0
@@ -28,48 +28,48 @@ class Lie(NamedTuple):
     turned: bool = False
 
 
-class Lies(NamedTuple):
-    """How the arrays that a pass is given lie, and those of its results."""
+class Layouts(NamedTuple):
+    """The layouts of the arrays that a pass is given, and of its results."""
 
     given: Arrays
     results: Results
 
 
-LIES = {
-    "apart": Lies(  # of float64, which has two places, x begins apart from dy and y, too
-        Arrays(x=Lie(1), gamma=Lie(1), beta=Lie(2), dy=Lie(0)),
-        Results(y=Lie(2), dx=Lie(3), dgamma=Lie(1), dbeta=Lie(3)),
+LAYOUTS = {
+    "apart": Layouts(  # float64 has two offsets: x differs from dy and y, too
+        Arrays(x=Layout(1), gamma=Layout(1), beta=Layout(2), dy=Layout(0)),
+        Results(y=Layout(2), dx=Layout(3), dgamma=Layout(1), dbeta=Layout(3)),
     ),
-    "strided": Lies(
+    "strided": Layouts(
         Arrays(
-            x=Lie(steps=(1, 2)),
-            gamma=Lie(steps=(2,)),
-            beta=Lie(steps=(-1,)),
-            dy=Lie(steps=(1, 1), turned=True),
+            x=Layout(steps=(1, 2)),
+            gamma=Layout(steps=(2,)),
+            beta=Layout(steps=(-1,)),
+            dy=Layout(steps=(1, 1), turned=True),
         ),
         Results(
-            y=Lie(steps=(-1, 2)),
-            dx=Lie(steps=(1, 1), turned=True),
-            dgamma=Lie(steps=(3,)),
-            dbeta=Lie(steps=(-2,)),
+            y=Layout(steps=(-1, 2)),
+            dx=Layout(steps=(1, 1), turned=True),
+            dgamma=Layout(steps=(3,)),
+            dbeta=Layout(steps=(-2,)),
         ),
     ),
 }
 
 
 class Views:
-    """Views, and what is around their elements."""
+    """Makes views, and checks that nothing around their elements is written."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
-        self._made: list[tuple[Any, Any]] = []  # buffers of unsigned integers, and what of them is a view's
+        self._made: list[tuple[Any, Any]] = []  # buffers of unsigned integers, and the view in each
 
-    def laid(self, arrays: Tensors, lies: Tensors) -> Tensors:
-        """Copies that lie so."""
-        return type(arrays)(*map(self._laid, arrays, lies))
+    def laid(self, arrays: Tensors, layouts: Tensors) -> Tensors:
+        """Copies of arrays in these layouts."""
+        return type(arrays)(*map(self._laid, arrays, layouts))
 
-    def off_place(self, array: Any) -> Any:
-        """A copy whose elements lie a byte after multiples of their size."""
+    def misaligned(self, array: Any) -> Any:
+        """A copy whose elements begin one byte after multiples of their size."""
         octets = array.view(np.uint8).reshape(-1)
         return self._copy(octets, octets.size, _same, begin=1).view(array.dtype).reshape(array.shape)
 
@@ -77,25 +77,25 @@ class Views:
         """Whether nothing but the views has been written."""
         return all(_only_nan(buffer, view) for buffer, view in self._made)
 
-    def _laid(self, array: Any, lie: Lie) -> Any:
-        steps = lie.steps or (1,) * array.ndim
+    def _laid(self, array: Any, layout: Layout) -> Any:
+        steps = layout.steps or (1,) * array.ndim
         room = [size * abs(step) for size, step in zip(array.shape, steps, strict=True)]
 
         def view_of(place: Any) -> Any:
-            laid = place.reshape(room[::-1]).T if lie.turned else place.reshape(room)
+            laid = place.reshape(room[::-1]).T if layout.turned else place.reshape(room)
             return laid[tuple(slice(None, None, step) for step in steps)]
 
         bits = array.view(unsigned(array.dtype))
-        around = bits.size if lie.steps else 0
-        return self._copy(bits, prod(room), view_of, around, lie.begin).view(array.dtype)
+        around = bits.size if layout.steps else 0
+        return self._copy(bits, prod(room), view_of, around, layout.begin).view(array.dtype)
 
     def _copy(
         self, values: Any, size: int, view_of: Callable[[Any], Any], around: int = 0, begin: int = 0
     ) -> Any:
-        """Values in a view of so many elements, `around` or a few more on either side of them."""
+        """Values in a view of `size` elements, with at least `around` elements on either side."""
         first = -(-around // BESIDE) * BESIDE + BESIDE + begin
         buffer = self._xp.empty(first + size + around + BESIDE, values.dtype)
-        buffer[...] = np.iinfo(values.dtype).max  # every bit is set, which is NaN
+        buffer[...] = np.iinfo(values.dtype).max  # all bits set: NaN
         view = view_of(buffer[first : first + size])
         view[...] = values
         self._made.append((buffer, view))
@@ -107,7 +107,7 @@ def _same(place: Any) -> Any:
 
 
 def _only_nan(buffer: Any, view: Any) -> bool:
-    """Whether each element of a buffer that is not the view's is NaN still."""
+    """Whether each element of a buffer outside the view is still NaN."""
     kept = view.copy()
     view[...] = np.iinfo(view.dtype).max
     only = not bool((~buffer).any())

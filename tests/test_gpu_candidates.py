@@ -13,9 +13,9 @@ from host_board import HostBoard
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.experiments import maps_gpu
 from layernorm_backward.figures.maps_gpu import CAPTION, draw
+from layernorm_backward.gpu.candidates import Candidate, Space, candidates
 from layernorm_backward.gpu.paired import Shape
 from layernorm_backward.gpu.rows import Arrays, Pool
-from layernorm_backward.gpu.ways import Space, Way, ways
 from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import Program
@@ -45,8 +45,8 @@ def config(study):
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
 @pytest.mark.parametrize("hidden", [61, 64, 1000, 1024, 1025, 8192])
 def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hidden):
-    found = ways(direction, hidden, itemsize, SPACE)
-    assert len(set(found)) == len({way.text for way in found}) == len(found) > 0
+    found = candidates(direction, hidden, itemsize, SPACE)
+    assert len(set(found)) == len({candidate.text for candidate in found}) == len(found) > 0
     needed = plan.chunks(hidden, itemsize)
     for chosen, rest in found:
         assert 0.7 * chosen.most <= needed <= chosen.most
@@ -60,7 +60,7 @@ def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hid
 
 
 def test_the_longest_rows_of_16_bits_are_tried_by_twice_the_blocks_with_half_of_them():
-    tried = {way.map for way in ways("backward", 8192, 2, SPACE)}
+    tried = {candidate.map for candidate in candidates("backward", 8192, 2, SPACE)}
     half = Map(256, 2, 2, 256, 2, 1, ring=True)
     whole = half._replace(cluster=1, chunks=4)
     assert {half, whole} <= tried
@@ -71,8 +71,8 @@ def test_the_longest_rows_of_16_bits_are_tried_by_twice_the_blocks_with_half_of_
 def test_a_block_a_row_in_order_with_as_many_threads_as_there_is_room_for_is_tried(hidden, threads, chunks):
     """What Triton's tutorial does in the forward pass."""
     values = config("full")
-    tried = ways("forward", hidden, 2, maps_gpu._space(values))
-    its = (way.map for way in tried if way.rest == Rest(1, 1))
+    tried = candidates("forward", hidden, 2, maps_gpu._space(values))
+    its = (candidate.map for candidate in tried if candidate.rest == Rest(1, 1))
     ordered = {one for one in its if (one.threads, one.chunks) == (threads, chunks)}
     residents = {1: {512, 768, 1024, 1280, 1536, 2048}, 2: {512, 768, 1024, 1280}}[chunks]
     assert {one.blocks * threads for one in ordered if one.teams == one.rows == 1} >= residents
@@ -88,9 +88,9 @@ def test_the_ways_of_the_paper_take_two_to_three_minutes():
 def test_more_is_tried_where_a_thread_has_registers_enough_only():
     fewer = SPACE._replace(resident={name: [1024] for name in MAPS})
     for direction, chunks in (("forward", {2}), ("backward", set())):
-        assert {one.map.chunks for one in ways(direction, 4096, 2, fewer)} == chunks
-        assert ways(direction, 8192, 2, fewer) == []
-        assert {one.map.chunks for one in ways(direction, 8192, 2, SPACE)} == {1, 2, 4}
+        assert {one.map.chunks for one in candidates(direction, 4096, 2, fewer)} == chunks
+        assert candidates(direction, 8192, 2, fewer) == []
+        assert {one.map.chunks for one in candidates(direction, 8192, 2, SPACE)} == {1, 2, 4}
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])
@@ -101,7 +101,7 @@ def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
         size = dtype_of(shape.dtype).itemsize
         lie = plan.lie(shape.hidden, size, 0)
         chosen = plan.choose(shape.direction, shape.rows, shape.hidden, size, lie, H200).map
-        tried = {way.map for way in maps_gpu._ways(shape, maps_gpu._space(values)).values()}
+        tried = {candidate.map for candidate in maps_gpu._candidates(shape, maps_gpu._space(values)).values()}
         assert chosen._replace(lie=plan.ALIKE) in tried, (shape, chosen)
 
 
@@ -121,7 +121,9 @@ def test_the_programs_of_all_ways_are_known_before(study):
     laid = {one.template[2] for one in found if one.kernel == "backward"}
     shapes = [shape for shape in maps_gpu.cells(**values) if shape.direction == "backward"]
     space = maps_gpu._space(values)
-    teams = {way.map.team for shape in shapes for way in maps_gpu._ways(shape, space).values()}
+    teams = {
+        candidate.map.team for shape in shapes for candidate in maps_gpu._candidates(shape, space).values()
+    }
     assert {int(text.split(", ")[3]) for text in laid} >= teams
 
 
@@ -191,8 +193,8 @@ def test_the_tables_way_is_the_one_that_a_device_with_so_many_clusters_goes(dire
     _, saved = forward(x, gamma, gamma, 1e-5)
     backward(x, saved)
     went = [text for kernel, text, _ in machine.ran if kernel == direction]
-    way = maps_gpu._chosen(machine, cell, Arrays(x, gamma, gamma, x))
-    assert ([way.map.text] if way else []) == went
+    candidate = maps_gpu._chosen(machine, cell, Arrays(x, gamma, gamma, x))
+    assert ([candidate.map.text] if candidate else []) == went
     assert bool(went) == bool(clusters)
 
 
@@ -203,7 +205,7 @@ def test_a_pass_goes_the_way_it_is_told_with_its_rest_and_the_other_pass_does_no
     found = {}
     for rest in (Rest(0.0, 1), Rest(1.0, 1)):
         machine = Counting()
-        forward, backward = maps_gpu._passes(machine, direction, Way(chosen, rest))
+        forward, backward = maps_gpu._passes(machine, direction, Candidate(chosen, rest))
         _, saved = forward(x, gamma, gamma, 1e-5)
         backward(x, saved)
         found[rest] = {kernel: (text, blocks) for kernel, text, blocks in machine.ran}
@@ -235,5 +237,5 @@ def test_the_figure_names_the_ways_that_are_clearly_faster_than_the_tables():
 
 @pytest.mark.parametrize("ring", [False, True])
 def test_the_caption_of_the_figure_explains_each_word_of_a_ways_name(ring):
-    name = Way(Map(128, 6, 1, 16, 4, 1, ring=ring), Rest(0.5, 2)).text
+    name = Candidate(Map(128, 6, 1, 16, 4, 1, ring=ring), Rest(0.5, 2)).text
     assert [word for word in re.findall("[a-z]{2,}", name) if word not in CAPTION] == []

@@ -1,4 +1,4 @@
-"""When a campaign ends: its time is up, or something has stopped it."""
+"""The deadline of a campaign: when its time is up, or something stops it before."""
 
 import signal
 import socket
@@ -10,45 +10,45 @@ INTERRUPTED = "interrupted"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Until:
-    """The end of a campaign, `seconds` from now."""
+class Deadline:
+    """A deadline `seconds` from now."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
         self.stopped = ""
-        self._asked = ""  # to stop, by a signal
-        self._signals: socket.socket | None = None  # their numbers, written even while Python is not at work
+        self._interrupted = ""  # INTERRUPTED once a signal is seen
+        self._signals: socket.socket | None = None  # signal numbers, written even while the main thread hangs
 
     def left(self) -> float:
-        """Seconds until then; none once the campaign is stopped."""
+        """Seconds until the deadline; 0 once the campaign is stopped."""
         return 0.0 if self.stopped else self._end - monotonic()
 
     def overdue(self) -> float:
-        """Seconds since then, or since this found a signal that the main thread may not have come to see."""
+        """Seconds since the deadline, or since this saw a signal, which a main thread that hangs does not."""
         if self._signalled():
-            self._asked, self._end = INTERRUPTED, min(self._end, monotonic())
+            self._interrupted, self._end = INTERRUPTED, min(self._end, monotonic())
         return monotonic() - self._end
 
     def stop(self, why: str) -> None:
-        """End it now; the first reason holds."""
+        """End the campaign now; the first reason given is kept."""
         self.stopped, self._end = self.stopped or why, min(self._end, monotonic())
 
     @property
     def why(self) -> str:
-        """What ends it."""
+        """What ends the campaign."""
         late = "time was up" if self.left() <= 0 else "its turn has not come"
-        return self.stopped or self._asked or late
+        return self.stopped or self._interrupted or late
 
     @property
     def reason(self) -> str:
-        """That of what is not measured."""
+        """The reason in rows that were not measured."""
         return f"not measured: {self.why}"
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM raise KeyboardInterrupt inside, and stop the campaign even if that is caught.
+        """Inside, Ctrl-C and SIGTERM raise KeyboardInterrupt, and stop the campaign even if that is caught.
 
-        Once it is stopped they do nothing, so that the tables are written.
+        Once the campaign is stopped they are ignored, so that the tables get written.
         """
 
         def interrupt(*_: object) -> None:
@@ -57,7 +57,7 @@ class Until:
             self.stop(INTERRUPTED)
             raise KeyboardInterrupt
 
-        with self._told_of_signals():
+        with self._recording_signals():
             before = {one: signal.signal(one, interrupt) for one in SIGNALS}
             try:
                 yield
@@ -66,8 +66,8 @@ class Until:
                     signal.signal(one, handler)
 
     @contextmanager
-    def _told_of_signals(self) -> Iterator[None]:
-        """Inside, the numbers of signals are written to a socket, whatever the main thread does."""
+    def _recording_signals(self) -> Iterator[None]:
+        """Inside, signal numbers are written to a socket, whatever the main thread does."""
         read, written = socket.socketpair()
         with read, written:
             read.setblocking(False)

@@ -7,12 +7,14 @@ from contextlib import nullcontext
 import pytest
 
 from gpus import H200
-from layernorm_backward.gpu import warm
+from layernorm_backward.gpu import program_cache
 
 
 def test_the_programs_of_a_campaign_are_found_without_running_it():
     cells = [("cuda_fused", "float32", "float32", hidden) for hidden in (1024, 1024, 1000)]
-    texts = [program.text for program in warm.needed([*cells, ("liger", "float32", "float32", 64)], H200)]
+    texts = [
+        program.text for program in program_cache.needed([*cells, ("liger", "float32", "float32", 64)], H200)
+    ]
     assert len(texts) == len(set(texts))
     assert {text.partition("<")[0] for text in texts} == {"forward", "backward", "add_partials"}
 
@@ -24,11 +26,11 @@ def test_a_program_that_does_not_compile_costs_only_the_cells_that_need_it(monke
         tried.extend(programs)
         raise RuntimeError("NVRTC_ERROR_COMPILATION (6)")
 
-    monkeypatch.setattr(warm, "compiled", compiled)
-    program = warm.Program("backward", "backward", ("float",))
-    assert not warm._compile(program, "sm_90")
+    monkeypatch.setattr(program_cache, "compiled", compiled)
+    program = program_cache.Program("backward", "backward", ("float",))
+    assert not program_cache._compile(program, "sm_90")
     assert tried == [program]
-    assert warm.compile_all([], "sm_90") == 0
+    assert program_cache.compile_all([], "sm_90") == 0
 
 
 class OnePerCore:
@@ -58,18 +60,18 @@ class OnePerCore:
 )
 def test_programs_that_a_killed_process_leaves_have_failed(monkeypatch, results, failed):
     pool = OnePerCore(results)
-    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
-    assert warm.compile_all(range(len(results)), "sm_90") == failed
+    monkeypatch.setattr(program_cache, "ProcessPoolExecutor", pool)
+    assert program_cache.compile_all(range(len(results)), "sm_90") == failed
     assert pool.begun == len(results)
 
 
 def test_no_program_is_taken_before_a_core_is_free_for_it(monkeypatch):
     pool = OnePerCore([True] * 9)
-    monkeypatch.setattr(warm, "ProcessPoolExecutor", pool)
-    monkeypatch.setattr(warm.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(program_cache, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(program_cache.os, "sched_getaffinity", lambda _: {0, 1})
     programs = iter(range(9))
     ended = []
-    honest = warm.wait
+    honest = program_cache.wait
 
     def wait(at_work, **how):
         assert pool.begun - len(ended) <= 2
@@ -77,6 +79,6 @@ def test_no_program_is_taken_before_a_core_is_free_for_it(monkeypatch):
         ended.extend(done)
         return done, left
 
-    monkeypatch.setattr(warm, "wait", wait)
-    assert warm.compile_all(programs, "sm_90") == 0
+    monkeypatch.setattr(program_cache, "wait", wait)
+    assert program_cache.compile_all(programs, "sm_90") == 0
     assert len(ended) == 9

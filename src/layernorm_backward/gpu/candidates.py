@@ -1,4 +1,4 @@
-"""Ways to lay threads over rows of one length that are worth a try, beside that of `kernels/cuda/maps.py`."""
+"""Candidate mappings of threads to rows of one length, beside that of `kernels/cuda/maps.py`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -9,16 +9,19 @@ from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.maps import CHUNK, Map
 from layernorm_backward.kernels.cuda.plan import Rest
 
-REGISTERS, WORD = 65536, 4  # of a multiprocessor; bytes of one
+REGISTERS, WORD = 65536, 4  # registers of a multiprocessor; bytes of a register
 ASIDE = {"forward": 20, "backward": 24}  # registers of a thread that hold no element of a row or a vector
-KEPT = {"forward": 2, "backward": 3}  # of a column in registers: gamma; beta, both as stored, or two sums
-LANES = (1, 2, 4, 8, 16, 32)  # of a warp, that share a row
-CROWDED = 1024  # threads of a multiprocessor that keep memory busy with a row at a time, and a block for it
+KEPT = {
+    "forward": 2,
+    "backward": 3,
+}  # values of a column in registers: gamma; beta, both as stored, or two sums
+LANES = (1, 2, 4, 8, 16, 32)  # lanes of a warp that share a row
+CROWDED = 1024  # threads of a multiprocessor that saturate memory with one row at a time, one block per row
 SHARED_BLOCK = 128  # threads of the smallest block that several rows share
 
 
-class Way(NamedTuple):
-    """A map, and what the clusters that run at once leave to later ones."""
+class Candidate(NamedTuple):
+    """A map, and the share of rows that the resident clusters leave to later ones."""
 
     map: Map
     rest: Rest
@@ -32,7 +35,7 @@ class Way(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What it is, one by one."""
+        """Its parameters as columns of a table."""
         one, rest = self
         return {
             "threads": one.threads,
@@ -48,9 +51,9 @@ class Way(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Values to be combined: threads of a block, and, for each direction, of a multiprocessor; chunks of a
-    thread; rows that a team loads at once; blocks of a cluster; for each direction share and rounds of rests
-    beside the plan's own; and the least share of a team's chunks that a row is to fill.
+    """The search space: threads per block; threads per multiprocessor, by direction; chunks per thread; rows
+    that a team loads at once; blocks per cluster; (share, rounds) of rests beside the plan's own, by
+    direction; and the least fraction of a team's chunks that a row must fill.
     """
 
     threads: Sequence[int]
@@ -62,8 +65,8 @@ class Space(NamedTuple):
     filled: float
 
 
-def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list[Way]:
-    """Those whose teams a row fills well enough, whose threads have registers enough, and that compile."""
+def candidates(direction: Direction, hidden: int, itemsize: int, space: Space) -> list[Candidate]:
+    """Those for which a row fills enough of a team, a thread has enough registers, and that compile."""
     needed = plan.chunks(hidden, itemsize)
     found = dict.fromkeys(
         one
@@ -72,11 +75,11 @@ def ways(direction: Direction, hidden: int, itemsize: int, space: Space) -> list
         and _fits(one, direction, itemsize)
         and not plan.refused(direction, one, itemsize)
     )
-    return [Way(one, rest) for one in found for rest in _rests(one, direction, needed, itemsize, space)]
+    return [Candidate(one, rest) for one in found for rest in _rests(one, direction, needed, itemsize, space)]
 
 
 def _rests(one: Map, direction: Direction, needed: int, itemsize: int, space: Space) -> Iterator[Rest]:
-    """For a map; a ring takes no rows one by one, which would leave it nothing to bring ahead."""
+    """The rests of a map; a ring takes no single rows, since these leave it nothing to prefetch."""
     own = plan.rest_of(direction, one, needed, itemsize)
     for rest in dict.fromkeys((own, *(Rest(*other) for other in space.rests[direction]))):
         if not (one.ring and rest.share) or rest.rounds > plan.MIN_STAGES:
@@ -101,7 +104,7 @@ def _maps(space: Space, all_resident: Sequence[int], needed: int) -> Iterator[Ma
 
 
 def _fits(one: Map, direction: Direction, itemsize: int) -> bool:
-    """Whether a thread has registers for what it keeps, about."""
+    """Whether a thread has, by estimate, enough registers for what it keeps."""
     stored = CHUNK // WORD if direction == "forward" else CHUNK // itemsize * max(itemsize // WORD, 1)
     kept = KEPT[direction] * one.chunks * stored
     held = 0 if one.ring else plan.READ[direction] * one.rows * one.chunks * (CHUNK // WORD)

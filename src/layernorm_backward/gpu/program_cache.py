@@ -1,7 +1,4 @@
-"""All programs of a campaign compiled before it begins, on all cores, as far as its time allows.
-
-What is compiled keeps no cell waiting; what is not is compiled by the first cell that needs it.
-"""
+"""Finds the programs that passes launch, without a device, and compiles them into the cache, on all cores."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -21,14 +18,15 @@ from layernorm_backward.kernels.cuda.compiler import compiled
 from layernorm_backward.kernels.cuda.machine import Launch, Program
 from layernorm_backward.kernels.cuda.plan import Hardware
 
-ROWS = 8  # which program a launch takes does not depend on them
+ROWS = 8  # the program of a launch does not depend on it
 EPS = 1e-5
 
 
 class Recorder:
-    """A machine that runs nothing, and remembers the programs that it was to run.
+    """A machine that runs nothing, and records the programs that it is asked to launch.
 
-    Arrays begin at multiples of 16 bytes, as new ones on a device do, or `apart`.
+    Arrays begin at multiples of 16 bytes, as new ones on a device do; with `apart`, at different offsets
+    modulo 16.
     """
 
     def __init__(self, hardware: Hardware, *, apart: bool = False) -> None:
@@ -38,22 +36,22 @@ class Recorder:
         self.programs: dict[Program, None] = {}
 
     def address(self, array: Any) -> int:
-        """Modulo 16; not that of the array before, where they begin apart."""
+        """The address modulo 16; with `apart` it differs from that of the array before."""
         return next(self._places)
 
     def clusters(self, program: Program, how: Launch) -> int:
-        """As if all that were asked for ran at once."""
+        """As many as there are multiprocessors."""
         return self.hardware.multiprocessors
 
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
-        """Remember the program."""
+        """Record the program."""
         self.programs[program] = None
 
 
 def needed(
     cells: Iterable[tuple[str, str, str, int]], hardware: Hardware, *, apart: bool = False
 ) -> list[Program]:
-    """The programs of both passes of (kernel, dtype, gamma's dtype, D); none for what is not ours."""
+    """The programs of both passes for cells (kernel, dtype, gamma's dtype, D); peers have none."""
     recorder = Recorder(hardware, apart=apart)
     for name, dtype, gamma_dtype, hidden in dict.fromkeys(cells):
         if not variants.ours(name) or not variants.takes_machine(name):
@@ -65,7 +63,7 @@ def needed(
 
 
 def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int, rows: int = ROWS) -> None:
-    """Both passes on a few rows that hold anything."""
+    """Run both passes on a few uninitialized rows."""
     forward, backward = passes
     x, gamma = np.empty((rows, hidden), dtype_of(dtype)), np.empty(hidden, dtype_of(gamma_dtype))
     _, saved = forward(x, gamma, gamma, EPS)
@@ -73,23 +71,23 @@ def run(passes: Passes, dtype: str, gamma_dtype: str, hidden: int, rows: int = R
 
 
 def compile_all(programs: Iterable[Program], arch: str) -> int:
-    """Compile each program into the cache on disk, in a process of its own for each core; how many failed.
+    """Compile programs into the cache on disk, one process per core; returns how many failed.
 
-    Programs are taken one by one, as cores are free for them. Where a process is killed, those at work fail,
-    and so do all after them.
+    Programs are taken one by one, as cores become free. If a process is killed, the programs in progress and
+    all later ones fail.
     """
     todo, failed, cores = iter(programs), 0, len(os.sched_getaffinity(0))
     at_work: set[Future[bool]] = set()
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
         while True:
-            at_work |= {_begun(pool, one, arch) for one in islice(todo, cores - len(at_work))}
+            at_work |= {_submitted(pool, one, arch) for one in islice(todo, cores - len(at_work))}
             if not at_work:
                 return failed
             done, at_work = wait(at_work, return_when=FIRST_COMPLETED)
             failed += sum(not _compiles(one) for one in done)
 
 
-def _begun(pool: ProcessPoolExecutor, program: Program, arch: str) -> "Future[bool]":
+def _submitted(pool: ProcessPoolExecutor, program: Program, arch: str) -> "Future[bool]":
     try:
         return pool.submit(_compile, program, arch)
     except BrokenProcessPool as error:
@@ -106,7 +104,7 @@ def _compiles(program: "Future[bool]") -> bool:
 
 
 def _compile(program: Program, arch: str) -> bool:
-    """Whether it compiles; where it does not, the cells that need it tell the compiler's messages."""
+    """Whether it compiles; the compiler's messages are reported by the cells that need it."""
     try:
         compiled([program], arch)
     except RuntimeError:
