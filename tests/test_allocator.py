@@ -30,7 +30,7 @@ def faults(asked):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_freed_memory_is_found_again_without_page_faults():
+def test_freed_memory_is_reused_without_page_faults():
     assert faults(asked=True) < 100 < faults(asked=False)
 
 

@@ -61,7 +61,7 @@ def test_a_file_beside_the_folders_is_passed_over(kept):
     assert archive.folders("paper", kept) == [kept / "new", kept / "old"]
 
 
-def test_the_sums_are_verified_as_the_archives_readme_says():
+def test_checksums_are_verified_by_the_command_in_the_archives_readme():
     folders = sorted(path.parent for path in (ROOT / archive.ARCHIVE).glob("*/provenance.json"))
     text = (ROOT / archive.ARCHIVE / "README.md").read_text(encoding="utf-8")
     (listing,) = re.findall(r"^    python3 -c \"(.+)\" \| sha256sum --check$", text, flags=re.MULTILINE)

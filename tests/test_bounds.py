@@ -16,7 +16,7 @@ from layernorm_backward.sums import lanes_depth
 from layernorm_backward.theory import bounds, identity, kernel_bounds, mean_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.kernel_bounds import BLOCK, LINE, Model, for_model
-from layernorm_backward.theory.reach import REACH, rows_of, squares
+from layernorm_backward.theory.magnitudes import MAGNITUDES, rows_of, squares
 from layernorm_backward.theory.result_bounds import Rounding, sizes, within
 
 EPS, HIDDEN = 1e-5, 128
@@ -87,7 +87,7 @@ def test_the_bound_of_a_re_centred_pass_does_not_depend_on_kappa():
     assert large == pytest.approx(small, rel=1e-2)
 
 
-def test_welfords_bound_is_hopelessly_loose():
+def test_the_bound_of_welford_is_loose():
     """It grows as D; the roundings of a running mean do not all point the same way."""
     ratio = judged("welford", hard_rows(1e3))[1]
     assert np.median(ratio) < 0.05
@@ -108,7 +108,7 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
     problem = hard_rows(600.0, np.float16)
     moments = oracle.moments(inputs.values(problem.x))
     statistics, rounding = bounds.of_way(way, problem.x.shape, moments, np.float16, np.float16)
-    assert ((statistics.reach < rounding.largest / 2).any()) == finite
+    assert ((statistics.magnitude < rounding.largest / 2).any()) == finite
 
 
 def test_there_is_no_bound_within_a_factor_two_of_overflow_in_either_pass():
@@ -118,7 +118,7 @@ def test_there_is_no_bound_within_a_factor_two_of_overflow_in_either_pass():
 
     def is_bounded(size, share):
         exact = exact_rows(moments, gamma, beta, size * dy, EPS)
-        narrow = replace(rounding, largest=statistics.reach.max() / share)
+        narrow = replace(rounding, largest=statistics.magnitude.max() / share)
         return np.isfinite(within(exact, sizes(exact), statistics, narrow).dx).all()
 
     assert is_bounded(1e-3, 0.49) and not is_bounded(1e-3, 0.51)
@@ -155,10 +155,10 @@ FORMED = {
 
 @pytest.mark.parametrize("size", [1e-2, 1e2])
 @pytest.mark.parametrize("name", FORMED)
-def test_no_algorithm_forms_a_sum_beyond_its_reach(name, size):
+def test_no_algorithm_forms_a_sum_beyond_its_largest_magnitude(name, size):
     """The numbers are those of the rows; 1e-9: they are found from moments, in float64."""
     x = size * hard_rows(30.0).x
-    found = REACH[name](rows_of(oracle.moments(x)), np.zeros(len(x)))
+    found = MAGNITUDES[name](rows_of(oracle.moments(x)), np.zeros(len(x)))
     assert (found >= FORMED[name](x) * (1 - 1e-9)).all()
 
 

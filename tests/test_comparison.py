@@ -72,7 +72,7 @@ def test_equal_tables_agree_whatever_their_reasons_say(runs):
     assert row["archive"] == "some-machine"
 
 
-def test_one_last_bit_is_seen_where_tables_are_exact(runs):
+def test_a_difference_in_the_last_bit_is_detected_in_exact_tables(runs):
     row = runs.compared(edge_cases(value=[np.nextafter(0.25, 1), 1.0]), edge_cases())
     assert not row["passed"]
     assert (row["equal"], row["beyond"]) == (3, 1)
@@ -147,7 +147,7 @@ def test_a_record_of_this_run_without_what_is_compared_is_named(runs):
 @pytest.mark.parametrize(
     ("commit", "named"), [("0123456789ab+changes", "0123456+changes"), ("", "an unknown commit")]
 )
-def test_other_code_is_told_by_its_commit(runs, commit, named):
+def test_other_code_is_reported_by_its_commit(runs, commit, named):
     runs.compared(edge_cases(value=[9.0, 9.0]), edge_cases(), code_hash="2")
     archived = runs.folder / "edge_cases.csv"
     tables.write(edge_cases(), archived, RECORD | {"date": "2026-01-01", "commit": commit})

@@ -90,7 +90,7 @@ def test_a_good_file_gives_the_arguments_in_their_types(tmp_path):
         ("seed: 1", f"seed: {'[' * 2000}", "not valid YAML"),
     ],
 )
-def test_a_fault_is_told_with_file_key_and_what_is_allowed(tmp_path, old, new, message):
+def test_a_fault_is_reported_with_file_key_and_what_is_allowed(tmp_path, old, new, message):
     assert old in GOOD
     with pytest.raises(config.ConfigError) as caught:
         load(tmp_path, GOOD.replace(old, new))
@@ -98,7 +98,7 @@ def test_a_fault_is_told_with_file_key_and_what_is_allowed(tmp_path, old, new, m
     assert message in str(caught.value)
 
 
-def test_every_fault_of_a_file_is_told_at_once(tmp_path):
+def test_every_fault_of_a_file_is_reported_at_once(tmp_path):
     with pytest.raises(config.ConfigError) as caught:
         load(tmp_path, GOOD.replace("seed: 1", "sed: 1").replace("float32", "float31"))
     assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == ["dtypes.0", "seed", "sed"]
@@ -150,7 +150,7 @@ def untyped(*, seed) -> None:
         ),
     ],
 )
-def test_a_run_that_takes_something_else_is_told_by_argument(tmp_path, faulty, needs, message):
+def test_a_run_that_takes_something_else_is_reported_by_argument(tmp_path, faulty, needs, message):
     path = tmp_path / "variance.yaml"
     path.write_text("seed: 1\n", encoding="utf-8")
     with pytest.raises(ValueError, match=f"^{__name__}.{message}"):
@@ -364,7 +364,7 @@ SIZES = "timing_cpu.sets.working_sets.sizes"
         ("model_error.offset_layers", [999], "offset_layers.0: Input should be less than 13, found 999"),
     ],
 )
-def test_an_argument_of_an_experiment_that_cannot_be_is_told(tmp_path, key, value, message):
+def test_an_argument_of_an_experiment_that_cannot_be_is_reported(tmp_path, key, value, message):
     path = changed(tmp_path, key, value)
     with pytest.raises(config.ConfigError) as caught:
         of_experiment(path)
@@ -384,7 +384,7 @@ def test_one_wrong_value_is_one_fault_whatever_else_might_stand_there(tmp_path, 
 
 @pytest.mark.skipif(not missing(KERNELS["cuda_fused"]), reason="cuda_fused can run here")
 @pytest.mark.parametrize("stem", ["backward_error", "cancellation", "edge_cases", "eps", "tolerance"])
-def test_a_kernel_that_cannot_run_here_is_told_with_the_reason(tmp_path, stem):
+def test_a_kernel_that_cannot_run_here_is_reported_with_the_reason(tmp_path, stem):
     path = changed(tmp_path, f"{stem}.kernels", ["compact", "cuda_fused"])
     said = f"kernels: kernel 'cuda_fused' cannot run here: {missing(KERNELS['cuda_fused'])}"
     with pytest.raises(config.ConfigError) as caught:

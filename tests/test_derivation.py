@@ -88,7 +88,7 @@ def test_the_proof_fails_for_a_wrong_formula(quantity, monkeypatch):
     assert symbolic.prove(2) == {name: name != quantity for name in Gradients._fields}
 
 
-def test_a_proof_that_fails_is_told_and_one_that_was_not_tried_is_not(monkeypatch):
+def test_a_proof_that_fails_is_reported_and_one_that_was_not_tried_is_not(monkeypatch):
     monkeypatch.setattr(derivation, "prove", lambda hidden: {"dx": False, "dgamma": True, "dbeta": True})
     table = derivation.run(
         derivations=["symbolic", "exact"],

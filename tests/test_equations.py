@@ -16,7 +16,7 @@ from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.reference import backward_equations, forward_equations
 from layernorm_backward.theory import mean_bounds
 from layernorm_backward.theory.bounds import Rounding, bounds
-from layernorm_backward.theory.reach import rows_of
+from layernorm_backward.theory.magnitudes import rows_of
 
 STEP = 1e-200
 EPS = 1e-3

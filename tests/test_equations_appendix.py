@@ -12,7 +12,7 @@ import pytest
 
 from layernorm_backward import inputs, oracle, passes, problem
 from layernorm_backward.sums import tree_depth, tree_sum
-from layernorm_backward.theory import bounds, mean_bounds, reach, result_bounds
+from layernorm_backward.theory import bounds, magnitudes, mean_bounds, result_bounds
 from layernorm_backward.theory.exact_rows import exact_rows
 from layernorm_backward.theory.result_bounds import sizes
 from rationals import SLACK, Row, U, mean, near, rms, rounded_tree, roundings, rows, square
@@ -75,7 +75,7 @@ def test_equation_drift_of_the_mean():
     kappa = np.hypot(1, float(mean(x)) / sigma)
     assert near(roundings(found, mean(x), mean(x)), 7)
     assert float(found - mean(x)) / sigma == pytest.approx(7 * float(U) * kappa, rel=1e-6)
-    row = reach.Rows(np.array([kappa]), np.array([0.0]), np.array([sigma]), 64)
+    row = magnitudes.Rows(np.array([kappa]), np.array([0.0]), np.array([sigma]), 64)
     assert mean_bounds.summed(row, 6, float(U))[0] == pytest.approx(7 * float(U) * kappa)
 
 
@@ -190,7 +190,7 @@ def test_equation_fullbound_is_the_bound_of_the_tables_and_of_every_perturbation
     case, u = drawn(100.0), 2.0**-24
     x, gamma, _, dy = case.values()
     exact = oracle.moments(x)
-    facts = reach.rows_of(exact)
+    facts = magnitudes.rows_of(exact)
     statistics = mean_bounds.STATISTICS[way](facts, 8, u)
     variance, g = exact.variance.hi, gamma * dy
     share, r = variance / (variance + EPS), 1 / np.sqrt(variance + EPS)
@@ -258,7 +258,7 @@ def test_equation_recentreddrift_holds_no_kappa():
         exact = oracle.moments(inputs.values(case.x))
         done = passes.run("recentred", case, EPS, np.float32)
         left = (exact.mean - done.mean.astype(float)) - done.shift.astype(float)
-        t = 9 * u * reach.rows_of(exact).kappa
+        t = 9 * u * magnitudes.rows_of(exact).kappa
         drift.append(np.abs(left.hi) / np.sqrt(exact.variance.hi))
         assert (drift[-1] <= 10 * u * np.hypot(1, t)).all()
     assert np.median(drift[-1]) < 4 * np.median(drift[0])
@@ -272,7 +272,7 @@ def test_equation_algebraicvariance_counts_every_rounding():
     squares = rounded_tree([(value * (1 + U)) ** 2 * (1 + U) for value in z], U) / 64 * (1 + U)
     found = (squares - (t - off) ** 2 * (1 - U)) * (1 + U)
     assert near((found - 1) / U, (s + 4) * (1 + t**2) + t**2 + 1 + 2 * t * off / U)
-    row = reach.Rows(np.array([1e3]), np.array([0.0]), np.array([1.0]), 64)
+    row = magnitudes.Rows(np.array([1e3]), np.array([0.0]), np.array([1.0]), 64)
     statistics = mean_bounds.recentred_sums(row, s, float(U), np.array([float(t)]))
     d = (s + 2) * float(U) * np.hypot(1, float(t))
     assert statistics.drift[0] == pytest.approx(d, rel=1e-12)
@@ -306,7 +306,7 @@ def test_equation_algebraiclocal_is_what_the_sums_round_of_the_offset():
         x_hat = [(value * (1 + U) - t * (1 - U)) * (1 + U) for value in z]
         worst = max(abs(one - other) for one, other in zip(x_hat, centred, strict=True))
         assert worst / (U * t) == pytest.approx(2, rel=1e-5)
-    facts = reach.Rows(np.array([1.0, 1e3]), np.zeros(2), np.ones(2), 64)
+    facts = magnitudes.Rows(np.array([1.0, 1e3]), np.zeros(2), np.ones(2), 64)
     found, u = mean_bounds.algebraic(facts, s, float(U)), float(U)
     d = (s + 2) * u * np.hypot(1, 1.01)
     assert found.drift == pytest.approx(d, rel=1e-12) and (found.stray_forward == 2.02).all()
@@ -325,7 +325,7 @@ def test_equation_onenumber_is_all_that_a_mean_in_one_number_can_hold():
     for way in ("float64_mean", "two_pass_corrected", "shifted"):
         done = passes.run(way, case, EPS, np.float32)
         left = np.abs((exact.mean - done.mean.astype(float)).hi) / np.sqrt(exact.variance.hi)
-        limit = 2.0**-24 * np.sqrt(reach.rows_of(exact).kappa ** 2 - 1)
+        limit = 2.0**-24 * np.sqrt(magnitudes.rows_of(exact).kappa ** 2 - 1)
         assert (left <= limit * 1.1).all() and np.median(left) > limit.min() / 10
 
 

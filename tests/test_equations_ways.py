@@ -8,7 +8,7 @@ import pytest
 
 from layernorm_backward import passes
 from layernorm_backward.sums import tree_depth, tree_sum
-from layernorm_backward.theory import mean_bounds, reach, variance_bounds
+from layernorm_backward.theory import magnitudes, mean_bounds, variance_bounds
 from layernorm_backward.variance import welford
 from rationals import SLACK, U, mean, near, rounded_tree, rows, square
 from workspace import ROOT
@@ -38,7 +38,7 @@ def test_equation_squaresabout_counts_every_rounding(t):
     z = [(value + abs(value + t) * value * U) * (1 + U) for value in x]
     found = rounded_tree([value**2 * (1 + U) for value in z], U) / 64 * (1 + U) - 1
     assert near(found / U, s + 4 + 2 * max(1, t))
-    row = reach.Rows(np.array([float(t / U / (s + 1))]), np.zeros(1), np.ones(1), 64)
+    row = magnitudes.Rows(np.array([float(t / U / (s + 1))]), np.zeros(1), np.ones(1), 64)
     bound = mean_bounds.recentred(row, s, float(U)).variance[0]
     assert (0.7 if t else 0.99) * bound < float(found) < bound * (1 + float(SLACK))  # U^2 terms
 
@@ -139,7 +139,9 @@ def test_equation_chanvariance_is_attained_by_a_row_of_two_values():
     assert found == pytest.approx(2 * (s - 1) * offset * float(U), rel=1e-3)
     assert 0.95 * bound < found < bound
     highest, _ = chan_moved(x, lambda part: 1)
-    drift = mean_bounds.STATISTICS["chan"](reach.Rows(kappa, np.zeros(1), np.ones(1), 64), s, float(U)).drift
+    drift = mean_bounds.STATISTICS["chan"](
+        magnitudes.Rows(kappa, np.zeros(1), np.ones(1), 64), s, float(U)
+    ).drift
     assert 0.95 * drift[0] < float(highest - offset) < drift[0]
 
 
@@ -236,7 +238,7 @@ TABLE = {
 @pytest.mark.parametrize("way", passes.WAYS)
 def test_the_program_evaluates_the_table_of_ways(way):
     """TABLE is the paper's, term by term; rel: only the order of operations in float64 is another."""
-    found = mean_bounds.STATISTICS[way](reach.Rows(KAPPA, FIRST, np.ones(3), D), S, U32)
+    found = mean_bounds.STATISTICS[way](magnitudes.Rows(KAPPA, FIRST, np.ones(3), D), S, U32)
     assert found.drift == pytest.approx(TABLE[way][0], rel=1e-9, abs=0)
     assert found.variance == pytest.approx(TABLE[way][1], rel=1e-9, abs=0)
 
@@ -252,7 +254,7 @@ def test_about_a_number_a_deviation_off_the_variance_errs_up_to_five_times_as_mu
         delta = tree_sum(shifted) / np.float32(1024)
         found = tree_sum(shifted * shifted) / np.float32(1024) - delta * delta
         errors.append(np.sqrt(np.mean((found / exact - 1) ** 2)))
-        row = reach.Rows(np.full(1, 100.0), np.zeros(1), np.ones(1), 1024)
+        row = magnitudes.Rows(np.full(1, 100.0), np.zeros(1), np.ones(1), 1024)
         bounds.append(mean_bounds.recentred_sums(row, depth, u, np.full(1, float(t))).variance[0])
         assert np.abs(found / exact - 1).max() < bounds[-1]
     assert 2 < errors[1] / errors[0] < 5

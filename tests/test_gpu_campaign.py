@@ -58,7 +58,7 @@ def tried(monkeypatch):
     return watch
 
 
-def test_ways_to_lay_threads_over_rows_are_tried_on_demand(study, measured, tmp_path):
+def test_candidate_mappings_are_timed_on_demand(study, measured, tmp_path):
     compiled = []
     board = HostBoard()
     board.compile = lambda programs: compiled.extend(programs) or 0
@@ -359,7 +359,7 @@ def test_a_cell_that_is_measured_again_loses_no_row_that_it_had(two_peers, monke
     assert two_peers.go_on(resume=True) == (1, [first[0], (40, 0.0, lost), *first[2:]])
 
 
-def test_a_cell_that_fails_when_it_is_measured_again_is_told_until_it_does_not(two_peers, capsys):
+def test_a_cell_that_fails_when_it_is_measured_again_is_reported_until_it_does_not(two_peers, capsys):
     """Its rows from before stood in the table, and the exit code was 0."""
     first = two_peers.go_on()[1]
 
@@ -377,7 +377,7 @@ def test_a_cell_that_fails_when_it_is_measured_again_is_told_until_it_does_not(t
     assert "RuntimeError" not in capsys.readouterr().out
 
 
-def test_a_fault_in_rows_that_are_not_kept_is_told():
+def test_a_fault_in_rows_that_are_not_kept_is_reported():
     before = Entry([{"kernel": "cuda_fused", "reason": ""}, {"kernel": "liger", "reason": ""}], [])
     fault = {"kernel": "cuda_fused", "reason": Fault("results are wrong")}
     found = Entry([fault, {"kernel": "liger", "reason": SHORT}], []).after(before)
@@ -574,7 +574,7 @@ def test_a_table_of_an_earlier_date_replaces_none_that_holds_as_much(measured, t
     assert (said in capsys.readouterr().err) == (not there)
 
 
-def test_tables_that_code_of_before_has_measured_are_told(measured, tmp_path, capsys):
+def test_tables_measured_by_earlier_code_are_reported(measured, tmp_path, capsys):
     """A campaign that went on with --only after an edit leaves the others as they were."""
     promote(measured, "some-gpu", tmp_path / "archive")
     assert "other code" not in capsys.readouterr().err

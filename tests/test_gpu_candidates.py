@@ -44,7 +44,7 @@ def config(study):
 @pytest.mark.parametrize("direction", list(MAPS))
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
 @pytest.mark.parametrize("hidden", [61, 64, 1000, 1024, 1025, 8192])
-def test_every_way_holds_the_rows_and_is_filled_by_them(direction, itemsize, hidden):
+def test_every_candidate_holds_the_rows_and_is_filled_by_them(direction, itemsize, hidden):
     found = candidates(direction, hidden, itemsize, SPACE)
     assert len(set(found)) == len({candidate.text for candidate in found}) == len(found) > 0
     needed = plan.chunks(hidden, itemsize)
@@ -78,7 +78,7 @@ def test_a_block_a_row_in_order_with_as_many_threads_as_there_is_room_for_is_tri
     assert {one.blocks * threads for one in ordered if one.teams == one.rows == 1} >= residents
 
 
-def test_the_ways_of_the_paper_take_two_to_three_minutes():
+def test_the_candidates_of_the_paper_take_two_to_three_minutes():
     values = config("paper")
     cells = maps_gpu.cells(**values)
     ways_s = WAY_S * sum(map(len, cells.values())) + len(cells) * (values["budget_s"] + CELL_S)
@@ -94,7 +94,7 @@ def test_more_is_tried_where_a_thread_has_registers_enough_only():
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])
-def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
+def test_the_mapping_of_the_table_is_among_the_candidates(study):
     """Else it could not be told from the table of times which of its maps to take."""
     values = config(study)
     for shape in maps_gpu.cells(**values):
@@ -105,7 +105,7 @@ def test_what_the_table_has_is_among_the_ways_that_are_tried(study):
         assert chosen._replace(lie=plan.ALIKE) in tried, (shape, chosen)
 
 
-def test_a_direction_without_rests_is_told():
+def test_a_direction_without_rests_is_refused():
     for key in ("rests", "resident"):
         values = config("smoke") | {key: {"backward": config("smoke")[key]["backward"]}}
         with pytest.raises(ValueError, match=f"{key}: nothing for forward; needed: backward, forward"):
@@ -113,7 +113,7 @@ def test_a_direction_without_rests_is_told():
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_programs_of_all_ways_are_known_before(study):
+def test_the_programs_of_all_candidates_are_known_before_timing(study):
     values = config(study)
     found = maps_gpu.programs(H200, **values)
     assert len(set(found)) == len(found)
@@ -149,7 +149,7 @@ def measured():
 
 
 @needs_compiler
-def test_every_way_is_timed_beside_the_tables(measured):
+def test_every_candidate_is_timed_beside_the_mapping_of_the_table(measured):
     for cell, rows in measured.items():
         assert {row["reason"] for row in rows} == {""}
         own, *others = rows
@@ -165,7 +165,7 @@ def test_every_way_is_timed_beside_the_tables(measured):
 
 
 @needs_compiler
-def test_a_way_that_the_device_refuses_has_its_reason():
+def test_a_candidate_that_does_not_fit_the_device_has_its_reason():
     board, values = HostBoard(), CONFIG["maps_gpu"] | {"hidden": [1000], "dtypes": ["float32"]}
     board.machine.hardware = board.machine.hardware._replace(hopper=False)
     (cell, names), *_ = maps_gpu.cells(**values).items()
@@ -184,7 +184,7 @@ class Counting(Emulation):
 
 @pytest.mark.parametrize("direction", list(MAPS))
 @pytest.mark.parametrize("clusters", [0, 4])
-def test_the_tables_way_is_the_one_that_a_device_with_so_many_clusters_goes(direction, clusters):
+def test_the_mapping_of_the_table_is_the_one_that_a_device_uses(direction, clusters):
     cell = Shape(direction, "float32", "float32", 1, 65536)
     x, gamma = np.ones((1, cell.hidden), np.float32), np.ones(cell.hidden, np.float32)
     machine = Counting(hardware=H200)
@@ -199,7 +199,7 @@ def test_the_tables_way_is_the_one_that_a_device_with_so_many_clusters_goes(dire
 
 
 @pytest.mark.parametrize("direction", list(MAPS))
-def test_a_pass_goes_the_way_it_is_told_with_its_rest_and_the_other_pass_does_not(direction):
+def test_one_pass_uses_the_candidate_with_its_rest_and_the_other_does_not(direction):
     chosen = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
     x, gamma = np.ones((400, 61), np.float32), np.ones(61, np.float32)
     found = {}
@@ -217,7 +217,7 @@ def test_a_pass_goes_the_way_it_is_told_with_its_rest_and_the_other_pass_does_no
     assert none[other] == all_rows[other] != none[direction]
 
 
-def test_the_figure_names_the_ways_that_are_clearly_faster_than_the_tables():
+def test_the_figure_names_the_candidates_that_are_clearly_faster_than_the_table():
     cell = {"direction": "forward", "dtype": "float32", "gamma_dtype": "float32", "rows": 9, "hidden": 64}
     times = {"table": 1.0, "slow": 1.5, "quick": 0.8, "quicker": 0.7}
     rows = [
@@ -236,6 +236,6 @@ def test_the_figure_names_the_ways_that_are_clearly_faster_than_the_tables():
 
 
 @pytest.mark.parametrize("ring", [False, True])
-def test_the_caption_of_the_figure_explains_each_word_of_a_ways_name(ring):
+def test_the_caption_of_the_figure_explains_each_word_of_a_candidates_name(ring):
     name = Candidate(Map(128, 6, 1, 16, 4, 1, ring=ring), Rest(0.5, 2)).text
     assert [word for word in re.findall("[a-z]{2,}", name) if word not in CAPTION] == []

@@ -29,7 +29,7 @@ def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_wrong_configuration_is_told_without_a_device(monkeypatch, capsys, tmp_path):
+def test_a_wrong_configuration_is_reported_without_a_device(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
     assert main(["gpu", "--out", str(tmp_path / "out"), "--config", str(tmp_path / "papre")]) == 1
     assert "papre/checks_gpu.yaml: there is no such file" in capsys.readouterr().err
@@ -50,7 +50,7 @@ def test_a_wrong_configuration_is_told_without_a_device(monkeypatch, capsys, tmp
         (["--out", "x", "--only", "timing_cpu"], "invalid choice"),
     ],
 )
-def test_bad_arguments_are_told(words, message, capsys):
+def test_invalid_arguments_are_reported(words, message, capsys):
     with pytest.raises(SystemExit):
         main(["gpu", *words])
     assert message in capsys.readouterr().err
@@ -73,7 +73,7 @@ def test_bad_arguments_are_told(words, message, capsys):
         ({"colour": 5}, "sets: b: has"),
     ],
 )
-def test_a_bad_set_is_told(change, message):
+def test_an_invalid_set_is_reported(change, message):
     config = json.loads(json.dumps(CONFIG["timing_gpu"]))
     config["sets"]["b"] |= change
     with pytest.raises(ValueError, match=message):
@@ -84,7 +84,7 @@ def test_a_bad_set_is_told(change, message):
     ("one", "message"),
     [(3, "sets: b: 3; allowed: keys and values"), (True, "b: array_bytes: True; allowed: whole numbers")],
 )
-def test_a_set_without_keys_or_with_a_size_that_is_none_is_told(one, message):
+def test_a_set_without_keys_or_with_a_size_that_is_none_is_reported(one, message):
     config = json.loads(json.dumps(CONFIG["timing_gpu"]))
     whole = config["sets"]["b"]
     del whole["rows"]
@@ -93,7 +93,7 @@ def test_a_set_without_keys_or_with_a_size_that_is_none_is_told(one, message):
         timing_gpu.cells(**config)
 
 
-def test_a_bad_set_is_told_with_its_file_before_anything_is_measured(tmp_path):
+def test_a_bad_set_is_reported_with_its_file_before_anything_is_measured(tmp_path):
     config = json.loads(json.dumps(CONFIG["timing_gpu"]))
     config["sets"]["b"]["hidden"] = [0]
     path = tmp_path / "timing_gpu.yaml"
@@ -102,7 +102,7 @@ def test_a_bad_set_is_told_with_its_file_before_anything_is_measured(tmp_path):
         command._wanted(tmp_path, ["timing_gpu"])
 
 
-def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
+def test_a_limit_that_is_missing_is_reported_with_file_key_and_dtype(tmp_path):
     path = tmp_path / "timing_gpu.yaml"
     path.write_text(json.dumps(CONFIG["timing_gpu"] | {"error_limit_u": {"float64": 1}}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"timing_gpu\.yaml: error_limit_u: nothing for float32.*; needed: "):
@@ -119,7 +119,7 @@ def test_a_limit_that_is_missing_is_told_with_file_key_and_dtype(tmp_path):
         ("budget_s", "long", "numbers, at least 0"),
     ],
 )
-def test_a_number_that_cannot_be_is_told_before_anything_is_measured(tmp_path, key, value, allowed):
+def test_a_number_that_cannot_be_is_reported_before_anything_is_measured(tmp_path, key, value, allowed):
     path = tmp_path / "timing_gpu.yaml"
     path.write_text(json.dumps(CONFIG["timing_gpu"] | {key: value}), encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(f"{path}: {key}: {value!r}; allowed: {allowed}")):
@@ -127,7 +127,7 @@ def test_a_number_that_cannot_be_is_told_before_anything_is_measured(tmp_path, k
 
 
 @pytest.mark.parametrize("stem", command.STEMS)
-def test_a_key_that_is_unknown_or_missing_is_told_with_its_file(tmp_path, stem):
+def test_a_key_that_is_unknown_or_missing_is_reported_with_its_file(tmp_path, stem):
     path, values = tmp_path / f"{stem}.yaml", dict(CONFIG[stem])
     lost = next(iter(values))
     del values[lost]

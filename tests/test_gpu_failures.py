@@ -77,7 +77,7 @@ def test_a_wrong_kernel_is_not_timed_and_told_by_the_exit_code(study, tmp_path, 
 
 @pytest.mark.parametrize("stem", ["timing_gpu", "backward_error_gpu", "maps_gpu"])
 @pytest.mark.parametrize("error", [RuntimeError("cuLaunchKernelEx: 701"), ValueError("D = 40: too long")])
-def test_a_kernel_of_ours_that_raises_is_told_by_the_exit_code(
+def test_a_kernel_of_ours_that_raises_is_reported_by_the_exit_code(
     study, tmp_path, monkeypatch, capsys, stem, error
 ):
     monkeypatch.setattr(cuda_fused, "_gradients", raising(error))
@@ -377,7 +377,7 @@ def test_a_refusal_of_arrays_off_their_places_that_names_another_is_none(checked
     assert row["reason"] == "beta: TypeError: gamma is a numpy.ndarray; allowed: others"
 
 
-def test_a_result_off_its_place_that_is_not_written_is_told(checked):
+def test_a_misaligned_result_that_is_not_written_is_reported(checked):
     def backward(dy, saved, out):
         dx, *vectors = out
         KERNELS["recentred"].backward(dy, saved, (dx if dx.flags.aligned else dx.copy(), *vectors))
@@ -418,7 +418,7 @@ def test_sums_in_float32_are_held_to_its_limit(monkeypatch):
     assert judged == [(True, 1.0, 1.5), (False, 2.0, 1.5)]
 
 
-def test_a_check_that_is_not_passed_is_told_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
+def test_a_check_that_is_not_passed_is_reported_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(exact, "errors", lambda *_: exact.Errors(0.0, 99.0, 0.0, 0.0))
     assert run(study, tmp_path / "out", ["checks_gpu"]) == 1
     told = "  checks_gpu, results float32 float32 9 3: cuda_fused: 99, over 8\n"

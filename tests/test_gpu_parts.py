@@ -30,7 +30,7 @@ from layernorm_backward.gpu.rows import PRIME, Pool
 from layernorm_backward.gpu.timer import Timed
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.traffic.least import minimum_bytes
+from layernorm_backward.traffic.minimum import minimum_bytes
 from workspace import ROOT
 
 EPS = 1e-5
@@ -97,7 +97,7 @@ def test_errors_are_those_against_the_oracle(dtype):
 
 
 @pytest.mark.parametrize("field", Results._fields)
-def test_one_element_that_was_not_written_is_found(field):
+def test_an_element_that_was_not_written_is_found(field):
     given = Pool(HostBoard(), 2).arrays(12, 40, "float32", "float32")
     kernel = KERNELS["reference"]
     y, saved = kernel.forward(given.x, given.gamma, given.beta, EPS)
@@ -175,7 +175,7 @@ def test_an_interval_of_the_median_holds_it_as_often_as_it_says():
     assert np.isnan(timer.ratio(short, "a", "a").low)
 
 
-def test_no_samples_are_told():
+def test_a_name_without_samples_is_refused():
     with pytest.raises(ValueError, match="no samples of 'b'; there are: \\['a'\\]"):
         timer.summary(pd.DataFrame({"name": ["a"], "repeat": [0], "seconds": [1.0]}), "b")
 

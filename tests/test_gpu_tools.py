@@ -56,7 +56,7 @@ def test_a_tool_is_found_on_path_then_in_its_newest_version(installed, tmp_path,
     assert tools.path("ncu") == str(there)
 
 
-def test_a_tool_that_is_missing_may_come(installed):
+def test_a_missing_tool_is_a_transient_reason(installed):
     found = tools.over("ncu", [], WHAT, 60)
     assert isinstance(found, Transient)
     assert found == "ncu is not installed"
@@ -133,7 +133,7 @@ def test_a_sanitizer_that_has_had_all_its_time_is_not_tried_again(installed, mon
         ),
     ],
 )
-def test_a_pass_went_well_where_it_came_to_its_end(done, fault):
+def test_a_pass_succeeds_if_it_prints_the_end_mark(done, fault):
     assert done.fault == fault
 
 
@@ -173,7 +173,7 @@ FAILED = {
         (ended(""), {"reason": "compute-sanitizer did not finish: no summary in its output"}),
     ],
 )
-def test_what_a_sanitizer_says(done, wanted):
+def test_the_output_of_the_sanitizer_gives_the_verdict(done, wanted):
     found = sanitizer.found(done)
     assert found == wanted
     assert "passed" in found or isinstance(found["reason"], Transient)
@@ -221,7 +221,7 @@ def test_counted_bytes_are_summed_over_kernels():
         ),
     ],
 )
-def test_a_profiler_that_counts_nothing_is_told(done, reason):
+def test_a_profiler_that_counts_nothing_is_reported(done, reason):
     found = counters.read(done)
     assert (found.kernels, found.reason) == (0, reason)
     assert isinstance(found.reason, Transient)

@@ -39,7 +39,7 @@ def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
 
 @pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("place", [-1, 5 * 8])
-def test_what_is_written_beside_a_view_is_seen(which, place):
+def test_a_write_beside_a_view_is_detected(which, place):
     views = Views(np)
     results = views.laid(Results(*(np.zeros((5, 8), np.float32) for _ in range(4))), LAYOUTS["apart"].results)
     results[which][...] = 1
@@ -72,7 +72,7 @@ def launched_by_passing(
 
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_that_are_told_before(
+def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_declared_before(
     dtype, gamma_dtype, monkeypatch
 ):
     cells = [checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden) for hidden in (61, 64)]
@@ -112,7 +112,7 @@ def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
 
 
 @pytest.mark.parametrize("place", [-1, 40])
-def test_what_is_written_beside_an_array_off_its_place_is_seen(place):
+def test_a_write_beside_a_misaligned_array_is_detected(place):
     views = Views(np)
     off = views.misaligned(np.zeros((5, 8), np.float32))
     off[...] = 1

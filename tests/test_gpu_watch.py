@@ -209,7 +209,7 @@ def test_a_cell_that_asks_for_the_time_left_is_alive(quick, clock):
 
 
 @pytest.mark.parametrize(("silent_s", "ends"), [(10.4, False), (10.6, True)])
-def test_peers_have_longer(quick, clock, silent_s, ends):
+def test_cells_with_peers_have_a_longer_limit(quick, clock, silent_s, ends):
     with Watch(Deadline(60), list, ADVICE) as watch, watch.over(str, peers=1):
         clock.step(silent_s)
     assert bool(quick) == ends

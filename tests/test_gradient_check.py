@@ -108,7 +108,7 @@ def test_a_gradient_of_the_wrong_shape_is_refused():
         check(spoiled(lambda dx, dgamma, dbeta: (dx, dgamma[None], dbeta)))
 
 
-def test_a_forward_pass_that_ignores_x_is_seen():
+def test_a_forward_pass_that_ignores_x_is_detected():
     def frozen_forward(x, gamma, beta, eps):
         still = adequate(x.shape, eps, seed=5).x
         return REFERENCE.forward(still, gamma, beta, eps)[0], REFERENCE.forward(x, gamma, beta, eps)[1]

@@ -118,7 +118,7 @@ def test_how_long_calls_take_is_known_from_the_rounds_before(monkeypatch):
 
 
 @shared
-def test_a_pass_beyond_the_limit_is_not_timed_and_the_reason_is_told():
+def test_a_pass_beyond_the_limit_is_not_timed_and_the_reason_is_reported():
     found, samples = by_band(error_limit_u=1e-9)
     assert found["reason"].tolist() == [found.loc[0, "reason"]]
     assert found.loc[0, "reason"].startswith("wrong: ")
@@ -128,7 +128,7 @@ def test_a_pass_beyond_the_limit_is_not_timed_and_the_reason_is_told():
 @pytest.mark.parametrize(
     ("threads", "reason"), [(1, "one thread hands nothing on"), (1 << 12, "cores are usable here")]
 )
-def test_threads_that_cannot_hand_on_are_told(threads, reason):
+def test_threads_that_cannot_hand_on_are_reported(threads, reason):
     found, samples = by_band(sweeps=[SWEEP | {"threads": [threads]}])
     assert reason in found.loc[0, "reason"]
     assert samples.empty
@@ -202,7 +202,7 @@ def test_patience_is_for_each_turn_and_not_for_all_of_them(monkeypatch):
 
 
 @shared
-def test_threads_that_do_not_run_at_the_same_time_are_told(monkeypatch):
+def test_threads_that_do_not_run_at_the_same_time_are_reported(monkeypatch):
     monkeypatch.setattr(roofs, "relay", lambda turns: lambda: turns - 1)
     found, samples = by_band()
     assert found["reason"].tolist() == ["the threads do not run at the same time"]

@@ -105,7 +105,7 @@ def test_a_killed_run_resumes(smoke, tmp_path):
     assert workspace.planned(TABLE) == set()
 
 
-def test_a_fault_in_a_config_is_told_before_any_job_and_costs_no_table(smoke, tmp_path):
+def test_a_fault_in_a_config_is_reported_before_any_job_and_costs_no_table(smoke, tmp_path):
     shutil.copytree(smoke.workspace.root, tmp_path / "tree")
     workspace, name = Workspace(tmp_path / "tree"), "results/smoke/tables/eps.csv"
     config, table = workspace.root / "config/smoke/eps.yaml", workspace.root / name

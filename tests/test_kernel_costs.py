@@ -181,7 +181,7 @@ def test_bits_are_compared_on_as_many_rows_as_make_all_threads_work(hidden, monk
 
 
 @pytest.mark.parametrize("result", [0, 1])
-def test_one_other_bit_with_all_threads_is_seen(monkeypatch, result):
+def test_one_different_bit_with_all_threads_is_detected(monkeypatch, result):
     def flip(results, dy):
         if get_num_threads() == most_threads():
             results[result].reshape(-1).view(np.uint32)[-1] ^= 1

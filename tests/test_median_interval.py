@@ -54,7 +54,7 @@ def test_it_lies_between_the_order_statistics_that_hold_the_median_more_and_less
 
 
 @pytest.mark.parametrize("count", [1, 2, FEWEST - 1])
-def test_of_few_values_it_is_not_known(count):
+def test_few_values_have_no_interval(count):
     assert np.isnan(median_interval(np.arange(count))).all()
     assert 1 - 2 * 0.5 ** (FEWEST - 1) < LEVEL < 1 - 2 * 0.5**FEWEST
 

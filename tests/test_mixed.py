@@ -53,7 +53,7 @@ def test_tables_of_one_machine_and_its_packages_do_not_differ():
         (({"l2_bytes": 1}, {"l2_bytes": 2}), "l2_bytes 1 in 1 table and 2 in b"),
     ],
 )
-def test_a_fact_that_differs_is_told_with_its_tables(machines, told):
+def test_a_fact_that_differs_is_reported_with_its_tables(machines, told):
     assert mixed.differences(records(*machines)) == [told]
 
 
@@ -67,7 +67,7 @@ def test_a_fact_that_differs_is_told_with_its_tables(machines, told):
         (({"gpu": "x"}, {"gpu": "x"}), {"numpy": "2.5.0"}, []),
     ],
 )
-def test_what_is_here_now_is_told_where_it_differs_from_what_was_measured(machines, here, told):
+def test_what_is_here_now_is_reported_where_it_differs_from_what_was_measured(machines, here, told):
     assert mixed.differences(records(*machines), here=MACHINE | here) == told
 
 
@@ -80,7 +80,7 @@ def test_the_summary_tells_a_machine_that_is_another_now(smoke, monkeypatch):
     )
 
 
-def test_each_fact_that_differs_is_told_and_names_of_tables_may_be_marked():
+def test_each_fact_that_differs_is_reported_and_names_of_tables_may_be_marked():
     found = mixed.differences(records({}, {}, {"numpy": "2.3.1", "os": "Debian, Linux 6.2"}), mark="`")
     assert found == [
         "numpy 2.4.6 in 2 tables and 2.3.1 in `c`",
@@ -208,6 +208,6 @@ def test_the_paper_has_a_sentence_only_where_tables_differ():
     )
 
 
-def test_the_table_whose_threads_waited_most_is_told():
+def test_the_table_whose_threads_waited_most_is_reported():
     shares = {stem: {waited.WAITED: share} for stem, share in (("a", 0.02), ("b", 0.125), ("c", 0.0))}
     assert waited.largest(shares) == ("b", 0.125)

@@ -256,9 +256,9 @@ def test_a_meter_tells_work_from_waiting_and_counts_no_idle_time(monkeypatch):
 
 
 def test_threads_and_allocator_reach_the_process_by_its_environment():
-    assert SETTINGS["jax_default"].surroundings(1) == {"NPROC": "1"}
-    assert SETTINGS["torch_tuned"].surroundings(2)["OMP_NUM_THREADS"] == "2"
-    assert "MALLOC_MMAP_THRESHOLD_" not in SETTINGS["torch_default"].surroundings(2)
+    assert SETTINGS["jax_default"].variables(1) == {"NPROC": "1"}
+    assert SETTINGS["torch_tuned"].variables(2)["OMP_NUM_THREADS"] == "2"
+    assert "MALLOC_MMAP_THRESHOLD_" not in SETTINGS["torch_default"].variables(2)
 
 
 def test_it_is_timed_alone_and_requires_what_its_settings_require():

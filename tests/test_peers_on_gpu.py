@@ -170,7 +170,7 @@ def test_only_the_direction_that_is_wanted_is_run(name, package, direction):
     ] * 3
 
 
-def test_what_a_peer_writes_is_told_beside_its_results_in_the_dtype_of_gamma():
+def test_what_a_peer_writes_is_reported_beside_its_results_in_the_dtype_of_gamma():
     torch = pytest.importorskip("torch")
     from layernorm_backward.peers_on_gpu import passes
 

@@ -222,7 +222,7 @@ def test_a_promoted_record_is_held_to_its_hash(run, archive, capsys):
     assert f"left out: {meta}: the record was cut or edited" in capsys.readouterr().err
 
 
-def test_uncommitted_changes_are_told(run, archive, capsys):
+def test_uncommitted_changes_are_reported(run, archive, capsys):
     meta = run / "tables" / "eps.meta.json"
     record = json.loads(meta.read_text(encoding="utf-8")) | {"commit": "0123456789ab+changes"}
     meta.write_text(json.dumps(record), encoding="utf-8")

@@ -68,7 +68,7 @@ def test_what_stays_in_the_last_cache_is_between_all_of_l2_and_a_quarter_of_it(m
     assert sizing.in_cache() == size
 
 
-def test_fewer_rows_than_were_wanted_are_told_with_the_bytes_that_a_pass_then_touches():
+def test_fewer_rows_than_were_wanted_are_reported_with_the_bytes_that_a_pass_then_touches():
     rows, note = sizing.sized(10, "float32", "forward", 4000, 1600, ALL_ARRAYS)
     assert (rows, note) == (10, "4000 bytes were wanted; a third of the available memory holds 800")
 

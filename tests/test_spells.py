@@ -117,13 +117,13 @@ def test_results_are_looked_at_and_calls_tried_in_the_first_round_only(monkeypat
     assert given[0] == set() and given[1] == given[2] == set(samples["name"])
 
 
-def test_a_kernel_beyond_the_limit_is_not_timed_and_the_reason_is_told():
+def test_a_kernel_beyond_the_limit_is_not_timed_and_the_reason_is_reported():
     found, samples = by_band(error_limit_u=0.0)
     assert found.loc[0, "reason"].startswith("wrong: an error of")
     assert len(found) == 1 and samples.empty
 
 
-def test_more_threads_than_cores_are_told():
+def test_more_threads_than_cores_are_reported():
     found, _ = by_band(threads=[1 << 12])
     assert "cores are usable here" in found.loc[0, "reason"]
 

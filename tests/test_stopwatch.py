@@ -50,7 +50,7 @@ def test_a_call_in_another_process_is_repeated_by_its_own_time_not_by_that_of_as
     assert set(samples["calls"]) == {128}
 
 
-def test_a_call_known_to_be_long_is_not_run_to_find_that_out():
+def test_a_call_known_to_be_long_is_not_calibrated():
     runs = []
 
     def long():
@@ -247,7 +247,7 @@ def test_the_fastest_is_found_where_the_machine_was_the_same_for_all():
     )
 
 
-def test_the_fastest_has_the_least_median_not_the_least_time():
+def test_the_fastest_call_has_the_least_median_not_the_least_time():
     assert fastest(samples_of(a=[1.0, 3.0, 3.0], b=[2.0, 2.0, 2.0]), ["a", "b"]) == "b"
 
 
@@ -277,7 +277,7 @@ def test_few_repetitions_have_a_median_and_no_interval(repeats, known):
     assert ratio(samples, "a", "a") == (1, 1, 1)
 
 
-def test_a_name_without_samples_is_told_with_those_there_are():
+def test_a_name_without_samples_is_reported_with_those_there_are():
     with pytest.raises(ValueError, match=r"no samples of \['c'\]; there are: \['a'\]"):
         summary(samples_of(a=[1.0]), "c")
 

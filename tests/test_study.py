@@ -39,7 +39,7 @@ def test_experiments_without_a_config_file_are_named(folder, monkeypatch):
     ("ask", "name", "where"),
     [(study.needs, "NEEDS", "experiments.eps"), (study.drawn_from, "TABLES", "figures.eps")],
 )
-def test_a_table_that_is_not_made_is_told_with_who_wants_it(monkeypatch, ask, name, where):
+def test_a_table_that_is_not_made_is_reported_with_who_wants_it(monkeypatch, ask, name, where):
     monkeypatch.setattr(study, "constant", lambda module, wanted: ("variancee",) * (wanted == name))
     said = f"layernorm_backward.{where}: {name}: there is no table 'variancee'; allowed: "
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):

@@ -10,7 +10,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments import _orders, summation
-from layernorm_backward.experiments._orders import ORDERS, ways
+from layernorm_backward.experiments._orders import ORDERS, summations
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.kernels.numba_plan import block, chunks
 from layernorm_backward.sums import chunked_depth, chunked_sum, compensated_tree, running_sum
@@ -121,7 +121,7 @@ def test_no_error_exceeds_its_bound(table):
 
 @pytest.mark.parametrize(("storage", "narrow"), [("bfloat16", True), ("float32", False)])
 def test_the_rounding_of_x_hat_is_bounded_where_the_theory_of_kernels_has_it(storage, narrow):
-    found = {way.scheme: way.x_hat_u > 0 for way in ways([], list(NUMPY), storage, [])}
+    found = {way.scheme: way.x_hat_u > 0 for way in summations([], list(NUMPY), storage, [])}
     assert found == {f"kernel:{name}": narrow and MODELS[name].rounds_x_hat for name in NUMPY}
 
 
@@ -172,13 +172,13 @@ def test_sums_beyond_the_largest_float16_are_not_measured():
     assert select(found, scheme="running")["reason"].item() == ""
 
 
-def test_the_change_in_reverse_order_is_told_up_to_so_many_rows_and_those_too(table):
+def test_the_change_in_reverse_order_is_reported_up_to_so_many_rows_and_those_too(table):
     reversed_rows = select(table, reason="")["order_change"].notna()
     assert set(table.loc[reversed_rows[reversed_rows].index, "rows"]) == {10, 100, 300}
     assert (select(table, reason="")[~reversed_rows]["rows"] > 300).all()
 
 
-def test_over_the_sums_of_a_cell_the_median_or_the_largest_is_told():
+def test_over_the_sums_of_a_cell_the_median_or_the_largest_is_reported():
     sums = ([0.0, 1.0, 4.0], [0.0, 2.0, 9.0], [1.0, 3.0, 11.0], [1.0, 5.0, 10.0], [8.0, 4.0, 8.0])
     assert summation._summary(summation.Sample(*map(np.array, sums))) == {
         "sums": 3,

@@ -19,7 +19,7 @@ from layernorm_backward.records.tabulate import table
         ({}, "compile_times", "no table is called 'compile_times'; allowed: derivation, "),
     ],
 )
-def test_a_row_that_is_not_of_its_schema_is_told_by_table_and_column(row, stem, message):
+def test_a_row_that_is_not_of_its_schema_is_reported_by_table_and_column(row, stem, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         table([row], stem)
 

@@ -9,7 +9,7 @@ import pytest
 
 from layernorm_backward import machine, stopwatch
 from layernorm_backward.experiments import timing_cpu
-from layernorm_backward.experiments._rounds import known_s, shares
+from layernorm_backward.experiments._rounds import known_s, round_budgets
 from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import cell_roof, pace, sizing
@@ -152,7 +152,7 @@ def test_results_are_looked_at_in_the_first_round_and_those_that_are_wrong_timed
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(timing_cpu, "KERNELS", {"compact": dataclasses.replace(compact, backward=counted)})
         patched.setattr(pace, "untimed", lambda seconds: 0)
-        patched.setattr(stopwatch, "tried_out", lambda call, minimum_s: pace.Pace(1, 1.0))
+        patched.setattr(stopwatch, "calibrated", lambda call, minimum_s: pace.Pace(1, 1.0))
         patched.setattr(pace.Pace, "after", lambda self, seconds, minimum_s: self)
         found, samples = timing_cpu.run(
             **ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed
@@ -186,11 +186,11 @@ def test_a_long_call_is_tried_in_the_first_round_only(naps):
 @pytest.mark.parametrize("rounds", [0, 3])
 def test_rounds_without_a_repetition_are_refused(rounds):
     with pytest.raises(ValueError, match=rf"rounds is {rounds}; allowed: 1 to 2, the least repetitions"):
-        shares(rounds, 9, 2, 1.0, 0)
+        round_budgets(rounds, 9, 2, 1.0, 0)
 
 
 def test_rounds_share_repetitions_and_seconds():
-    assert shares(3, 25, 7, 0.3, 10) == [
+    assert round_budgets(3, 25, 7, 0.3, 10) == [
         (9, 3, pytest.approx(0.1), 10),
         (8, 2, pytest.approx(0.1), 11),
         (8, 2, pytest.approx(0.1), 12),
@@ -232,7 +232,7 @@ def test_a_cache_whose_size_is_not_told_is_assumed_for_sizes_and_residency_alike
     }
 
 
-def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_told(monkeypatch):
+def test_rows_follow_from_the_cache_and_a_limit_on_memory_is_reported(monkeypatch):
     monkeypatch.setattr(machine, "last_level_cache_bytes", lambda: 3000)
     assert sizing.sized(10, "float32", "backward", "beyond_cache", 1 << 20) == (100, "")
     assert sizing.sized(10, "float16", "both", "beyond_cache", 1 << 20) == (150, "")

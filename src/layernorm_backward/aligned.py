@@ -1,4 +1,4 @@
-"""Arrays that begin where they are wanted, which NumPy's own do not (large ones lie 16 bytes into a page)."""
+"""Arrays with a given alignment and offset; NumPy places large ones 16 bytes into a page."""
 
 import math
 from itertools import pairwise
@@ -12,7 +12,7 @@ PAGE = 4096
 def aligned_empty(
     shape: int | tuple[int, ...], dtype: DTypeLike, align: int = PAGE, behind: int = 0
 ) -> NDArray:
-    """An array like np.empty whose first element lies `behind` a multiple of `align` bytes."""
+    """An array like np.empty whose first element lies `behind` bytes after a multiple of `align` bytes."""
     dtype = np.dtype(dtype)
     size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     raw = np.empty(size + align, np.uint8)
@@ -20,7 +20,7 @@ def aligned_empty(
 
 
 def apart(*arrays: NDArray) -> int:
-    """Bytes behind the beginning of a page that lie farthest from where these arrays begin in one."""
+    """The offset within a page that is farthest from the offsets at which these arrays begin."""
     starts = sorted(array.ctypes.data % PAGE for array in arrays)
     gaps = [after - start for start, after in pairwise([*starts, starts[0] + PAGE])]
     widest = max(gaps)

@@ -30,14 +30,14 @@ def compile_all() -> None:
 
 
 def chosen(direction: str) -> Iterator[Code]:
-    """What rows of some size need, in each dtype."""
+    """The code that plans choose for rows of several sizes, in each dtype."""
     for name in DTYPE_NAMES:
         for way in numba_plan.ways(dtype_of(name), direction):
             yield Code(direction, name, *way)
 
 
 def compile_codes(codes: Iterable[Code]) -> None:
-    """Compile each, or find it in the cache."""
+    """Compile each code, or load it from the cache."""
     side_by_side(_compiled, ((code,) for code in dict.fromkeys(codes)))
 
 

@@ -1,4 +1,4 @@
-"""Double-double arithmetic: a number is the unevaluated sum hi + lo of two float64, vectorised in NumPy.
+"""Double-double arithmetic, vectorised in NumPy: a number is the unevaluated sum hi + lo of two float64.
 
 About 106 significant bits. The relative error of an operation is at most a few 2**-106 (Joldes, Muller &
 Popescu 2017, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic").

@@ -1,4 +1,4 @@
-"""Cases at the edge, each judged against the exact result for the rounded input, never against a kernel.
+"""Edge cases, each judged against the exact result for the rounded input, never against a kernel.
 
 A case passes where the norm-wise error of every row of y, dx and of dgamma, dbeta is at most `limit_u`
 units of u of the dtype; where the exact result is 0, only 0 will do. `value` is the largest of these
@@ -36,7 +36,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """passed is None where the case cannot be had in this dtype."""
+    """passed is None where the case does not exist in this dtype."""
 
     passed: bool | None
     value: float
@@ -60,7 +60,7 @@ def posed(
     cases: Mapping[str, Case] | None = None,
     gamma_dtype: DtypeName | None = None,
 ) -> tuple[Problem, oracle.Results]:
-    """The problem of the named case in this dtype, and its exact results; of CASES unless told otherwise.
+    """The problem of the named case in this dtype, and its exact results; `cases` is CASES by default.
 
     gamma and beta have x's dtype where theirs is not given.
     """
@@ -77,7 +77,7 @@ def _problem(case: Case, rng: np.random.Generator, dtype: DtypeName, gamma_dtype
 
 
 def outcome(name: str, trial: Trial, cases: Mapping[str, Case] | None = None) -> Outcome:
-    """How the kernel of a trial does in the named case; the trial's problem is the one `posed` for it."""
+    """The outcome of a trial in the named case; the trial's problem is the one from `posed`."""
     case, dtype = (CASES if cases is None else cases)[name], trial.problem.x.dtype.name
     if dtype not in trial.kernel.dtypes:
         return Outcome(None, np.nan, trial.kernel.unsupported[dtype])
@@ -131,7 +131,7 @@ def nan_row(trial: Trial) -> Outcome:
 
 
 def one_wide(trial: Trial) -> Outcome:
-    """Judged as usual; the sizes of dx and dgamma, which are to be 0, are told."""
+    """Judged as usual; the reason gives the sizes of dx and dgamma, whose exact values are 0."""
     computed = run_kernel(trial.kernel, trial.problem, trial.eps)
     dx, dgamma = (float(np.max(np.abs(inputs.values(part)))) for part in (computed.dx, computed.dgamma))
     outcome = _compared(trial, computed)

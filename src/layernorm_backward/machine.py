@@ -1,7 +1,7 @@
-"""The machine that a number was measured on: processor, caches, memory, versions, load.
+"""Description of the machine for provenance: processor, caches, memory, versions, load.
 
 Read from the operating system (Linux: /proc and /sys; macOS: sysctl), the environment and package metadata;
-nothing that is described is imported, so this costs milliseconds. What a system does not tell is "" or 0.
+nothing that is described is imported, so this takes milliseconds. What a system does not report is "" or 0.
 """
 
 import os
@@ -76,12 +76,12 @@ def affinity() -> str:
 
 
 def load_1min() -> float:
-    """Processes that ran or waited for a core, averaged over the last minute; 0 where it is not told."""
+    """Processes that ran or waited for a core, averaged over the last minute; 0 where it is not known."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0
 
 
 def last_level_cache_bytes() -> int:
-    """Bytes of all last-level caches that the usable cores see; 0 where the system does not tell."""
+    """Bytes of all last-level caches of the usable cores; 0 where the system does not report them."""
     return cache_bytes().get("last_level", 0)
 
 
@@ -93,7 +93,7 @@ def cache_bytes() -> dict[str, int]:
 
 
 def cpu_model() -> str:
-    """The processor's own name; else its architecture, with the numbers that Linux on Arm tells instead."""
+    """The processor's name; else its architecture, with the numbers that Linux on Arm reports instead."""
     if sys.platform == "darwin":
         return macos.sysctl("machdep.cpu.brand_string") or platform.machine()
     numbers = [(name, _field(_CPU_INFO, f"CPU {name}")) for name in ("implementer", "variant", "part")]
@@ -103,7 +103,7 @@ def cpu_model() -> str:
 
 
 def design() -> str:
-    """The numbers by which x86 processors tell designs apart, as Linux shows them; else "".
+    """Family, model and stepping of an x86 processor, as Linux reports them; else "".
 
     A hypervisor may show one name for several designs.
     """

@@ -1,4 +1,4 @@
-"""A folder that Numba can keep compiled code in: where none can be written to, it refuses to compile."""
+"""A writable folder for Numba's cache of compiled code; without one, Numba refuses to compile."""
 
 import atexit
 import os
@@ -14,7 +14,7 @@ _IN_TREE = Path(__file__).parent / "kernels" / "__pycache__"
 
 
 class NoFolderError(OSError):
-    """Nothing can be written to, for code or for a time."""
+    """No folder is writable, not even a temporary one."""
 
 
 def ensure() -> None:
@@ -41,7 +41,7 @@ def _temporary() -> str:
 
 
 def _folders() -> list[Path]:
-    """Where Numba looks for one, in its order."""
+    """The folders that Numba tries, in its order."""
     named = os.environ.get(VARIABLE)
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111, Path's raises
     return [*([Path(named)] if named else []), _IN_TREE, Path(cache) / "numba"]

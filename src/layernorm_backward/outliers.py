@@ -1,4 +1,4 @@
-"""Rows of one number but for a few elements, its neighbours in the dtype: the largest kappa there is.
+"""Constant rows except for a few elements, which are neighbouring numbers of the dtype: the largest kappa.
 
 With a = f*2^e, 1 <= f < 2, and k of D elements one step of 2*u*2^e above a, the deviation is that step times
 sqrt(p*(1 - p)), p = k/D, and kappa = f/(2*u*sqrt(p*(1 - p))): from 1/u up to sqrt(D)/u. Gaussian rows end

@@ -1,9 +1,9 @@
-"""The whole pass, forward and backward, by every way to a row's mean and variance; all else is the same.
+"""Forward and backward pass in NumPy with each algorithm for a row's mean and variance, here called a way.
 
-Every operation is one NumPy operation rounded to the accumulator; sums are binary trees (`tree_sum`) but
-where a way's own statistics say otherwise; results are rounded to the storage dtype once, at the end. So the
-ways differ in nothing but how they find mean and variance and what they subtract from x. Ways that are named
-like a variance algorithm take its mean and its variance. The others:
+Every operation is one NumPy operation rounded to the accumulator; sums are binary trees (`tree_sum`) except
+where the way defines its own; results are rounded to the storage dtype once, at the end. So the ways differ
+only in how they compute mean and variance and what they subtract from x. A way with the name of a variance
+algorithm uses its mean and its variance. The others:
 
     recentred            z = x - m; z -= mean(z); var = mean(z^2)                                equation (13)
     recentred_sums       z = x - m, delta = mean(z); var = mean(z^2) - delta^2; z - delta        equation (14)
@@ -26,7 +26,7 @@ from layernorm_backward.variance import ALGORITHMS, count
 class Centred(NamedTuple):
     """Rows z (N, D) less their mean, and the variance (N,), in the accumulator (variance: or float64).
 
-    mean and shift (N,): what was subtracted from x, mean first; the two are not added, for that would round.
+    mean and shift (N,) were subtracted from x in this order; they are not added up, which would round.
     """
 
     z: NDArray
@@ -36,7 +36,7 @@ class Centred(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """x_hat (N, D) in the accumulator; mean, shift, variance and rstd (N,) that made it."""
+    """x_hat (N, D) in the accumulator, and the mean, shift, variance and rstd (N,) used for it."""
 
     x_hat: NDArray
     mean: NDArray

@@ -1,4 +1,4 @@
-"""What NumPy computes by other instructions on another processor, with other last digits, the same on all.
+"""Functions whose NumPy versions round differently on different processors, here with the same bits on all.
 
 NumPy's power and logarithms come from vector libraries where there is AVX-512, and from the C library where
 there is not, as here; scalar products, and norms of whole arrays with them, come from BLAS. Its sums, roots

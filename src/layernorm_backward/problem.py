@@ -35,7 +35,7 @@ class Results(NamedTuple):
 def draw(
     rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str, gamma_dtype: DTypeLike = None
 ) -> Problem:
-    """The problem of rows x (..., D) with gamma, beta and dy drawn for it, in x's dtype if not told else."""
+    """The problem of rows x (..., D) with gamma, beta and dy drawn for it; gamma_dtype is x's by default."""
     hidden, beside = x.shape[-1], x.dtype if gamma_dtype is None else gamma_dtype
     gamma = inputs.gamma(rng, gamma_kind, hidden, beside)
     beta = inputs.beta(rng, hidden, beside)
@@ -49,7 +49,7 @@ def draw_aligned(rng: np.random.Generator, x: NDArray, spread: float) -> Problem
 
 
 def copied(problem: Problem) -> Problem:
-    """Arrays that a kernel may spoil."""
+    """A copy whose arrays a kernel may overwrite."""
     return Problem(*(array.copy() for array in problem))
 
 

@@ -1,9 +1,9 @@
-"""The backward pass from what the forward pass has kept of each row, and how far its rows are off centre.
+"""The backward pass from different saved statistics of each row, and the remaining mean of its x_hat.
 
     mean_DTYPE        the mean, rounded once to DTYPE
     mean_rstd_DTYPE   mean and rstd, both rounded to DTYPE; everywhere else rstd is in the dtype of the sums
     mean_and_shift    m and mean(x - m), both in the dtype of the sums
-    first_element     nothing of the mean: x_1 stands for it
+    first_element     nothing for the mean: x_1 is used in its place
     x_hat             x_hat, rounded to the dtype of x, in the place of x
 
     as_saved          z = x - mean; x_hat = z*rstd                                               equation (4)
@@ -36,7 +36,7 @@ BackwardName = Literal["as_saved", "recentred", "recentred_rstd"]
 
 
 class Kept(NamedTuple):
-    """What outlives the forward pass: x_hat (N, D), or offsets (N,) to subtract from x (none: x_1); rstd."""
+    """What is saved for the backward pass: x_hat (N, D), or offsets (N,) to subtract (none: x_1); rstd."""
 
     x_hat: NDArray | None
     offsets: tuple[NDArray, ...]

@@ -1,15 +1,15 @@
 """Paired, interleaved timing: a repetition runs every call once, in a shuffled order.
 
-A slow spell of the machine then falls on all calls alike, and the ratio of two calls is taken within a
-repetition, where it cancels. A sample follows untimed runs of the same call (`pace`), which wake the threads
-that rested, and leave in the caches what such calls leave there. Every repetition is kept. A call that lasts
-longer than all others together runs in the first repetitions only. Calls that are too short for the clock are
-repeated within a sample; the garbage collector is off, and freed memory stays in the process (`allocator`).
+A slowdown of the machine then affects all calls alike, and cancels in the ratio of two calls, which is taken
+within a repetition. A sample follows untimed runs of the same call (`pace`), which wake idle threads and
+bring the caches into their steady state. Every repetition is kept. A call that lasts longer than all others
+together runs in the first repetitions only. Calls that are too short for the clock are repeated within a
+sample; the garbage collector is off, and freed memory stays in the process (`allocator`).
 
-On Linux each sample also holds how long the threads of this process stood in the run queue, ready but
-without a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is more than WAITED of the
-sample. Repetitions with a marked sample stay in the table of samples, and are left out of medians and ratios
-unless fewer than half of all, or than FEWEST, would remain.
+On Linux each sample also holds how long the threads of this process were in the run queue, ready but without
+a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is more than WAITED of the sample.
+Repetitions with a marked sample stay in the table of samples, but are excluded from medians and ratios unless
+fewer than half of all, or than FEWEST, would remain.
 """
 
 import gc
@@ -29,7 +29,7 @@ from layernorm_backward.timing import allocator
 from layernorm_backward.timing.clock import Call
 from layernorm_backward.timing.difference import Ratio, Summary
 from layernorm_backward.timing.median_interval import FEWEST
-from layernorm_backward.timing.pace import Pace, tried_out
+from layernorm_backward.timing.pace import Pace, calibrated
 
 WAITED = 0.05
 
@@ -47,11 +47,11 @@ def compare(
     """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
 
     Each call runs in each of `repeats` repetitions. After `at_least` of them (default: all), whether or not
-    they will count, a call that has used half of `budget_s` seconds takes no further part, where there are
-    others, and it ends when the calls that are left have used all of it. A sample holds `calls` runs;
-    `seconds` is for one. How many make a sample of `minimum_s` seconds is found by trying, after an untimed
-    run, but for calls that are known to last far longer (`known_s`, seconds a run), and where a sample was
-    shorter the next ones hold more. NumPy handles floating-point errors afterwards as it did before.
+    they count, a call that has used half of `budget_s` seconds is dropped if there are others; timing ends
+    when the remaining calls have used all of the budget. A sample holds `calls` runs; `seconds` is per run.
+    How many runs make a sample of `minimum_s` seconds is found by trial, after an untimed run, except for
+    calls known to last far longer (`known_s`, seconds per run); if a sample is too short, the next ones have
+    more runs. NumPy's handling of floating-point errors is restored afterwards.
     """
     at_least = repeats if at_least is None else min(at_least, repeats)
     shuffle = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def compare(
     with _collector_off(), np.errstate():
         long = {name: its for name, its in (known_s or {}).items() if its > 10 * minimum_s}
         paces = {
-            name: Pace(1, long[name]) if name in long else tried_out(call, minimum_s)
+            name: Pace(1, long[name]) if name in long else calibrated(call, minimum_s)
             for name, call in calls.items()
         }
         samples, spent_s = [], dict.fromkeys(calls, 0.0)
@@ -94,7 +94,7 @@ def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
 
 
 def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
-    """Of time(numerator) / time(denominator), over the repetitions, in rounds where there is a `round`."""
+    """The ratio time(numerator) / time(denominator), paired by repetition; uses the column `round` if any."""
     if numerator == denominator:
         return Ratio(1.0, 1.0, 1.0)
     above, below = _usable(samples, numerator, denominator)
@@ -113,9 +113,9 @@ def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let BLAS, and Numba where it is loaded, use `count` threads; what was set before comes back after.
+    """Inside, BLAS, and Numba where it is loaded, use `count` threads; the settings are restored afterwards.
 
-    ValueError for a count that cannot be, and where Numba's was changed inside: times beside it are wrong.
+    ValueError for an impossible count, and where Numba's was changed inside, which makes the times wrong.
     """
     numba = sys.modules.get("numba")
     most = numba.config.NUMBA_NUM_THREADS if numba else count
@@ -136,14 +136,14 @@ def threads(count: int) -> Iterator[None]:
 
 
 class _Usable(NamedTuple):
-    """Seconds of a call in some repetitions, and in which rows of the samples they stand."""
+    """Seconds of a call by repetition, and their row numbers in the samples."""
 
     seconds: NDArray[np.float64]
     index: NDArray[np.intp]
 
 
 def _usable(samples: pd.DataFrame, *names: str) -> list[_Usable]:
-    """Of each name the repetitions that hold all, less those in which one of them waited."""
+    """For each name its samples in the repetitions that have all names and that count."""
     columns = ("name", "repeat", "seconds", "waited")
     name, repeat, seconds, waited = (samples[column].to_numpy() for column in columns)
     missing = sorted(set(names) - set(name))

@@ -18,7 +18,7 @@ PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 
 def missing(devices: Path = DEVICES) -> str:
-    """Empty where bytes can be counted here, else the reason why they cannot."""
+    """Why bytes cannot be counted here; "" where they can."""
     if platform.system() != "Linux":
         return f"memory counters are read through Linux; this is {platform.system()}"
     wanted = events(devices)
@@ -40,7 +40,7 @@ def memory_bytes(devices: Path = DEVICES) -> Iterator[Count]:
 
 
 def per_call(count: Count, call: Callable[[], object], repeats: int) -> float:
-    """Bytes of one of `repeats` calls in a row, after one that is not counted."""
+    """Bytes per call, over `repeats` calls in a row after one that is not counted."""
     call()
 
     def calls() -> None:
@@ -51,7 +51,7 @@ def per_call(count: Count, call: Callable[[], object], repeats: int) -> float:
 
 
 def disbelief(counted: float, known: float, tolerance: float) -> str:
-    """Empty where counted bytes are the known ones within a share `tolerance`, else what is wrong."""
+    """Why counters are not trusted; "" where the counted bytes equal the known ones within `tolerance`."""
     if abs(counted / known - 1) <= tolerance:
         return ""
     return f"the counters give {counted / known:.2f} times the bytes of a stream of known bytes"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from layernorm_backward.host.system_files import contents
 
 DEVICES = Path("/sys/bus/event_source/devices")
-TRANSFER = 64  # bytes of a count whose scale is not told
+TRANSFER = 64  # bytes per count where the system gives no scale
 _UNITS = {"": 1.0, "Bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _LISTED = (  # Intel: servers, desktops; device, event
     ("uncore_imc", re.compile(r"cas_count_(read|write)(_sch\d)?")),
@@ -44,7 +44,7 @@ def events(folder: Path = DEVICES) -> list[Event]:
 
 
 def sources(folder: Path = DEVICES) -> list[str]:
-    """The names of all event sources that the machine shows, whatever they count."""
+    """The names of all event sources that the system lists, whatever they count."""
     return sorted(path.name for path in folder.glob("*"))
 
 

@@ -1,4 +1,4 @@
-"""The judge: the forward pass differentiated in ball arithmetic (Arb), with a certified radius.
+"""The reference: the forward pass differentiated in ball arithmetic (Arb), with a certified radius.
 
 A power series c0 + c1*t + O(t^2) goes through equations (1) to (5), once for every element; its c1 is the
 derivative. None of the formulas for the gradient is used. Every number is a ball that is proved to hold
@@ -53,7 +53,7 @@ def exact(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) ->
 
 
 def radius(truth: list[arb]) -> float:
-    """The 2-norm of the radii over the 2-norm of the gradient, rounded up: how well the judge knows."""
+    """The 2-norm of the radii over the 2-norm of the gradient, rounded up: the accuracy of the reference."""
     return _ratio([ball.rad() for ball in truth], truth)
 
 

@@ -1,4 +1,4 @@
-"""The text that the encoder reads: pairs of sentences that say nearly the same, written for this study."""
+"""The input text of the encoder: pairs of sentences with nearly the same meaning, written for this study."""
 
 SENTENCES: tuple[str, ...] = (
     "Subtracting two nearly equal numbers loses most of their digits.",

@@ -1,4 +1,4 @@
-"""Types of the arguments of `run`: what a config may hold beyond Python's types; `config` checks it."""
+"""Types of the arguments of `run`, with the conditions on config values that pydantic checks."""
 
 from collections.abc import Collection
 from itertools import pairwise
@@ -32,7 +32,7 @@ def _each_above(entries: list[Any]) -> list[Any]:
 
 
 def _here(names: list[str]) -> list[str]:
-    """Refuses kernels that cannot run here; unknown names are for `config`."""
+    """Refuses kernels that cannot run here; unknown names are left to `config`."""
     for name in names:
         reason = missing(KERNELS[name]) if name in KERNELS else ""
         if reason:
@@ -42,7 +42,7 @@ def _here(names: list[str]) -> list[str]:
 
 
 def _within(count: int, info: ValidationInfo) -> int:
-    """Refuses fewer repetitions than rounds, or more than repeats; both stand before it."""
+    """Refuses fewer repetitions than `rounds`, or more than `repeats`; both arguments come before it."""
     for before, allowed, holds in (
         ("rounds", "{limit} or more", int.__ge__),
         ("repeats", "up to {limit}", int.__le__),
@@ -55,7 +55,7 @@ def _within(count: int, info: ValidationInfo) -> int:
 
 
 Count = Annotated[int, Field(ge=1)]
-AtLeast = Annotated[Count, AfterValidator(_within)]  # of `repeats`, whatever time they take
+AtLeast = Annotated[Count, AfterValidator(_within)]  # repetitions that run whatever time they take
 Whole = Annotated[int, Field(ge=0)]
 Seed = Whole
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -66,10 +66,10 @@ Eps = Positive
 Share = Annotated[float, Field(gt=0, lt=1)]
 Kappa = Annotated[float, Field(ge=1, allow_inf_nan=False)]  # sqrt(1 + (mean/std)^2)
 
-Distinct = Annotated[list[Item], AfterValidator(_each_once)]  # none, too
+Distinct = Annotated[list[Item], AfterValidator(_each_once)]  # may be empty
 Several = Annotated[list[Item], Field(min_length=1), AfterValidator(_each_once)]
 Rising = Annotated[list[Item], Field(min_length=1), AfterValidator(_each_above)]
-Listed = Annotated[list[Item], Field(min_length=1)]  # whose entries may be alike
+Listed = Annotated[list[Item], Field(min_length=1)]  # entries may repeat
 Named = Annotated[dict[str, Item], Field(min_length=1)]
 ByDtype = Annotated[dict[DtypeName, Item], Field(min_length=1)]
 
@@ -84,7 +84,7 @@ Allowed = Collection[str] | str  # names, or the argument before this one that h
 
 
 def each_of(allowed: Allowed) -> AfterValidator:
-    """Of a list of names: all are among those allowed."""
+    """For a list of names: all must be among the allowed ones."""
 
     def check(names: list[str], info: ValidationInfo) -> list[str]:
         _require(names, _names(allowed, info), "")
@@ -94,7 +94,7 @@ def each_of(allowed: Allowed) -> AfterValidator:
 
 
 def one_of(allowed: Collection[str]) -> AfterValidator:
-    """Of a name: it is among those allowed."""
+    """For a name: it must be among the allowed ones."""
 
     def check(name: str) -> str:
         _require([name], allowed, "")
@@ -104,10 +104,10 @@ def one_of(allowed: Collection[str]) -> AfterValidator:
 
 
 def one_for_each_of(before: str) -> AfterValidator:
-    """Of a list: it is as long as the argument of this name, which stands before it."""
+    """For a list: it must be as long as the argument `before`, which comes before it."""
 
     def check(entries: list[Any], info: ValidationInfo) -> list[Any]:
-        wanted = info.data.get(before)  # None where that is itself at fault
+        wanted = info.data.get(before)  # None where that argument is invalid
         if wanted is not None and len(entries) != len(wanted):
             said = {"found": len(entries), "wanted": len(wanted), "before": before}
             wish = "{found} entries; allowed: {wanted}, one for each of {before}"
@@ -118,7 +118,7 @@ def one_for_each_of(before: str) -> AfterValidator:
 
 
 def sets_of(allowed: Allowed) -> AfterValidator:
-    """Of sets by name: all that their key `kernels` names is among those allowed."""
+    """For sets by name: all names under their key `kernels` must be among the allowed ones."""
 
     def check(sets: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         for name, one in sets.items():
@@ -129,7 +129,7 @@ def sets_of(allowed: Allowed) -> AfterValidator:
 
 
 def _names(allowed: Allowed, info: ValidationInfo) -> Collection[str] | None:
-    """None where the argument that holds the names is itself at fault."""
+    """The allowed names; None where the argument that holds them is invalid."""
     return info.data.get(allowed) if isinstance(allowed, str) else allowed
 
 

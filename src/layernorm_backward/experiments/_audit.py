@@ -21,7 +21,7 @@ Hidden = Annotated[int, Field(ge=LEAST_HIDDEN)]
 def audited(
     stem: str, kernels: Mapping[str, Kernel], names: list[str], dtypes: list[DtypeName], setting: Setting
 ) -> pd.DataFrame:
-    """One row per kernel, dtype and property; where a kernel cannot run, one row that says why."""
+    """One row per kernel, dtype and property; where a kernel cannot run, one row with the reason."""
     rows: list[dict[str, Any]] = []
     for dtype, name in tqdm(list(product(dtypes, names)), desc=stem, mininterval=1):
         kernel = kernels[name]

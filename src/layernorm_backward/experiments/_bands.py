@@ -13,11 +13,11 @@ from layernorm_backward.experiments._cells import Cell
 from layernorm_backward.experiments._rounds import complete
 from layernorm_backward.timing import cell_roof
 
-LEAST = 0.02  # quantile of times that stands for the least of them
+LEAST = 0.02  # the quantile that is taken as the least time
 
 
 def least(threads: int, timed: Mapping[Cell, pd.DataFrame], loops: tuple[str, ...]) -> dict[str, float]:
-    """What each loop takes at least on so many threads."""
+    """The least time of each loop on this number of threads."""
     alike = pd.concat(samples for cell, samples in timed.items() if cell.threads == threads)
     return {name: alike.loc[alike["name"] == name, "seconds"].quantile(LEAST) for name in loops}
 
@@ -27,7 +27,7 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of one kernel and cell: all repetitions, then those of each band.
 
-    fastest: what each loop takes at least.
+    fastest: the least time of each loop.
     """
     names = {"kernel": kernel, "roof": cell_roof.fastest(samples, cell.direction)}
     names |= {loop: loop for loop in fastest}
@@ -39,7 +39,7 @@ def rows(
 
 
 def _slowdowns(samples: pd.DataFrame, names: dict[str, str], fastest: dict[str, float]) -> pd.DataFrame:
-    """Times over their least, a row each repetition that holds all calls and that counts (`stopwatch`)."""
+    """Times over their least, one row per repetition with all calls that counts (`stopwatch.counted`)."""
     found = complete(samples, names.values())
     seconds = pd.DataFrame({what: found[name] for what, name in names.items()})
     return seconds / pd.Series(seconds.quantile(LEAST).to_dict() | fastest)

@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 def cells(sweeps: Iterable[Sweep]) -> list[Cell]:
-    """Every cell once, those of a dtype together: they share the numbers in their arrays."""
+    """Every cell once, grouped by dtype: cells of one dtype share the contents of their arrays."""
     found = [
         Cell(*keys)
         for sweep in sweeps
@@ -67,18 +67,18 @@ def pool(sizes: Mapping[Cell, sizing.Sized], seed: int) -> Pool:
 def posed(
     sizes: Mapping[Cell, sizing.Sized], seed: int, experiment: str
 ) -> Iterator[tuple[Cell, dict[str, Any], Buffers]]:
-    """Each cell with `about` it and its arrays, in memory that all share; with progress."""
+    """Each cell with the columns of `about` and its arrays, in shared memory; shows progress."""
     memory = pool(sizes, seed)
     for cell, size in tqdm(sizes.items(), desc=experiment, mininterval=1):
         yield cell, about(cell, size), memory.buffers((size.rows, cell.hidden), cell.dtype)
 
 
 def keys(cell: Cell) -> dict[str, Any]:
-    """The columns that tell a cell from others."""
+    """The columns that identify a cell."""
     return cell._asdict() | {"working_set": str(cell.working_set)}
 
 
 def about(cell: Cell, size: sizing.Sized) -> dict[str, Any]:
-    """The columns that say what a row is about."""
+    """The columns that describe a cell: its keys, sizes and residency."""
     touched = sizing.touched(cell.direction, size.rows, cell.hidden, cell.dtype)
     return keys(cell) | {"rows": size.rows, "bytes": touched} | sizing.placed(touched, size.note)

@@ -1,4 +1,4 @@
-"""The columns that every timed cell gives its rows: keys and sizes, the roof, ratios with their intervals."""
+"""The columns that the tables of times share: keys and sizes, the roof, ratios with their intervals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.prepared import ACCESSES
 from layernorm_backward.timing.timed import labelled, times
 
-KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # of a cell, in its samples
+KEYS = ("direction", "dtype", "gamma_dtype", "shape", "threads")  # the keys of a cell in the samples
 
 
 def of_cell(cell: Cell, threads: int) -> dict[str, Any]:
-    """What a cell and a thread count are: keys, sizes, residency, note."""
+    """The columns of a cell and a thread count: keys, sizes, residency, note."""
     rows, hidden = cell.shape[0] * cell.shape[1], cell.shape[2]
     size = sizing.touched(cell.direction, rows, hidden, cell.dtype)
     named = {"direction": cell.direction, "dtype": cell.dtype, "gamma_dtype": cell.gamma_dtype}
@@ -32,7 +32,7 @@ def roof(samples: pd.DataFrame, cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_call(cell: Mapping[str, Any], samples: pd.DataFrame, name: str) -> dict[str, Any]:
-    """The roof's columns, and of one call its times, its rate and its fraction of the roof."""
+    """The columns of the roof, and the times, the rate and the fraction of the roof of one call."""
     found = roof(samples, cell) | times(samples, name)
     found["useful_gb_per_s"] = useful_bytes(cell) / found["median_s"] / 1e9
     return found | stopwatch.ratio(samples, found["roof_operation"], name).columns("roof_fraction")
@@ -44,6 +44,6 @@ def with_keys(samples: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def useful_bytes(cell: Mapping[str, Any]) -> int:
-    """Bytes that the pass must at least read and write."""
+    """The fewest bytes that the pass must read and write."""
     itemsize = dtype_of(cell["dtype"]).itemsize
     return ACCESSES[cell["direction"]] * cell["rows"] * cell["hidden"] * itemsize

@@ -1,8 +1,8 @@
 """Bytes that a kernel moves to and from memory, read from the counters of the memory controllers.
 
-The calls and threads are those that were timed, on arrays of the same size. Before them the triad runs on the
-largest arrays: it moves three arrays, and a fourth where its stores are ordinary ones and read their lines
-first. Counters that do not find these bytes are not believed, and nothing else is counted.
+The calls and threads are those that were timed, on arrays of the same size. First the triad runs on the
+largest arrays, as a check: it moves three arrays, and a fourth where its stores are ordinary ones, which read
+their lines first (write-allocate). If the counters do not show these bytes, nothing else is counted.
 """
 
 from time import perf_counter
@@ -25,7 +25,7 @@ MOVED = {  # elements: an ordinary store reads its line first (write-allocate)
 
 
 class Counts(NamedTuple):
-    """Bytes of one call by the values of KEYS, and "" or why some or all cells have none."""
+    """Bytes per call by the values of KEYS, and why some or all cells have none ("" where all have)."""
 
     bytes: dict[tuple[Any, ...], float]
     missing: str
@@ -62,7 +62,7 @@ def _doubt(count: Count, arrays: Buffers, threads: int, repeats: int, tolerance:
 
 
 def _counted(count: Count, cell: pd.Series, arrays: Buffers, repeats: int) -> float:
-    """Bytes a call; the kernel's results were checked when it was timed."""
+    """Bytes per call; the kernel's results were checked when it was timed."""
     call = renewed(KERNELS[cell["kernel"]], cell["direction"], arrays)
     with stopwatch.threads(int(cell["threads"])):
         return counters.per_call(count, call, repeats)

@@ -1,4 +1,4 @@
-"""Types of the arguments of `model` and `model_error`: what the text and the encoder have."""
+"""Argument types of `model` and `model_error`: numbers of sentences and layers that exist."""
 
 from typing import Annotated
 

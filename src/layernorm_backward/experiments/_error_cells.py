@@ -9,7 +9,7 @@ from layernorm_backward import inputs, oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, unit_roundoff
 from layernorm_backward.errors import error_u, most_over_bounds
-from layernorm_backward.experiments._rows import kappa_g, stray
+from layernorm_backward.experiments._rows import kappa_g, kappa_mismatch
 from layernorm_backward.problem import Problem, Results, draw
 from layernorm_backward.theory.kernel_bounds import for_kernel
 
@@ -17,7 +17,7 @@ Cell = dict[str, Any]
 
 
 class Runner(NamedTuple):
-    """A name, and what gives the results for a problem and eps, or the reason why there are none."""
+    """A name, and a function that gives the results for a problem and eps, or why there are none."""
 
     name: str
     run: Callable[[Problem, float], Results | str]
@@ -31,7 +31,7 @@ def cells(
     hidden_kappas: Iterable[float],
     upstreams: Iterable[str],
 ) -> list[Cell]:
-    """Kappa at one D, then D at few kappas, for each dtype and upstream gradient."""
+    """A sweep of kappa at one D, then of D at a few kappas, for each dtype and upstream gradient."""
     grid = [(kappa, hidden) for kappa in kappas]
     grid += [(kappa, size) for size in hidden_sweep for kappa in hidden_kappas]
     return [
@@ -43,7 +43,7 @@ def cells(
 
 
 class Posed(NamedTuple):
-    """The problem of a cell, which has its kappa_g now, with its exact results and moments."""
+    """A cell, with kappa_g among its columns, its problem, and the exact results and moments."""
 
     cell: Cell
     problem: Problem
@@ -65,7 +65,7 @@ def pose(cell: Cell, rows: int, eps: float, seed: int) -> Posed | str:
     mean = inputs.mean_of_kappa(cell["kappa"])
     x = inputs.rows(rng, rows, cell["hidden"], dtype_of(cell["dtype"]), mean=mean)
     moments = oracle.moments(inputs.values(x))
-    missing = stray(moments, cell["kappa"], cell["dtype"])
+    missing = kappa_mismatch(moments, cell["kappa"], cell["dtype"])
     if missing:
         return missing
     problem = draw(rng, x, cell["upstream"], "random")

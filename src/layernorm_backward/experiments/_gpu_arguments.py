@@ -1,4 +1,4 @@
-"""Types of the arguments of an experiment on a GPU, like `_arguments`: a campaign runs without pydantic."""
+"""Argument types of the GPU experiments: like `_arguments`, but usable without pydantic."""
 
 from collections.abc import Callable, Iterable
 from math import inf
@@ -12,13 +12,13 @@ Item = TypeVar("Item")
 
 
 class Allowed(NamedTuple):
-    """What a value has to be, and how that is said."""
+    """The condition on a value, and its text for error messages."""
 
     holds: Callable[[Any], bool]
     said: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        """The same check for pydantic, after its own of the type."""
+        """The same check for pydantic, after its own check of the type."""
         from pydantic_core import PydanticCustomError, core_schema
 
         def check(value: Any) -> Any:

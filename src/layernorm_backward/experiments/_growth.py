@@ -6,11 +6,11 @@ import pandas as pd
 from layernorm_backward.fits import slope
 
 LEAST_ROWS, LEAST_POINTS = 100, 5
-LOST = 0.5  # a relative error above this says that the sum stands still, not how fast errors grow
+LOST = 0.5  # above this relative error the sum stagnates, which says nothing about the growth of errors
 
 
 def with_growth(table: pd.DataFrame, curve: list[str]) -> pd.DataFrame:
-    """The table with growth, growth_low and growth_high of each curve, alike in all of the curve's rows."""
+    """The table with growth, growth_low and growth_high of each curve, repeated in all of its rows."""
     parts = []
     for _, rows in table.groupby(curve, sort=False):
         exponents = dict(zip(("growth", "growth_low", "growth_high"), _growth(rows), strict=True))

@@ -1,8 +1,8 @@
-"""Memory that one call of a kernel needs: all that is alive at its worst moment, and what of it is scratch.
+"""Peak memory of one call of a kernel, and the part of it that is scratch.
 
-What the call allocates is seen by tracemalloc, to which NumPy reports, with some kilobytes of Python's own.
-Compiled code that allocates for itself would not be seen; numba_fused lets NumPy allocate all it needs. What
-a first call of its kind loads or keeps for later ones is no scratch, so the least of some calls is taken.
+Allocations are traced by tracemalloc, to which NumPy reports; it includes some kilobytes of Python's own.
+Allocations by compiled code would not be seen; numba_fused lets NumPy allocate all that it needs. What the
+first call loads or caches for later ones is no scratch, so the least of several calls is taken.
 """
 
 import tracemalloc
@@ -14,7 +14,7 @@ from layernorm_backward.kernels import Kernel
 from layernorm_backward.kernels.saved import saved_bytes
 from layernorm_backward.timing.pool import Buffers
 
-CALLS = 3  # the results of two may begin at different places of a line, and need different code
+CALLS = 3  # results of two calls may begin at different offsets within a line, and need different code
 
 
 class Memory(NamedTuple):
@@ -45,10 +45,10 @@ def memory(kernel: Kernel, direction: Direction, arrays: Buffers) -> Memory:
 
 
 def _allocated(call: Callable[[], Any]) -> tuple[int, Any]:
-    """Peak of the bytes that are allocated during a call, the least of `CALLS`, and the last one's result."""
+    """Peak of the bytes allocated during a call, the least of `CALLS` calls, and the result of the last."""
     peaks = []
     for _ in range(CALLS):
-        found = None  # frees what the call before made
+        found = None  # frees the result of the call before
         tracemalloc.start()
         try:
             found = call()

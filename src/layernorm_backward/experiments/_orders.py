@@ -1,4 +1,4 @@
-"""The ways to dgamma and dbeta that `summation` compares: its own orders of summation, and whole kernels."""
+"""The computations of dgamma and dbeta that `summation` compares: orders of summation, and whole kernels."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -32,7 +32,7 @@ class Order(NamedTuple):
 
 
 def _cut(count: int) -> tuple[int, int]:
-    """The chunks and the rows of a block of numba_fused; few columns, as the study has, are like one."""
+    """The number of chunks, and the rows per block, of numba_fused; a few columns are treated like one."""
     return chunks(count, 1), block(count, 1)
 
 
@@ -51,12 +51,12 @@ _OF_KERNELS = {"numba_fused": "chunked"} | dict.fromkeys(  # NumPy adds rows of 
     ("reference", "compact", "overcached", "recentred"), "running"
 )
 _NOT_KNOWN = Order(running_sum, lambda count, u: np.nan)
-# Of dgamma 3 of rstd, 1 each of x_hat and of the product.
+# dgamma: 3 roundings of rstd, 1 of x_hat and 1 of the product.
 _TERM_ROUNDINGS: dict[Quantity, int] = {"dbeta": 0, "dgamma": 5}
 
 
-class Way(NamedTuple):
-    """How sums are found: the name, the accumulator as the table calls it and its dtype, the order, the code.
+class Summation(NamedTuple):
+    """One computation of the sums: its name, the accumulator (its name in the table, its dtype), order, code.
 
     sums(x, dy, eps, quantities) takes rows (N, D) and gives each quantity (D,) in the accumulator's dtype.
     x_hat_u is the roundoff of storing x_hat, where that is done.
@@ -77,27 +77,29 @@ class Way(NamedTuple):
         return (self.order.bound(count, u) + terms) * size / exact + final
 
 
-def ways(orders: list[str], kernels: list[str], storage: str, accumulators: list[str]) -> Iterator[Way]:
+def summations(
+    orders: list[str], kernels: list[str], storage: str, accumulators: list[str]
+) -> Iterator[Summation]:
     """Every order with every accumulator ("storage", or a dtype), then the kernels that take `storage`."""
     for accumulator in accumulators:
         dtype = dtype_of(storage if accumulator == "storage" else accumulator)
         for name in orders:
-            yield Way(name, accumulator, dtype, ORDERS[name], _by_order(ORDERS[name].total, dtype))
+            yield Summation(name, accumulator, dtype, ORDERS[name], _by_order(ORDERS[name].total, dtype))
     dtype = sum_dtype(dtype_of(storage))
     for kernel in (KERNELS[name] for name in kernels):
         if storage in kernel.dtypes:
             accumulator = "storage" if dtype == dtype_of(storage) else dtype.name
             code, stored = _by_kernel(kernel, dtype), _x_hat_u(kernel.name, dtype_of(storage))
-            yield Way(f"kernel:{kernel.name}", accumulator, dtype, _order_of(kernel.name), code, stored)
+            yield Summation(f"kernel:{kernel.name}", accumulator, dtype, _order_of(kernel.name), code, stored)
 
 
 def _order_of(kernel: str) -> Order:
-    """The order in which a kernel adds rows up; without a bound if it is none of ORDERS."""
+    """The order in which a kernel adds rows; one without a bound if it is none of ORDERS."""
     return ORDERS.get(_OF_KERNELS.get(kernel, ""), _NOT_KNOWN)
 
 
 def _x_hat_u(kernel: str, dtype: np.dtype) -> float:
-    """The roundoff of storing x_hat, by kernels that round it to 16 bits."""
+    """The roundoff of storing x_hat, for kernels that round it to 16 bits; else 0."""
     rounds = kernel in MODELS and MODELS[kernel].rounds_x_hat and dtype.itemsize == 2
     return unit_roundoff(dtype) if rounds else 0.0
 

@@ -1,4 +1,4 @@
-"""One pass of one way on one problem: its errors, their identity and their bounds, summed up over rows."""
+"""Errors of one pass on one problem, their first-order identity and their bounds, summarized over rows."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from layernorm_backward.variance import accumulators
 
 
 class Case(NamedTuple):
-    """A problem with all that is exact about it, for any number of passes; `norms` of the rows of `truth`."""
+    """A problem with its exact quantities, for any number of passes; `norms` are those of rows of `truth`."""
 
     problem: Problem
     eps: float

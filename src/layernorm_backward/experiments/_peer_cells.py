@@ -1,4 +1,4 @@
-"""One cell of `peers_cpu`: our kernel, the roof and every peer timed in turn, and the rows that it gives."""
+"""One cell of `peers_cpu`: times our kernel, the roof and every peer interleaved, and makes its rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,15 +20,15 @@ from layernorm_backward.timing.pool import Buffers
 from layernorm_backward.timing.prepared import Prepared, prepare
 from layernorm_backward.timing.timed import too_many
 
-AS_IT_COMES = "default"  # the setting of a package; of our kernel, which writes into given arrays, too
-ALLOCATING = "allocating"  # our kernel where it allocates its results, as packages at their best do
-RUN_UP_S = 0.02  # of a sample that is not beyond the cache: threads that rested need part of a millisecond
+DEFAULT = "default"  # the setting of a package; also of our kernel, writing into given arrays
+ALLOCATING = "allocating"  # our kernel allocating its results, as packages do in their default setting
+RUN_UP_S = 0.02  # least duration of a sample in the cache: idle threads need part of a millisecond to wake
 
 Rows = list[dict[str, Any]]
 
 
 class Timed(NamedTuple):
-    """The samples of a cell, and what each call used."""
+    """The samples of a cell, and the usage of each call."""
 
     samples: pd.DataFrame
     usage: dict[str, Usage]
@@ -43,30 +43,36 @@ def measured(
     limits: Limits,
     how: dict[str, Any],
 ) -> tuple[Rows, pd.DataFrame]:
-    """Rows and samples of one cell, which `cell` holds the columns of."""
-    named = {name: {"kernel": SETTINGS[name].kernel, "setting": SETTINGS[name].setting} for name in names}
-    also = any(it["setting"] == AS_IT_COMES for it in named.values())
-    own = {ours.name: ours} | ({f"{ours.name}_{ALLOCATING}": _allocating(ours)} if also else {})
-    settings = zip(own, (AS_IT_COMES, ALLOCATING), strict=False)
-    named = {name: {"kernel": ours.name, "setting": setting} for name, setting in settings} | named
-    nothing = pd.DataFrame(columns=["name", "repeat"])
-    if too_many(cell["threads"]):
-        return [cell | key | {"reason": too_many(cell["threads"])} for key in named.values()], nothing
-    direction, looked_at = cell["direction"], limits.rows(cell["hidden"])
-    kernels, refused = prepare(own, direction, arrays, looked_at, limits.error_u[cell["dtype"]])
+    """Rows and samples of one cell, whose columns are in `cell`; our kernel is first, then the peers `names`.
+
+    Our kernel is also timed ALLOCATING where some peer is timed in its DEFAULT setting.
+    """
+    keys = {ours.name: {"kernel": ours.name, "setting": DEFAULT}}
+    our_kernels = {ours.name: ours}
+    if any(SETTINGS[name].setting == DEFAULT for name in names):
+        allocating = f"{ours.name}_{ALLOCATING}"
+        keys[allocating] = {"kernel": ours.name, "setting": ALLOCATING}
+        our_kernels[allocating] = _allocating(ours)
+    keys |= {name: {"kernel": SETTINGS[name].kernel, "setting": SETTINGS[name].setting} for name in names}
+    if reason := too_many(cell["threads"]):
+        no_samples = pd.DataFrame(columns=["name", "repeat"])
+        return [cell | key | {"reason": reason} for key in keys.values()], no_samples
+    error_rows, limit_u = limits.rows(cell["hidden"]), limits.error_u[cell["dtype"]]
+    kernels, refused = prepare(our_kernels, cell["direction"], arrays, error_rows, limit_u)
     peers, missing = _peers.prepare(names, cell, arrays, crew, ours.default_eps, limits)
     timed, lost = _timed(cell, arrays, kernels, peers, crew, how)
-    found = {name: _found(item, name, timed) for name, item in (kernels | peers).items() if name not in lost}
     rows = [
-        cell | named[name] | _row(name, ours.name, cell, timed.samples) | more for name, more in found.items()
+        cell | keys[name] | _times(name, ours.name, cell, timed.samples) | _checks(item, timed.usage[name])
+        for name, item in (kernels | peers).items()
+        if name not in lost
     ]
     reasons = refused | missing | lost
-    rows += [cell | named[name] | {"reason": reason} for name, reason in reasons.items()]
+    rows += [cell | keys[name] | {"reason": reason} for name, reason in reasons.items()]
     return rows, _columns.with_keys(timed.samples, cell)
 
 
 def _allocating(kernel: Kernel) -> Kernel:
-    """The same kernel, which takes no arrays for its results."""
+    """The kernel without `out`, so that it allocates its results."""
     return replace(
         kernel,
         forward=lambda x, gamma, beta, eps: kernel.forward(x, gamma, beta, eps),
@@ -82,13 +88,13 @@ def _timed(
     crew: Crew,
     how: dict[str, Any],
 ) -> tuple[Timed, dict[str, str]]:
-    """The samples, and why peers were lost meanwhile: then all others are timed anew."""
+    """The samples and usage, and why peers were lost; if one is, all others are timed anew."""
     streams = cell_roof.with_noise(cell_roof.streams(cell["direction"], arrays), cell["residency"])
-    here = {name: Meter(call) for name, call in streams.items()}
-    here |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
+    meters = {name: Meter(call) for name, call in streams.items()}
+    meters |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
     known_s = {name: kernel.run_s for name, kernel in kernels.items()}
     known_s |= {name: peer.seconds for name, peer in peers.items()}
-    calls, lost = here | {name: peer.peer for name, peer in peers.items()}, {}
+    calls, lost = meters | {name: peer.peer for name, peer in peers.items()}, {}
     how = how | {"minimum_s": 0.0 if cell["residency"] == "memory" else RUN_UP_S}
     while True:
         try:
@@ -105,7 +111,7 @@ def _timed(
 
 
 def _release(timed: Iterable[Peer], crew: Crew, threads: int) -> None:
-    """Let peers free their arrays; one that does not is started anew for the next cell."""
+    """Make peers free their arrays; a peer that fails to is restarted for the next cell."""
     for peer in timed:
         try:
             peer.release()
@@ -113,14 +119,16 @@ def _release(timed: Iterable[Peer], crew: Crew, threads: int) -> None:
             crew.end(error.name, threads)
 
 
-def _found(item: Prepared | Ready, name: str, timed: Timed) -> dict[str, Any]:
-    columns = {"error_u_max": item.error_u_max} | timed.usage[name]._asdict()
+def _checks(item: Prepared | Ready, usage: Usage) -> dict[str, Any]:
+    """The columns of errors and usage; of a peer also its version."""
+    columns = {"error_u_max": item.error_u_max} | usage._asdict()
     if isinstance(item, Prepared):
         return columns | {"idle_share": float("nan")}
     return columns | {"version": item.version, "sums_difference_u": item.sums_difference_u}
 
 
-def _row(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame) -> dict[str, Any]:
+def _times(name: str, ours: str, cell: Mapping[str, Any], samples: pd.DataFrame) -> dict[str, Any]:
+    """The columns of times, with the ratio to our kernel; a reason where that was not timed."""
     row = _columns.of_call(cell, samples, name)
     if ours not in set(samples["name"]):
         return row | {"reason": f"compared with nothing: {ours} was not timed"}

@@ -1,7 +1,8 @@
-"""Peers made ready to be timed: their results are held against the oracle, their sums against our kernel's.
+"""Prepares peers for timing: checks their y and dx against the oracle, their dgamma and dbeta against ours.
 
 As for kernels (`timing.prepared`), a peer whose error is over the limit is not timed. dgamma and dbeta are
-sums over all rows, for which the oracle would take minutes; ours, whose error is known, stand in for it.
+sums over all rows, for which the oracle would take minutes; our kernel, whose error is known, is the
+reference instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,20 +24,20 @@ SUMS = ("dgamma", "dbeta")
 
 
 class Limits(NamedTuple):
-    """How many elements are looked at, and by the dtype of x the largest errors, in its u, with which a peer
-    is timed: of y and dx, and the distance of dgamma and dbeta from ours."""
+    """How many elements are checked, and the largest errors allowed, by the dtype of x and in its u: of y and
+    dx, and of dgamma and dbeta as a difference from ours."""
 
     elements: int
     error_u: Mapping[str, float]
     sums_u: Mapping[str, float]
 
     def rows(self, hidden: int) -> int:
-        """How many rows are looked at."""
+        """How many rows are checked."""
         return rows_looked_at(self.elements, hidden)
 
 
 class Ready(NamedTuple):
-    """A peer that can be timed, seconds of a run, and what was found of it."""
+    """A peer that can be timed: seconds per run, version and errors."""
 
     peer: Peer
     seconds: float
@@ -53,13 +54,13 @@ def prepare(
     eps: float,
     limits: Limits,
 ) -> tuple[dict[str, Ready], dict[str, str]]:
-    """The peers that can be timed, and for each other one the reason why not."""
+    """The peers that can be timed, and for each other peer the reason why not."""
     missing = {name: SETTINGS[name].missing() for name in names}
     here = [name for name, reason in missing.items() if not reason]
     refused = {name: reason for name, reason in missing.items() if reason}
-    work = _work(cell, arrays, crew.apart, eps, limits.rows(cell["hidden"]))
+    work = _work(cell, arrays, crew.dy_offset, eps, limits.rows(cell["hidden"]))
     for name in here:
-        crew.start(name, SETTINGS[name], work.threads)  # they load their packages side by side
+        crew.start(name, SETTINGS[name], work.threads)  # they load their packages in parallel
     ready = {}
     for name in here:
         try:
@@ -71,13 +72,13 @@ def prepare(
     return ready, refused
 
 
-def _work(cell: Mapping[str, Any], arrays: Buffers, apart: int, eps: float, rows: int) -> Work:
-    what = cell["direction"], cell["dtype"], (cell["rows"], cell["hidden"]), apart
+def _work(cell: Mapping[str, Any], arrays: Buffers, dy_offset: int, eps: float, rows: int) -> Work:
+    what = cell["direction"], cell["dtype"], (cell["rows"], cell["hidden"]), dy_offset
     return Work(*what, arrays.gamma, arrays.beta, eps, cell["threads"], evenly(rows, cell["rows"]))
 
 
 def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, float]:
-    """Largest error of the rows looked at, and largest difference of the sums from ours, both in u."""
+    """Largest error of the checked rows, and largest difference of dgamma and dbeta from ours, both in u."""
     x, dy = (array.reshape(work.shape)[work.looked_at] for array in (arrays.x, arrays.dy))
     found = {"dx": x, "y": x} | prepared.results
     rows = arrays._replace(x=x, dy=dy, out=found["dx"], y=found["y"])
@@ -89,13 +90,13 @@ def _errors(prepared: Prepared, work: Work, arrays: Buffers) -> tuple[float, flo
 
 
 def _difference(theirs: NDArray, ours: NDArray) -> float:
-    """Norm-wise and relative."""
+    """The relative difference in the 2-norm."""
     a, b = theirs.astype(np.float64), ours.astype(np.float64)
     return float(norm(a - b) / norm(b))
 
 
 def _checked(peer: Peer, prepared: Prepared, work: Work, arrays: Buffers, limits: Limits) -> Ready:
-    """Lost where its results are wrong."""
+    """The peer with its errors; raises Lost where its results are wrong."""
     error, difference = _errors(prepared, work, arrays)
     most, sums_most = limits.error_u[work.dtype], limits.sums_u[work.dtype]
     if not error <= most:

@@ -24,7 +24,7 @@ Columns = dict[str, Any]
 
 
 class Trial(NamedTuple):
-    """A kernel, arrays of its own, eps, how often it runs, and by dtype the largest errors that pass in u."""
+    """A kernel, arrays of its own, eps, the number of runs, and the error limits in u, by dtype."""
 
     board: Board
     name: str
@@ -35,13 +35,13 @@ class Trial(NamedTuple):
 
 
 def results(trial: Trial) -> Columns:
-    """On the arrays as they are."""
+    """On the given arrays."""
     found = contenders.prepare(trial.board, trial.name, trial.given, trial.eps).results()
     return _judged(trial, trial.board.xp, trial.given, found)
 
 
 def far(trial: Trial) -> Columns:
-    """With the first elements of every third row far from its mean."""
+    """On rows of which every third has first elements far from its mean."""
     x, board = trial.given.x, trial.board
     bits = x.view(unsigned(x.dtype))
     first = board.numpy(bits[FAR, :FIRST].copy()).view(x.dtype)
@@ -51,19 +51,19 @@ def far(trial: Trial) -> Columns:
 
 
 def apart(trial: Trial) -> Columns:
-    """On arrays that begin apart."""
+    """On arrays that begin at different offsets modulo 16 bytes."""
     found = _viewed(trial, "apart")
     return _judged(trial, trial.board.xp, trial.given, found) if found else _failed(OUTSIDE)
 
 
 def strided(trial: Trial) -> Columns:
-    """On arrays with steps; judged on the host, lest the device's own copying judge itself."""
+    """On strided arrays; judged on the host, so that the device's copies are not checked by themselves."""
     found = _viewed(trial, "strided")
     return _judged_on_host(trial, found) if found else _failed(OUTSIDE)
 
 
 def unaligned(trial: Trial) -> Columns:
-    """With one array after the other off its place."""
+    """With one array at a time misaligned."""
     names = (*Arrays._fields, *Results._fields)
     wrong = {off: told for off in names if (told := _wrong_misaligned(trial, off))}
     said = "; ".join(f"{off}: {told}" for off, told in wrong.items())
@@ -71,7 +71,7 @@ def unaligned(trial: Trial) -> Columns:
 
 
 def repeats(trial: Trial) -> Columns:
-    """In several runs."""
+    """In several runs, which must agree bit for bit."""
     one = contenders.prepare(trial.board, trial.name, trial.given, trial.eps)
     left = _left(trial.board.xp, one.results())
     first = [result.view(unsigned(result.dtype)).copy() for result in one.results()]
@@ -90,7 +90,7 @@ CHECKS: dict[str, Callable[[Trial], Columns]] = {
 
 
 def _viewed(trial: Trial, how: str) -> Results | None:
-    """The results on views; None where anything around them was written."""
+    """The results on views; None where an element outside the views was written."""
     board, views, layouts = trial.board, Views(trial.board.xp), LAYOUTS[how]
     given = views.laid(trial.given, layouts.given)
     found = views.laid(contenders.results_for(board, trial.given), layouts.results)
@@ -99,7 +99,7 @@ def _viewed(trial: Trial, how: str) -> Results | None:
 
 
 def _wrong_misaligned(trial: Trial, off: str) -> str:
-    """What is wrong where the array of this name lies off its place; "" for nothing."""
+    """What is wrong when the array of this name is misaligned; "" for nothing."""
     board, views = trial.board, Views(trial.board.xp)
     forward, backward = variants.passes(trial.name, board.machine)
     results = Results(*map(contenders.poisoned, contenders.results_for(board, trial.given)))
@@ -138,11 +138,11 @@ def _failed(reason: str) -> Columns:
 
 
 def _left(xp: Any, found: Results) -> str:
-    """Which results hold NaN, as all did before; "" for none."""
+    """Which results still hold NaN, as all did before the run; "" for none."""
     names = exact.nan_in(xp, found)
     return f"NaN left in `out`: {', '.join(names)}" if names else ""
 
 
 def _share(error: float, limit: float) -> float:
-    """Of the limit; infinite for NaN."""
+    """The error as a fraction of the limit; infinite for NaN."""
     return np.inf if np.isnan(error) else error / limit

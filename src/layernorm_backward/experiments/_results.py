@@ -1,4 +1,4 @@
-"""What a kernel returns for a problem, whoever wrote it, or why it returns nothing."""
+"""The results of a kernel, which may be of another package, for a problem, or why there are none."""
 
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.problem import Problem, Results, copied, run_kernel

@@ -1,6 +1,6 @@
-"""Repetitions in rounds: all cells are timed once after the other, and then again.
+"""Repetitions in rounds: each round times all cells once, and takes a part of each cell's repetitions.
 
-What slows the machine for seconds then falls on some repetitions of a cell and not on all of them.
+A slowdown of the machine for some seconds then affects some repetitions of a cell and not all of them.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ import pandas as pd
 from layernorm_backward import stopwatch
 
 
-class Share(NamedTuple):
-    """What `stopwatch.compare` does in one round."""
+class RoundBudget(NamedTuple):
+    """The arguments of `stopwatch.compare` for one cell in one round."""
 
     repeats: int
     at_least: int
@@ -20,8 +20,8 @@ class Share(NamedTuple):
     seed: int
 
 
-def shares(rounds: int, repeats: int, at_least: int, budget_s: float, seed: int) -> list[Share]:
-    """The share of each round in the repetitions and the seconds of a cell; its order of calls is its own.
+def round_budgets(rounds: int, repeats: int, at_least: int, budget_s: float, seed: int) -> list[RoundBudget]:
+    """The repetitions and seconds of a cell divided among the rounds; each round has a seed of its own.
 
     ValueError where a round would have no repetition.
     """
@@ -30,12 +30,13 @@ def shares(rounds: int, repeats: int, at_least: int, budget_s: float, seed: int)
         raise ValueError(f"rounds is {rounds}; allowed: {allowed}")
     counts = zip(_split(repeats, rounds), _split(at_least, rounds), strict=True)
     return [
-        Share(most, least, budget_s / rounds, seed + number) for number, (most, least) in enumerate(counts)
+        RoundBudget(most, least, budget_s / rounds, seed + number)
+        for number, (most, least) in enumerate(counts)
     ]
 
 
 def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """The samples of one cell from all rounds, with their `round`, and their repetitions counted through."""
+    """The samples of one cell from all rounds, with their `round`, and repetitions numbered consecutively."""
     found, count = [], 0
     for number, part in enumerate(parts):
         found.append(part.assign(repeat=part["repeat"] + count, round=number))
@@ -44,13 +45,13 @@ def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def known_s(parts: Iterable[pd.DataFrame]) -> dict[str, float]:
-    """Seconds that a run of each call took in the rounds before; empty in the first."""
+    """Median seconds per run of each call in the earlier rounds; empty in the first."""
     found = list(parts)
     return pd.concat(found).groupby("name")["seconds"].median().to_dict() if found else {}
 
 
 def complete(samples: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Seconds by repetition and name: of repetitions that hold all names and that count (`stopwatch`)."""
+    """Seconds by repetition and name, of the repetitions with all names that count (`stopwatch.counted`)."""
     some = samples[samples["name"].isin(list(names))]
     wide = some.pivot(index="repeat", columns="name", values=["seconds", "waited"]).dropna()
     wide = wide[stopwatch.counted(wide["waited"].to_numpy(bool).T)]
@@ -58,5 +59,5 @@ def complete(samples: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
 
 
 def _split(count: int, rounds: int) -> list[int]:
-    """`count` in `rounds` parts as equal as can be, the larger ones first."""
+    """`count` divided into `rounds` parts that differ by at most 1, the larger ones first."""
     return [count // rounds + (number < count % rounds) for number in range(rounds)]

@@ -1,4 +1,4 @@
-"""What rounding leaves of a sweep's rows: what the dtype holds of them, their kappa, what dx keeps of g."""
+"""Properties of test rows after rounding to a dtype: finite, not constant, their kappa and kappa_g."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ from layernorm_backward import oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.theory.exact_rows import kappa
 
-STRAY = 1.25
+KAPPA_FACTOR = 1.25  # the largest factor between the wanted kappa and that of the rounded rows
 
 
-class Held(NamedTuple):
+class RoundedRows(NamedTuple):
     """Whether all rows are finite, the fewest distinct values of a row, and why there is nothing to test."""
 
     finite: bool
@@ -19,8 +19,8 @@ class Held(NamedTuple):
     reason: str
 
 
-def held(x: Floats, dtype: str) -> Held:
-    """What is left of rows x (N, D) rounded to `dtype`; the reason is "" where all can be tested."""
+def rounded_rows(x: Floats, dtype: str) -> RoundedRows:
+    """Properties of rows x (N, D), which are rounded to `dtype`; the reason is "" where all can be tested."""
     finite = np.isfinite(x).all(axis=-1)
     distinct = np.array([len(np.unique(row)) for row in x])
     if not finite.all():
@@ -29,18 +29,18 @@ def held(x: Floats, dtype: str) -> Held:
         reason = f"{int(np.sum(distinct == 1))} of {len(x)} rows are constant in {dtype}"
     else:
         reason = ""
-    return Held(bool(finite.all()), int(distinct.min()), reason)
+    return RoundedRows(bool(finite.all()), int(distinct.min()), reason)
 
 
-def stray(moments: oracle.Moments, wanted: float, dtype: str) -> str:
-    """Why the rounded rows of these moments do not have the kappa wanted; "" where they do."""
+def kappa_mismatch(moments: oracle.Moments, wanted: float, dtype: str) -> str:
+    """Why rounded rows with these moments do not have the wanted kappa; "" where they do."""
     rows, variance = f"rows of kappa {wanted:g}", moments.variance.hi
     if not np.isfinite(variance).all():
         return f"{rows} overflow in {dtype}"
     if np.any(variance == 0):
         return f"{rows} are constant in {dtype}"
     found = float(np.median(kappa(moments)))
-    if not 1 / STRAY <= found / wanted <= STRAY:
+    if not 1 / KAPPA_FACTOR <= found / wanted <= KAPPA_FACTOR:
         return f"{rows} have kappa {found:.3g} once rounded to {dtype}"
     return ""
 

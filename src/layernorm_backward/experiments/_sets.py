@@ -1,6 +1,6 @@
-"""The cells of a timing: every combination that a set of a config names, each cell once.
+"""The cells of a timing: all combinations of the sets in a config, each cell once.
 
-A cell that several sets name is measured once, with the kernels of all of them.
+A cell that several sets contain is measured once, with the kernels of all of them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from layernorm_backward.timing.timed import thread_counts
 
 
 class ByWorkingSet(TypedDict):
-    """Hidden sizes, with as many rows as the working set takes."""
+    """Hidden sizes, with as many rows as fill the working set."""
 
     hidden: Several[Count]
     working_set: WorkingSet
@@ -36,7 +36,7 @@ class Set(TypedDict):
 
 
 class Cell(NamedTuple):
-    """What is timed on one set of arrays; `note` says why they are fewer rows than were wanted."""
+    """The key of a cell: one set of arrays; `note` says why it has fewer rows than were wanted."""
 
     direction: AnyDirection
     dtype: DtypeName

@@ -1,4 +1,4 @@
-"""Either kind of store: plans of a pass with each, and the pass with a reading of its result behind it."""
+"""Plans with ordinary and with non-temporal stores, and a pass followed by a read of its result."""
 
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.stopwatch import Call
@@ -12,7 +12,7 @@ def plans(plan: Plan) -> dict[str, Plan]:
 
 
 def followed(call: Call, read: Call) -> Call:
-    """Both calls, one after the other."""
+    """A call that runs both, one after the other."""
 
     def both() -> None:
         call()

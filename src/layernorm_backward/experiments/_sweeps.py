@@ -1,4 +1,4 @@
-"""Points to fit slopes to: the errors of three tables in one shape, cut into sweeps of one variable each."""
+"""Points to fit slopes to: the errors of three tables in one form, divided into sweeps of one variable."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Sweep(NamedTuple):
 def gathered(
     mean_path: pd.DataFrame, backward_error: pd.DataFrame, cancellation: pd.DataFrame
 ) -> pd.DataFrame:
-    """The Gaussian rows of the three tables with COLUMNS; an algorithm stands as a kernel."""
+    """The Gaussian rows of the three tables with COLUMNS; `kernel` holds the algorithm of `mean_path`."""
     ways = mean_path[mean_path["data"] == "gaussian"].rename(columns={"algorithm": "kernel"})
     kernels = backward_error.assign(spread=0.0, accumulator=_sums(backward_error))
     projected = cancellation.assign(
@@ -41,7 +41,7 @@ def gathered(
 
 
 def first_order(points: pd.DataFrame, below: float, kappa_u: float) -> pd.Series:
-    """Which points the law can hold for; those that were not measured among them, for their keys."""
+    """Which points the first-order law can hold for; unmeasured points are kept for their keys."""
     names = points[["kernel", "dtype", "accumulator"]].drop_duplicates()
     u = {key: _sum_u(*key) for key in names.itertuples(index=False, name=None)}
     sums = [u[key] for key in zip(points["kernel"], points["dtype"], points["accumulator"], strict=True)]
@@ -92,7 +92,7 @@ def _sum_u(kernel: str, dtype: str, accumulator: str) -> float:
 
 
 def _sums(kernels: pd.DataFrame) -> pd.Series:
-    """In which dtype kernels keep their sums; "storage" where it is the dtype of x."""
+    """The dtype in which kernels keep their sums; "storage" where it is the dtype of x."""
     names = [
         "float64" if kernel in WIDE else sum_dtype(dtype_of(dtype)).name
         for kernel, dtype in zip(kernels["kernel"], kernels["dtype"], strict=True)

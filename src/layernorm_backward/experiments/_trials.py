@@ -1,6 +1,6 @@
-"""Right and wrong kernels on one data set, and which rules of tolerance reject them.
+"""Right and wrong kernels on one data set, and which tolerance rules reject them.
 
-Right are the stable ways of `passes` and the kernels given; wrong are the mutants, and the defective ways.
+Right are the stable ways of `passes` and the given kernels; wrong are the mutants and the defective ways.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ RIGHT = {False: ("recentred", "plain", "unknown"), True: ("recentred",)}
 
 
 class Cast(NamedTuple):
-    """Who is tried, by name: right ways and kernels, wrong ways; mutants are all tried."""
+    """The names of the right ways and kernels and of the wrong ways; all mutants are tried, too."""
 
     ways: list[str]
     kernels: list[str]
@@ -35,7 +35,7 @@ class Cast(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One kernel on one data set, as the rules see it.
+    """The verdict of the rules on one kernel on one data set.
 
     kind: recentred, plain, unknown (no power of kappa is entered for it), or wrong. rejected: the rules that
     reject it; of IDEAL, those whose right kernels it exceeds by the margin.
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(cast: Cast, problem: Problem, eps: float, margin: float, wrong: bool) -> list[Outcome]:
-    """Every right kernel on a problem and, if asked for, every wrong one."""
+    """Every right kernel on a problem and, with `wrong`, every wrong one."""
     at = setting(problem, eps)
     kinds, gradients = _right(cast, problem, eps)
     if wrong:

@@ -10,7 +10,7 @@ from layernorm_backward import stopwatch
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._cells import Cell, keys
 from layernorm_backward.experiments._rounds import joined
-from layernorm_backward.experiments._variants import DEFAULT, PAID, idle
+from layernorm_backward.experiments._variants import DEFAULT, PAID, skip_reason
 from layernorm_backward.kernels.numba_plan import Plan
 from layernorm_backward.timing import difference
 from layernorm_backward.timing.pool import Buffers
@@ -22,7 +22,7 @@ Rows = dict[str, dict[str, Any]]  # the columns measured, by variant
 
 
 class Checks(NamedTuple):
-    """Rows looked at for errors, and for bits; the largest error allowed; the kappa of a dtype; the seed."""
+    """How many rows are checked for errors and for equal bits; the error limit; kappa by dtype; the seed."""
 
     error_rows: int
     bit_rows: int
@@ -45,21 +45,21 @@ def measured(
     """
     if too_many(cell.threads):
         return {name: {"reason": too_many(cell.threads)} for name in made}, []
-    reasons = {name: idle(name, plan, made[DEFAULT], cell.direction) for name, plan in made.items()}
-    idlers = {name: {"reason": reason} for name, reason in reasons.items() if reason}
-    plans = {name: plan for name, plan in made.items() if name not in idlers}
+    reasons = {name: skip_reason(name, plan, made[DEFAULT], cell.direction) for name, plan in made.items()}
+    skipped = {name: {"reason": reason} for name, reason in reasons.items() if reason}
+    plans = {name: plan for name, plan in made.items() if name not in skipped}
     with stopwatch.threads(cell.threads):
         calls = check.calls(cell.direction, arrays, plans)
         known_s, rows = _checked(cell, plans, calls, arrays, checks)
         right = [name for name in plans if not rows[name]["reason"]]
         if DEFAULT not in right:
-            return idlers | {name: {"reason": row["reason"] or NO_PARTNER} for name, row in rows.items()}, []
+            return skipped | {name: {"reason": row["reason"] or NO_PARTNER} for name, row in rows.items()}, []
         timed = {name: calls[name] for name in right} | {AGAIN: calls[DEFAULT]}
         known_s[AGAIN] = known_s[DEFAULT]
         samples = _compared(timed, known_s, seed_of(checks.seed, cell), how, paid_at_least)
     costs = _costs(samples, right)
     rows = {name: row | costs.get(name, {}) for name, row in rows.items()}
-    return idlers | rows, [labelled(samples, **keys(cell))]
+    return skipped | rows, [labelled(samples, **keys(cell))]
 
 
 def _compared(
@@ -86,7 +86,7 @@ def _checked(
     arrays: Buffers,
     checks: Checks,
 ) -> tuple[dict[str, float], Rows]:
-    """Seconds of a first run, and what was found of each plan; its reason is "" where all is right."""
+    """Seconds of a first run, and the columns of the checks by plan; the reason is "" where all is right."""
     agreed = check.agreements(cell.direction, arrays, checks.bit_rows, plans)
     exact = check.sampled(cell.direction, arrays, checks.error_rows)
     first = {name: check.first_run(call, arrays.out, exact) for name, call in calls.items()}
@@ -107,7 +107,7 @@ def _checked(
 
 
 def _costs(samples: pd.DataFrame, names: list[str]) -> Rows:
-    """The noise of a variant is that of its own repetitions: of more of them it would be less."""
+    """The columns of times and costs; the noise of a variant is taken over its own repetitions only."""
     rows = {}
     for name in names:
         its = samples[samples["repeat"].isin(samples.loc[samples["name"] == name, "repeat"])]

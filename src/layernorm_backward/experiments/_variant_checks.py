@@ -1,4 +1,4 @@
-"""What is checked of a variant beside its time: its errors, and whether its bits are those of the default.
+"""The checks of a variant: its errors, and whether its results are bit for bit those of the default.
 
 Errors are those of dx (forward: y), against exact results that are computed once for all variants. Bits are
 compared on the first rows of the timed arrays, with every number of threads from 1 to all, to those of the
@@ -19,7 +19,7 @@ from layernorm_backward.directions import Direction
 from layernorm_backward.double_double import DoubleDouble, exactly
 from layernorm_backward.dtypes import dtype_of
 from layernorm_backward.errors import error_u
-from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.experiments._variants import DEFAULT, Shape, plans
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.kernels.numba_plan import Plan
@@ -30,7 +30,7 @@ from layernorm_backward.timing.prepared import evenly
 from layernorm_backward.timing.timed import most_threads
 
 EPS = numba_fused.KERNEL.default_eps
-ROWS = 64  # of a large mean: the fewest that a largest error is taken over
+ROWS = 64  # rows with a large mean over which a largest error is taken
 
 
 class Sampled(NamedTuple):
@@ -41,14 +41,14 @@ class Sampled(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """With the default's results: bit by bit; the largest norm-wise difference, in u of their dtype."""
+    """Agreement with the default: bitwise equal or not; largest norm-wise difference, in u of the dtype."""
 
     bits_equal: bool
     difference_u: float
 
 
 def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
-    """`count` evenly spread rows, the first and the last among them."""
+    """`count` evenly spaced rows, including the first and the last."""
     rows = evenly(count, len(arrays.x))
     return Sampled(
         rows, _exact(direction, Problem(arrays.x[rows], arrays.gamma, arrays.beta, arrays.dy[rows]))
@@ -56,7 +56,7 @@ def sampled(direction: Direction, arrays: Buffers, count: int) -> Sampled:
 
 
 def calls(direction: Direction, arrays: Buffers, made: Mapping[str, Plan]) -> dict[str, Call]:
-    """The pass over the arrays by each plan; backward, what the default forward pass has saved is read."""
+    """The pass over the arrays by each plan; the backward pass reads what the default forward pass saved."""
     x, dy, out, gamma, beta, dgamma, dbeta, *_ = arrays
     if direction == "forward":
         return {
@@ -82,13 +82,13 @@ def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
 def ran(
     direction: Direction, arrays: Buffers, made: Mapping[str, Plan], error_rows: int
 ) -> tuple[dict[str, Call], float]:
-    """`calls`, each run once, and the largest of their errors in so many rows, in units of u."""
+    """`calls`, each run once, and the largest of their errors in `error_rows` rows, in units of u."""
     found, exact = calls(direction, arrays, made), sampled(direction, arrays, error_rows)
     return found, max(first_run(call, arrays.out, exact)[1] for call in found.values())
 
 
 def wrong(error_u: float, limit_u: float) -> str:
-    """Why what errs so much is not timed, "" where it is."""
+    """Why a plan with this error is not timed; "" where it is."""
     return "" if error_u <= limit_u else f"wrong: {error_u:.3g} u off, over {limit_u:g} u"
 
 
@@ -96,10 +96,10 @@ def wrong(error_u: float, limit_u: float) -> str:
 def errors_at(
     kappa: float, direction: Direction, dtype: str, hidden: int, seed: int, variants: tuple[str, ...]
 ) -> dict[str, float]:
-    """Largest error in u, by variant, on rows of this kappa; empty where the dtype holds no such rows."""
+    """Largest error in u, by variant, on rows of this kappa; empty where the dtype has no such rows."""
     rng = inputs.generator(seed, hidden)
     x = inputs.rows(rng, ROWS, hidden, dtype_of(dtype), mean=inputs.mean_of_kappa(kappa))
-    if stray(oracle.moments(inputs.values(x)), kappa, dtype):
+    if kappa_mismatch(oracle.moments(inputs.values(x)), kappa, dtype):
         return {}
     problem = draw(rng, x, "shifted", "random")
     exact = _exact(direction, problem)
@@ -111,9 +111,9 @@ def errors_at(
 def agreements(
     direction: Direction, arrays: Buffers, rows: int, made: Mapping[str, Plan]
 ) -> dict[str, Agreement]:
-    """How the results of each plan on the first rows, with any number of threads, agree with the default.
+    """How the results of each plan on the first rows, on 1 to all threads, agree with the default on one.
 
-    There are at least so many rows that all threads have some: little work is done by one, whatever is set.
+    There are enough rows that all threads get some: a small pass runs on one thread whatever is set.
     """
     rows = max(rows, most_threads() * numba_plan.GRAIN // arrays.x[:1].nbytes + 1)
     problem = Problem(arrays.x[:rows], arrays.gamma, arrays.beta, arrays.dy[:rows])
@@ -137,7 +137,7 @@ def _worse(so_far: Agreement, results: tuple[NDArray, ...], expected: tuple[NDAr
 
 
 def _results(direction: Direction, problem: Problem, plan: Plan) -> tuple[NDArray, ...]:
-    """In memory that begins at a line, as that which is timed: else rows have parts of lines."""
+    """The results, in memory that begins at a cache line, as in the timing: else rows end within lines."""
     x, dy, gamma, beta = problem.x, problem.dy, problem.gamma, problem.beta
     out = aligned_empty(x.shape, x.dtype)
     if direction == "forward":

@@ -1,16 +1,16 @@
-"""The variants of numba_fused: the default plan with one of its decisions taken back, or taken otherwise.
+"""The variants of numba_fused: the default plan with one decision undone, or made differently.
 
-no_recentring     the mean as it was rounded, not centred again
-sums_per_thread   a chunk a thread, its rows added one after the other, up to a stretch of them: the bits
-                  depend on the threads
-ordinary_stores   dx, or y, stored through the caches; streaming_stores: past them
-no_prefetch       no line asked for ahead of its use
-no_spread         lines of all rows and arrays asked for at the same distance
-in_pages          single rows, asked for in several pages in turn; in_order: line after line
-no_copies         mean and rstd read where they lie, not copied for many rows at a time
-kept_apart        each row of a group a line behind the one before it, and the sums ahead of the results, so
-                  that their lines do not meet in the first-level cache; side_by_side: neither
-one_row, two_rows, four_rows   so many rows worked on at a time
+no_recentring     x - mean is not centred again, so that the rounding error of the mean stays
+sums_per_thread   one chunk per thread, its rows added one after the other, up to a stretch of them: the bits
+                  depend on the number of threads
+ordinary_stores   dx, or y, written with ordinary stores; streaming_stores: with non-temporal stores
+no_prefetch       no software prefetch
+no_spread         the same prefetch distance for lines of all rows and arrays
+in_pages          single rows, prefetched from several pages in turn; in_order: line after line
+no_copies         mean and rstd read from their arrays, not copied for many rows at a time
+kept_apart        each row of a group one line behind the row before, and the sums ahead of the results, so
+                  that their lines do not conflict in the first-level cache; side_by_side: neither
+one_row, two_rows, four_rows   this many rows processed at a time
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,13 +40,14 @@ Variant = Literal[
     "four_rows",
 ]
 DEFAULT = "default"
-PAID: tuple[Variant, ...] = "no_recentring", "sums_per_thread"  # what results right at any mean, and the same
-# bits whatever the threads, cost: with more repetitions than what decides between ways to the same results
-_TOLD = "group", "ahead", "stream", "chunks", "block", "recentre"  # of a plan, in the table
+# These show what accuracy at any mean, and bits independent of the number of threads, cost. They get more
+# repetitions than variants with the same results.
+PAID: tuple[Variant, ...] = "no_recentring", "sums_per_thread"
+_PLAN_COLUMNS = "group", "ahead", "stream", "chunks", "block", "recentre"  # of a plan, in the table
 
 
 class Shape(NamedTuple):
-    """What a plan is made for: N rows of size D in a dtype, a direction, and a number of threads."""
+    """The arguments of a plan: N rows of size D in a dtype, a direction, and a number of threads."""
 
     rows: int
     hidden: int
@@ -60,7 +61,7 @@ _IN_ORDER = {"ahead": numba_pace.NEXT_PAGE, "spread": numba_pace.SPREAD, "pages"
 
 
 def _grouped(plan: Plan, group: int) -> Plan:
-    """Rows of a group are read side by side, not in pages."""
+    """The plan with groups of this many rows, which are read line after line, not in pages."""
     return plan._replace(group=group, **(_IN_ORDER if plan.pages > 1 else {}))
 
 
@@ -89,7 +90,7 @@ _BACKWARD = {
 
 
 def _share(plan: Plan, shape: Shape) -> int:
-    """Rows of a thread, or those whose statistics are copied at a time: a block holds whole groups."""
+    """Rows per thread in whole groups, at most those whose statistics are copied at a time."""
     groups = -(-shape.rows // plan.group)
     share = -(-groups // shape.threads) * plan.group
     return min(share, plan.stretch // plan.group * plan.group) if plan.stretch else share
@@ -107,17 +108,17 @@ def codes(variants: Iterable[str], shape: Shape) -> Iterator[Code]:
     """The compiled code that the default and the variants worth measuring run on rows of whole lines."""
     made = plans(variants, shape)
     for name, plan in made.items():
-        if not idle(name, plan, made[DEFAULT], shape.direction):
+        if not skip_reason(name, plan, made[DEFAULT], shape.direction):
             yield code(shape.direction, shape.hidden, dtype_of(shape.dtype), plan)
 
 
-def told(plan: Plan) -> dict[str, int | bool]:
-    """What the table says of a plan."""
-    return {name: getattr(plan, name) for name in _TOLD}
+def plan_columns(plan: Plan) -> dict[str, int | bool]:
+    """The columns that describe a plan."""
+    return {name: getattr(plan, name) for name in _PLAN_COLUMNS}
 
 
-def idle(name: str, plan: Plan, default: Plan, direction: Direction) -> str:
-    """Why a variant is not worth measuring, "" where it is."""
+def skip_reason(name: str, plan: Plan, default: Plan, direction: Direction) -> str:
+    """Why a variant is not measured; "" where it is."""
     if direction == "forward" and name in _BACKWARD:
         return _BACKWARD[name]
     return "the default does so" if name != DEFAULT and plan == default else ""

@@ -29,7 +29,7 @@ from layernorm_backward.experiments import _cells
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._arguments import AtLeast, Count, Listed, Positive, Rising, Seconds, Seed
 from layernorm_backward.experiments._cells import Cell, Sweep
-from layernorm_backward.experiments._rounds import complete, joined, known_s, shares
+from layernorm_backward.experiments._rounds import complete, joined, known_s, round_budgets
 from layernorm_backward.experiments._stores import STORES, followed, plans
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
@@ -67,8 +67,8 @@ def run(
     pool = _cells.pool(sizes, seed)
     refused = {cell: reason for cell in sizes if (reason := _impossible(cell.threads, turns))}
     samples, errors = defaultdict(list), {}
-    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
-    for share, cell in tqdm(planned, desc="handover", mininterval=1):
+    planned = list(product(round_budgets(rounds, repeats, at_least, budget_s, seed), sizes))
+    for budget, cell in tqdm(planned, desc="handover", mininterval=1):
         if cell in refused:
             continue
         sleep(rest_s)
@@ -79,7 +79,7 @@ def run(
                 refused[cell] = reason
                 continue
             calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds, turns) | passes
-            known, seeded = known_s(samples[cell]), share._replace(seed=seed_of(share.seed, cell))
+            known, seeded = known_s(samples[cell]), budget._replace(seed=seed_of(budget.seed, cell))
             samples[cell].append(stopwatch.compare(calls, known_s=known, **seeded._asdict()))
     timed = {cell: joined(samples[cell]) for cell in sizes if cell not in refused}
     rows = []

@@ -29,7 +29,7 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._cells import Cell
 from layernorm_backward.experiments._variant_cells import Checks, measured
-from layernorm_backward.experiments._variants import Shape, Variant, codes, plans, told
+from layernorm_backward.experiments._variants import Shape, Variant, codes, plan_columns, plans
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import difference
@@ -69,7 +69,7 @@ def run(
     for cell, about, arrays in _cells.posed(sizes, seed, "kernel_costs"):
         made = plans(wanted[cell], _shape(cell, about["rows"], cell.threads))
         found, timed = measured(cell, made, arrays, checks, how, paid_at_least)
-        rows += [{"variant": name} | about | told(made[name]) | found[name] for name in made]
+        rows += [{"variant": name} | about | plan_columns(made[name]) | found[name] for name in made]
         samples += timed
     return difference.judged(table(rows, "kernel_costs"), "cost", same=0.0), together(samples)
 

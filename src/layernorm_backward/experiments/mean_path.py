@@ -37,7 +37,7 @@ from layernorm_backward.experiments._arguments import (
     each_of,
 )
 from layernorm_backward.experiments._pass_errors import Case, measure
-from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.outliers import Data
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
@@ -101,7 +101,7 @@ def _cell(
     try:
         x = _rows(rng, cell, rows)
         moments = oracle.moments(inputs.values(x))
-        reason = stray(moments, cell["kappa"], cell["dtype"])
+        reason = kappa_mismatch(moments, cell["kappa"], cell["dtype"])
     except ValueError as error:
         reason = str(error)
     if reason:

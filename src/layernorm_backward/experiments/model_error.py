@@ -28,7 +28,7 @@ from layernorm_backward.experiments._arguments import (
     each_of,
 )
 from layernorm_backward.experiments._encoder import NormLayer, Sentences
-from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.problem import Problem
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.bounds import for_way
@@ -66,7 +66,10 @@ def _cell(problem: Problem, eps: float, offset: float, algorithms: list[str]) ->
     ways = [(way, *sums) for way in algorithms for sums in accumulators(problem.x.dtype).items()]
     moments = oracle.moments(inputs.values(problem.x))
     dtype = problem.x.dtype
-    common = {"rows": len(problem.x), "reason": stray(moments, float(np.hypot(1.0, offset)), dtype.name)}
+    common = {
+        "rows": len(problem.x),
+        "reason": kappa_mismatch(moments, float(np.hypot(1.0, offset)), dtype.name),
+    }
     if common["reason"]:
         yield from (common | {"algorithm": way, "accumulator": name} for way, name, _ in ways)
         return

@@ -76,12 +76,12 @@ def run(
     wanted = cells(sets, sizing.memory_limit() // SHARE)
     how = {"repeats": repeats, "budget_s": budget_s}
     limits = Limits(error_elements, error_limit_u, sums_limit_u)
-    apart = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
-    memory = SharedMemory(2 * apart)
-    pool = Pool(apart, seed, inputs_in=(memory.array[:apart], memory.array[apart:]))
+    dy_offset = _whole_pages(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted))
+    memory = SharedMemory(2 * dy_offset)
+    pool = Pool(dy_offset, seed, inputs_in=(memory.array[:dy_offset], memory.array[dy_offset:]))
     counted = [(cell, count, names) for cell, counts in wanted.items() for count, names in counts.items()]
     rows, samples = [], []
-    with closing(memory), Crew(memory.descriptor, apart, answers_within_s) as crew:
+    with closing(memory), Crew(memory.descriptor, dy_offset, answers_within_s) as crew:
         for cell, count, names in tqdm(counted, desc="peers_cpu", mininterval=1):
             arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
             keys = _columns.of_cell(cell, count)

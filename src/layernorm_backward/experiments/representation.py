@@ -21,7 +21,7 @@ from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import rel_error
 from layernorm_backward.experiments._arguments import Count, Eps, Finite, Named, Names, Seed, Several, each_of
-from layernorm_backward.experiments._rows import Held, held
+from layernorm_backward.experiments._rows import RoundedRows, rounded_rows
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
@@ -91,7 +91,7 @@ def _exact(x: Floats, problem: Problem, eps: float) -> dict[str, DoubleDouble]:
 def _measure(cell: _Cell, algorithms: list[str], eps: float) -> list[dict[str, Any]]:
     problem, keys = cell.problem, cell.keys
     x = inputs.values(problem.x)
-    found = held(x, keys["dtype"])
+    found = rounded_rows(x, keys["dtype"])
     common = keys | {"distinct_values": found.distinct, "representable": found.reason == ""}
     runs = [(name, sums) for sums in accumulators(problem.x.dtype) for name in algorithms]
     exact = _exact(x, problem, eps) if found.reason == "" else {}
@@ -108,7 +108,7 @@ def _measure(cell: _Cell, algorithms: list[str], eps: float) -> list[dict[str, A
 
 
 def _facts(
-    cell: _Cell, found: Held, x: Floats, exact: dict[str, DoubleDouble], quantity: str
+    cell: _Cell, found: RoundedRows, x: Floats, exact: dict[str, DoubleDouble], quantity: str
 ) -> dict[str, Any]:
     """What holds for the rounded rows, whatever the algorithm."""
     if not exact:

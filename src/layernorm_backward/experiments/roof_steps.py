@@ -104,7 +104,7 @@ def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Ca
 def _timed(
     cell: Cell, arrays: Buffers, plan: Plan, call: Call, residency: str, how: dict[str, Any]
 ) -> pd.DataFrame:
-    """Samples of the streams, of each step asked for ahead and not (NOT_ASKED), and of the pass.
+    """Samples of the streams, of each step with prefetching and without (NOT_ASKED), and of the pass.
 
     Each ran on a few rows before, so that no first run waits for compiled code.
     """

@@ -18,7 +18,7 @@ from layernorm_backward import inputs, oracle, saving
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to, sum_dtype, unit_roundoff
 from layernorm_backward.errors import error_u, most_over_bounds
 from layernorm_backward.experiments._arguments import Count, Eps, Kappa, Names, Seed, Several, each_of
-from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.records.tabulate import table
@@ -71,7 +71,7 @@ def _cell(
         for how in backwards
         if _sensible(name, how, forward, problem)
     ]
-    reason = stray(moments, kappa, problem.x.dtype.name)
+    reason = kappa_mismatch(moments, kappa, problem.x.dtype.name)
     if reason:
         return [key | {"reason": reason} for key in keys]
     exact = oracle.backward(x, gamma, dy, eps)

@@ -40,7 +40,7 @@ from layernorm_backward.experiments._arguments import (
     WorkingSet,
 )
 from layernorm_backward.experiments._cells import Cell, Sweep
-from layernorm_backward.experiments._rounds import Share, joined, known_s, shares
+from layernorm_backward.experiments._rounds import RoundBudget, joined, known_s, round_budgets
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
@@ -91,8 +91,8 @@ def run(
     pool = _cells.pool(sizes, seed)
     chosen = {name: KERNELS[name] for name in kernels}
     samples, refused = defaultdict(list), {}
-    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), sizes))
-    for share, cell in tqdm(planned, desc="spells", mininterval=1):
+    planned = list(product(round_budgets(rounds, repeats, at_least, budget_s, seed), sizes))
+    for budget, cell in tqdm(planned, desc="spells", mininterval=1):
         if too_many(cell.threads):
             refused[cell] = dict.fromkeys(kernels, too_many(cell.threads))
             continue
@@ -104,7 +104,7 @@ def run(
             ready, refused[cell] = prepare(chosen, cell.direction, arrays, error_rows, error_limit_u)
             passes = {name: one.call for name, one in ready.items()}
         if passes:
-            samples[cell].append(_samples(cell, arrays, passes, samples[cell], loop_rounds, share))
+            samples[cell].append(_samples(cell, arrays, passes, samples[cell], loop_rounds, budget))
     timed = {cell: joined(parts) for cell, parts in samples.items()}
     abouts = {cell: _about(cell, size) for cell, size in sizes.items()}
     rows = _rows(abouts, timed, refused, kernels, bands)
@@ -124,13 +124,13 @@ def _samples(
     passes: dict[str, stopwatch.Call],
     before: list[pd.DataFrame],
     loop_rounds: LoopRounds,
-    share: Share,
+    budget: RoundBudget,
 ) -> pd.DataFrame:
     """Samples of one cell in one round; `before`: those of earlier rounds."""
-    share = share._replace(seed=seed_of(share.seed, cell))
+    budget = budget._replace(seed=seed_of(budget.seed, cell))
     with stopwatch.threads(cell.threads):
         calls = cell_roof.streams(cell.direction, arrays) | _loops(loop_rounds) | passes
-        return stopwatch.compare(calls, known_s=known_s(before), **share._asdict())
+        return stopwatch.compare(calls, known_s=known_s(before), **budget._asdict())
 
 
 def _loops(rounds: LoopRounds) -> dict[str, stopwatch.Call]:

@@ -40,7 +40,7 @@ from layernorm_backward.experiments._arguments import (
     one_for_each_of,
 )
 from layernorm_backward.experiments._growth import with_growth
-from layernorm_backward.experiments._orders import ORDERS, Quantity, Way, ways
+from layernorm_backward.experiments._orders import ORDERS, Quantity, Summation, summations
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.sums import compensated_tree
 
@@ -95,7 +95,7 @@ def run(
     records: list[dict[str, Any]] = []
     for count, repeats in tqdm(list(zip(rows, seeds, strict=True)), desc="summation", mininterval=1):
         for dtype in accumulators:
-            chosen = list(ways(schemes, kernels, dtype, accumulators[dtype]))
+            chosen = list(summations(schemes, kernels, dtype, accumulators[dtype]))
             for upstream, quantities in upstreams.items():
                 if upstream == ONES and count > ones_rows:
                     continue
@@ -123,10 +123,10 @@ def _exact(x: NDArray, dy: NDArray, quantity: str, eps: float) -> Exact:
 
 
 def _measure(
-    chosen: list[Way], cells: Iterator[Cell], keys: dict[str, Any], eps: float, reverse: bool
+    chosen: list[Summation], cells: Iterator[Cell], keys: dict[str, Any], eps: float, reverse: bool
 ) -> list[dict[str, Any]]:
     """One record a way and quantity, over all sums of all cells; a cell is held no longer than it is used."""
-    samples: dict[tuple[Way, str], list[Sample]] = defaultdict(list)
+    samples: dict[tuple[Summation, str], list[Sample]] = defaultdict(list)
     for cell in cells:
         for way in chosen:
             computed = way.sums(cell.x, cell.dy, eps, cell.exact)
@@ -142,7 +142,7 @@ def _measure(
     ]
 
 
-def _sample(way: Way, cell: Cell, quantity: str, computed: NDArray, other: NDArray | None) -> Sample:
+def _sample(way: Summation, cell: Cell, quantity: str, computed: NDArray, other: NDArray | None) -> Sample:
     exact, size = cell.exact[quantity]
     computed, magnitude = inputs.values(computed), np.abs(exact.hi)
     change = np.full_like(magnitude, np.nan) if other is None else np.abs(inputs.values(other) - computed)

@@ -43,7 +43,7 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     sets_of,
 )
-from layernorm_backward.experiments._rounds import Share, joined, known_s, shares
+from layernorm_backward.experiments._rounds import RoundBudget, joined, known_s, round_budgets
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.records.tabulate import table
@@ -78,8 +78,8 @@ def run(
     wanted = cells(sets, sizing.memory_limit())
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found: dict[Cell, _Found] = {}
-    planned = list(product(shares(rounds, repeats, at_least, budget_s, seed), wanted.items()))
-    for share, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
+    planned = list(product(round_budgets(rounds, repeats, at_least, budget_s, seed), wanted.items()))
+    for budget, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
         arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
         if cell in found:
             calls = _renewed(chosen, found[cell], cell, arrays)
@@ -91,7 +91,7 @@ def run(
             calls = {name: one.call for name, one in ready.items()}
             del ready
         for count, names in counts.items():
-            _time(calls, names, found[cell], cell, count, arrays, share, threaded)
+            _time(calls, names, found[cell], cell, count, arrays, budget, threaded)
         del calls
     return _tables(wanted, found, threaded)
 
@@ -168,13 +168,13 @@ def _time(
     cell: Cell,
     count: int,
     arrays: Buffers,
-    share: Share,
+    budget: RoundBudget,
     threaded: list[str],
 ) -> None:
     """Add the samples of one round; where a kernel raises, it is refused, and the others are timed anew."""
     while timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
         try:
-            samples = _samples(timed, found, cell, count, arrays, share)
+            samples = _samples(timed, found, cell, count, arrays, budget)
         except BrokenError as error:
             found.refuse(error)
             del calls[error.kernel]
@@ -189,16 +189,16 @@ def _samples(
     cell: Cell,
     count: int,
     arrays: Buffers,
-    share: Share,
+    budget: RoundBudget,
 ) -> pd.DataFrame:
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
     calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
     calls |= cell_roof.in_pages(cell.direction, arrays, residency)
     known = found.run_s | known_s(found.samples[count])
-    share = share._replace(seed=seed_of(share.seed, cell, count))
+    budget = budget._replace(seed=seed_of(budget.seed, cell, count))
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, known_s=known, **share._asdict())
+        return stopwatch.compare(calls, known_s=known, **budget._asdict())
 
 
 def _rows(

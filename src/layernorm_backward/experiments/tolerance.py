@@ -38,7 +38,7 @@ from layernorm_backward.experiments._arguments import (
     Share,
     each_of,
 )
-from layernorm_backward.experiments._rows import stray
+from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.experiments._trials import IDEAL, RIGHT, Cast, Outcome, outcomes
 from layernorm_backward.passes import WAYS
 from layernorm_backward.problem import Problem, draw
@@ -90,7 +90,7 @@ def _problem(
     rng = inputs.generator(seed, DTYPE_NAMES.index(dtype), hidden)
     mean = std * inputs.mean_of_kappa(kappa)
     x = inputs.rows(rng, rows, hidden, dtype_of(dtype), mean=mean, std=std)
-    reason = stray(oracle.moments(inputs.values(x)), kappa, dtype)
+    reason = kappa_mismatch(oracle.moments(inputs.values(x)), kappa, dtype)
     return None if reason else draw(rng, x, upstream, "random")
 
 

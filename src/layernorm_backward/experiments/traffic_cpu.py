@@ -40,7 +40,7 @@ from layernorm_backward.kernels import KERNELS, numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.traffic import MODELS, Stores, totals
 from layernorm_backward.traffic.counts import count
-from layernorm_backward.traffic.least import minimum_bytes, small_bytes
+from layernorm_backward.traffic.minimum import minimum_bytes, small_bytes
 from layernorm_backward.traffic.schemes import SCHEMES
 
 NEEDS = ("timing_cpu",)

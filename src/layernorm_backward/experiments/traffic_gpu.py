@@ -18,7 +18,7 @@ from layernorm_backward.gpu import contenders, counters, modelled
 from layernorm_backward.gpu.board import Board
 from layernorm_backward.gpu.rows import Pool
 from layernorm_backward.gpu.tools import Pass
-from layernorm_backward.traffic.least import minimum_bytes
+from layernorm_backward.traffic.minimum import minimum_bytes
 
 REQUIRES = ("cupy", "a CUDA device")
 Rows = list[dict[str, Any]]

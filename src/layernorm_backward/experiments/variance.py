@@ -22,7 +22,7 @@ from layernorm_backward.double_double import DoubleDouble, Floats
 from layernorm_backward.dtypes import DtypeName, dtype_of, round_to, unit_roundoff
 from layernorm_backward.errors import most_over_bounds, rel_error
 from layernorm_backward.experiments._arguments import Count, Distinct, Finite, Names, Seed, Several, each_of
-from layernorm_backward.experiments._rows import held
+from layernorm_backward.experiments._rows import rounded_rows
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.theory.variance_bounds import BOUNDS
@@ -97,7 +97,7 @@ def _measure(cell: Cell, algorithms: list[str]) -> list[dict[str, Any]]:
 
 def _facts(cell: Cell, x: Floats, exact: oracle.Moments) -> dict[str, Any]:
     """What holds for the rounded rows, whatever the algorithm."""
-    found = held(x, cell.keys["dtype"])
+    found = rounded_rows(x, cell.keys["dtype"])
     shifted_by_rounding = rel_error(exact.variance.hi[:, None], _column(cell.real_variance))
     return {
         "representation_error": float(np.max(shifted_by_rounding)) if found.finite else np.nan,

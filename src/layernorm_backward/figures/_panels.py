@@ -42,7 +42,7 @@ def letter(panel: Axes, number: int) -> None:
 
 
 def subject(panel: Axes, text: str) -> None:
-    """Say above a panel what it shows."""
+    """Write above a panel what it shows."""
     panel.set_title(text, loc="center")
 
 
@@ -79,7 +79,7 @@ def guide(label: str, line: Any = "--") -> Line2D:
 
 
 def beyond(panel: Axes, reached: float, asked: Iterable[float]) -> None:
-    """Hatch the kappas that were asked for and that no row of the dtype has, up to the edge of the panel."""
+    """Hatch the kappas in the config that no row of the dtype has, up to the edge of the panel."""
     further = [value for value in asked if value > reached]
     if further:
         right = panel.get_xlim()[1]
@@ -93,7 +93,7 @@ def no_rows() -> Patch:
 
 
 def unmeasured(panel: Axes, rows: pd.DataFrame) -> None:
-    """Say in a panel that has no rows to show that nothing was measured for it."""
+    """Write "not measured" into a panel that has no rows to show."""
     if rows.empty:
         options = {"transform": panel.transAxes, "ha": "center", "va": "center", "color": style.GREY}
         told = panel.text(0.5, 0.5, "not measured", **options)
@@ -112,7 +112,7 @@ def dtypes(names: Iterable[str]) -> list[str]:
 
 
 def centre(rows: pd.DataFrame, wanted: dict[str, str]) -> pd.DataFrame:
-    """The rows that a caption speaks of, column -> value; where there are none, those of what comes first."""
+    """The rows with the values of a caption, column -> value; if there are none, with the first values."""
     for column, value in wanted.items():
         if len(rows):
             there = value if value in set(rows[column]) else rows[column].iloc[0]
@@ -121,7 +121,7 @@ def centre(rows: pd.DataFrame, wanted: dict[str, str]) -> pd.DataFrame:
 
 
 def others(rows: pd.DataFrame, wanted: dict[str, str]) -> str:
-    """What `centre` shows in place of what the caption speaks of, as a note; empty where nothing is."""
+    """A note on the values that `centre` shows instead of those in the caption; "" for the same values."""
     found = {column: rows[column].iloc[0] for column in wanted}
     other = [f"{column} {value}" for column, value in found.items() if value != wanted[column]]
     return f"Shown here: {', '.join(other)}." if other else ""
@@ -225,7 +225,7 @@ def absent(table: pd.DataFrame, rows: pd.DataFrame) -> str:
 
 
 def note(figure: Figure, *sentences: str) -> None:
-    """What a reader has to know of these very tables, below all panels; the figure grows by its lines."""
+    """Write notes on these tables below all panels; the figure grows by their lines."""
     said = "\n".join(fill(sentence, _NOTE) for sentence in sentences if sentence)
     if said:
         figure.supxlabel(said, fontsize=style.SMALL)

@@ -105,7 +105,7 @@ def _guides(panel: Axes, wrong: float, start: float) -> None:
 
 
 def _limits(panel: Axes, measured: pd.Series, asked: pd.Series, wrong: float) -> None:
-    """Axes from what was measured, and hatching at the kappas that were asked for and cannot be."""
+    """Axes from what was measured, and hatching at the kappas in the config that the dtype does not have."""
     last = max(measured.max(), 10.0) if len(measured) else 10.0
     panel.set_xlim(0.7, 100 * last if (asked > last).any() else 1.4 * last)
     panel.set_ylim(0.1, 10 * wrong)

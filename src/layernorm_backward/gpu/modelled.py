@@ -9,7 +9,7 @@ from layernorm_backward.kernels.cuda import plan
 from layernorm_backward.kernels.cuda.machine import CPP_TYPES, Machine
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.kernels.cuda_separate import STEPS, bytes_per_element, parts
-from layernorm_backward.traffic.least import VECTORS, small_bytes
+from layernorm_backward.traffic.minimum import VECTORS, small_bytes
 
 AGAIN = {"forward": 3, "backward": 5}  # accesses per element where rows are read twice
 COEFFICIENTS = 3  # of a row that is read twice: written by one kernel, read by all tiles of the next

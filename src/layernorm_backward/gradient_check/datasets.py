@@ -56,7 +56,7 @@ def point(data: DataSet, shape: tuple[int, ...], eps: float, seed: int, dtype: s
 
 
 def _rows(rng: np.random.Generator, rows: str, shape: tuple[int, ...], eps: float, kind: np.dtype) -> NDArray:
-    """16-bit rows lie less far out, by u**-1/2 deviations, so that their spread survives the rounding."""
+    """16-bit rows have a smaller offset, u**-1/2 deviations, so that their spread survives the rounding."""
     far = min(OFFSET, unit_roundoff(kind) ** -0.5)
     x = rng.standard_normal((math.prod(shape[:-1]), shape[-1]))
     if rows in ("near_eps", "mixed"):

@@ -1,4 +1,4 @@
-"""A kernel with a place for each fault: the paper's equations, re-centred; a mutant changes one thing."""
+"""The kernel that mutants are made from: the paper's equations, re-centred; each mutant changes one part."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -17,7 +17,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 class AttemptsError(ValueError):
-    """A file of attempts that cannot be used; each fault is told with file, line and what is allowed."""
+    """A file of attempts that cannot be used; each fault is given with file, line and what is allowed."""
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""This run beside an archived one of the same study: which tables agree, and to how much.
+"""Compares this run with an archived run of the same study: which tables agree, and how closely.
 
 A table is compared with the newest archived one that is not a copy of itself, as it is after a promotion;
 where it holds results of packages that compile for the processor, with the newest of a like processor first.
@@ -53,22 +53,22 @@ def _of_one_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]) -> dict[str, Any]:
-    """The cells of two tables, which need not agree where `_apart` says why."""
+    """Compare two tables; they need not agree where `_expected_difference` gives a reason."""
     named = {"archive": other.parent.name}
     if there["config"] != here["config"]:
         return named | {"reason": "the archived run had another configuration"}
     if tables.columns(other) != tables.columns(path):
-        told = revision.named(there["commit"])
-        return named | {"reason": f"the archived table has the columns of other code, {told}"}
+        commit = revision.named(there["commit"])
+        return named | {"reason": f"the archived table has the columns of other code, {commit}"}
     found = named | _cells(tables.read(path), tables.read(other), path.stem)
-    why = _apart(here, there, path.stem)
+    why = _expected_difference(here, there, path.stem)
     if not why:
         return found
     held = {} if found["passed"] else {"passed": None}
     return found | held | {"reason": why}
 
 
-def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
+def _expected_difference(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
     """Why two tables may differ: other code, or another processor that packages compile for; or ""."""
     if there["code_hash"] != here["code_hash"]:
         return f"other code, {revision.named(there['commit'])}"
@@ -79,7 +79,7 @@ def _apart(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two processors are of one kind, as far as both records tell: earlier ones tell no design."""
+    """Whether two processors are of one design, as far as both records say; earlier ones name no design."""
     designs = {it["machine"].get("design") for it in (one, other)} - {None}
     same = all(one["machine"].get(key) == other["machine"].get(key) for key in _PROCESSOR)
     return same and len(designs) < 2

@@ -35,7 +35,7 @@ class Number(str):
 
 
 class Names(dict[str, Any]):
-    """A mapping whose entries are attributes too; an unknown name raises and tells the near ones."""
+    """A mapping whose entries are attributes, too; the error for an unknown name lists similar ones."""
 
     def __init__(self, kind: str, entries: dict[str, Any]) -> None:
         super().__init__(entries)

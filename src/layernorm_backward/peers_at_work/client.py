@@ -1,4 +1,4 @@
-"""The measuring process's side: start a peer's process, ask it, and end it, whatever becomes of it."""
+"""The client side of a peer's process: starts it, sends requests, and ends it in every case."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ STOPS_WITHIN_S = 10
 
 
 class Lost(Exception):
-    """A peer's process that ended, does not answer in time, or says why it cannot do what it was asked."""
+    """A peer's process has ended, does not answer in time, or reports that a request failed."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class Lost(Exception):
 
 
 class Peer:
-    """One peer's process; for the stopwatch a call that times itself (`sample`)."""
+    """One peer's process; to the stopwatch, a call that times itself (`sample`)."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Peer:
         with theirs:
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno()), str(memory)],
-                env=_surroundings(environment),
+                env=_environment(environment),
                 pass_fds=(theirs.fileno(), memory),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
@@ -50,30 +50,30 @@ class Peer:
             )
 
     def prepare(self, work: Work) -> Prepared:
-        """Make a pass ready; Lost where it cannot be."""
+        """Prepare a pass; Lost where that fails."""
         return self._ask("prepare", work)
 
     def warm(self) -> float:
-        """Run the pass until its times are steady; seconds of a run."""
+        """Run the pass until its times are steady; returns seconds per run."""
         return self._ask("warm")
 
     def __call__(self) -> Sample:
         return self.sample(1, 0)
 
     def sample(self, loops: int, lead: int) -> Sample:
-        """Time `loops` runs there."""
+        """Time `loops` runs in the peer's process, after `lead` untimed ones."""
         return self._ask("sample", loops, lead)
 
     def usage(self) -> Usage:
-        """What all samples took there."""
+        """The usage of all samples so far."""
         return self._ask("usage")
 
     def release(self) -> None:
-        """Let it free its arrays."""
+        """Make the peer free its arrays."""
         self._ask("release")
 
     def close(self) -> None:
-        """End the process: by closing its pipe, by force where that does not help in time."""
+        """End the process by closing its pipe; kill it if it does not end in time."""
         self._pipe.close()
         try:
             self._process.wait(STOPS_WITHIN_S if self._process.returncode is None else 0)
@@ -105,6 +105,6 @@ class Peer:
         )
 
 
-def _surroundings(environment: Mapping[str, str]) -> dict[str, str]:
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(SET_BY_US)}
     return kept | dict(environment)

@@ -1,4 +1,4 @@
-"""The peers' processes of a measurement: started when they are first needed, ended together."""
+"""The peers' processes of one measurement: started when first needed, ended together."""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -11,11 +11,11 @@ from layernorm_backward.peers_at_work.settings import Setting
 class Crew:
     """Processes by setting and number of threads; a context manager.
 
-    `memory` is the descriptor of the shared memory, in which dy lies `apart` bytes after x.
+    `memory` is the descriptor of the shared memory, in which dy begins `dy_offset` bytes after x.
     """
 
-    def __init__(self, memory: int, apart: int, answers_within_s: float) -> None:
-        self.apart = apart
+    def __init__(self, memory: int, dy_offset: int, answers_within_s: float) -> None:
+        self.dy_offset = dy_offset
         self._memory, self._answers_within_s = memory, answers_within_s
         self._peers: dict[tuple[str, int], Peer] = {}
 
@@ -30,15 +30,15 @@ class Crew:
                 ended.callback(peer.close)
 
     def start(self, name: str, setting: Setting, threads: int) -> Peer:
-        """The process of a setting with so many threads; it may still be loading its package."""
+        """The process of a setting with this number of threads; it may still be loading its package."""
         key = name, threads
         if key not in self._peers:
-            at_work = setting.module, setting.setting, setting.surroundings(threads)
+            at_work = setting.module, setting.setting, setting.variables(threads)
             self._peers[key] = Peer(name, *at_work, self._memory, self._answers_within_s)
         return self._peers[key]
 
     def prepare(self, name: str, setting: Setting, work: Work) -> tuple[Peer, Prepared]:
-        """A peer with its pass made ready; Lost where it cannot be."""
+        """A peer and its prepared pass; Lost where it cannot be prepared."""
         peer = self.start(name, setting, work.threads)
         return peer, peer.prepare(work)
 

@@ -1,8 +1,8 @@
-"""Memory without a name that several processes share: it is gone when the last of them ends, however it ends.
+"""Anonymous shared memory, which is freed when the last process that maps it ends, in whatever way.
 
-`multiprocessing.shared_memory` has names: before Python 3.13 a process that only looks on removes the
-block when it ends. Linux: memfd_create; elsewhere a temporary file that is already unlinked, whose pages
-the system may write to disk while something is timed.
+`multiprocessing.shared_memory` uses names: before Python 3.13 a process that only attaches removes the block
+when it ends. On Linux this uses memfd_create; elsewhere an unlinked temporary file, whose pages the system
+may write to disk during a timing.
 """
 
 import mmap
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class SharedMemory:
-    """`bytes` of shared memory, as `array` (uint8), at a page boundary; `descriptor` is what others map."""
+    """`bytes` of shared memory, as `array` (uint8), at a page boundary; other processes map `descriptor`."""
 
     def __init__(self, size: int) -> None:
         self.descriptor = _file()
@@ -22,7 +22,7 @@ class SharedMemory:
         self.array = mapped(self.descriptor, size)
 
     def close(self) -> None:
-        """Let go of it; the array stays usable in this process as long as it is held."""
+        """Close the descriptor; the array stays usable in this process."""
         os.close(self.descriptor)
 
 

@@ -1,4 +1,4 @@
-"""A call that is timed, with what it takes of the processor and of memory, and how still it is in between."""
+"""A timed call with its CPU time and page faults, and the CPU time between its samples."""
 
 from collections.abc import Callable
 from time import perf_counter, process_time, sleep
@@ -9,10 +9,10 @@ from layernorm_backward.timing import clock
 
 try:
     from resource import RUSAGE_SELF, getrusage
-except ImportError:  # no such count on this system
+except ImportError:  # page faults cannot be counted on this system
     getrusage = None
 
-STILL = 0.05  # of a core, at most, in a process that is still
+STILL = 0.05  # of a core: a process below this counts as idle
 WINDOW_S = 0.004
 LONGEST_S = 0.5
 
@@ -24,10 +24,10 @@ class _State(NamedTuple):
 
 
 class Meter:
-    """Runs a call for the stopwatch (`sample`) and adds up what it used.
+    """Runs a call for the stopwatch (`sample`) and accumulates its usage.
 
-    After each sample it waits until the threads of the process are still: those of OpenMP spin for
-    milliseconds in case more work comes, which would disturb whoever runs next.
+    After each sample it waits until the threads of the process are idle: OpenMP threads spin for milliseconds
+    in case more work comes, which would disturb the next process to run.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -40,7 +40,7 @@ class Meter:
         return self._call()
 
     def sample(self, loops: int, lead: int) -> Sample:
-        """Seconds a run of `loops` runs, after `lead` untimed ones."""
+        """Seconds per run of `loops` runs, after `lead` untimed ones."""
         before = _state()
         self._idle = _add(self._idle, self._last, before)
         found = Sample(*clock.sample(self._call, loops, lead))
@@ -51,7 +51,7 @@ class Meter:
         return found
 
     def usage(self) -> Usage:
-        """What all samples took; NaN where there were none."""
+        """The usage of all samples; NaN where there were none."""
         busy, idle = self._busy, self._idle
         return Usage(
             _share(busy.processor_s, busy.wall_s),
@@ -61,9 +61,9 @@ class Meter:
 
 
 def rest() -> None:
-    """Wait until this process uses no processor, for half a second at most."""
-    until = perf_counter() + LONGEST_S
-    while perf_counter() < until:
+    """Wait until this process is idle, for half a second at most."""
+    deadline = perf_counter() + LONGEST_S
+    while perf_counter() < deadline:
         used = process_time()
         sleep(WINDOW_S)
         if process_time() - used < STILL * WINDOW_S:

@@ -1,4 +1,4 @@
-"""What goes over the pipe between the measuring process and a peer's: plain records, pickled."""
+"""The messages between the measuring process and a peer's process: plain records, pickled over a pipe."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -14,15 +14,15 @@ QUANTITIES: dict[AnyDirection, tuple[str, ...]] = {
 
 
 class Work(NamedTuple):
-    """One pass over x, dy (N, D), which lie one after the other in shared memory, `apart` bytes apart.
+    """One pass over x, dy (N, D) in shared memory, where x begins at 0 and dy at `dy_offset` bytes.
 
-    gamma, beta (D,) come with it. `looked_at` are the rows of y and dx that are sent back to be checked.
+    gamma, beta (D,) are sent along. `looked_at` are the rows of y and dx that are sent back to be checked.
     """
 
     direction: AnyDirection
     dtype: str
     shape: tuple[int, int]
-    apart: int
+    dy_offset: int
     gamma: NDArray
     beta: NDArray
     eps: float
@@ -31,14 +31,14 @@ class Work(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Results by name (of y and dx the rows looked at), and the package's version."""
+    """Results by name (only the rows `looked_at` of y and dx), and the package's version."""
 
     results: dict[str, NDArray]
     version: str
 
 
 class Sample(NamedTuple):
-    """Seconds a run, runs, seconds in the run queue: what `clock.sample` gives."""
+    """Seconds per run, number of runs, seconds in the run queue: what `clock.sample` returns."""
 
     seconds: float
     runs: int
@@ -46,8 +46,7 @@ class Sample(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Of all samples together: processor seconds a second, page faults a run; and, between samples, processor
-    seconds a second."""
+    """CPU seconds per second and page faults per run, of all samples; CPU seconds per second in between."""
 
     cores_busy: float
     page_faults: float
@@ -55,14 +54,13 @@ class Usage(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What the other side is to do: prepare (a Work), warm, sample (runs, untimed runs before),
-    usage, release."""
+    """A request to the worker: prepare (a Work), warm, sample (runs, untimed runs before), usage, release."""
 
     what: Literal["prepare", "warm", "sample", "usage", "release"]
     arguments: tuple[Any, ...] = ()
 
 
 class Failure(NamedTuple):
-    """The answer to a request that raised: what it said."""
+    """The answer to a request that raised an exception: its message."""
 
     reason: str

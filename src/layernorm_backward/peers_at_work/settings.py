@@ -1,6 +1,6 @@
-"""The settings in which each peer is timed: as it comes, and as good as we know how to make it.
+"""The settings in which each peer is timed: its defaults, and the fastest that we know.
 
-default  as the package comes.
+default  the defaults of the package.
 tuned    PyTorch takes the memory of its results from glibc, which maps large blocks anew for each call: every
          page is then faulted in and cleared. Thresholds above any block keep freed memory in the process, and
          glibc asks for huge pages, as NumPy does for the arrays of our kernels.
@@ -26,8 +26,8 @@ _KEEPING = {  # glibc: https://sourceware.org/glibc/manual/latest/html_node/Memo
 class Setting:
     """How one peer's process is started: module of its calls, package, environment.
 
-    `setting` is also the option that its calls are given: what they do differently.
-    `threads_from` names the variables that hold the number of threads from the start of the process.
+    `setting` is also passed to `prepare` of that module, as the option that selects how it calls the package.
+    `threads_from` names the environment variables that set the number of threads at the start of the process.
     """
 
     kernel: str
@@ -37,8 +37,8 @@ class Setting:
     threads_from: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def surroundings(self, threads: int) -> dict[str, str]:
-        """Environment variables for so many threads."""
+    def variables(self, threads: int) -> dict[str, str]:
+        """The environment variables for this number of threads."""
         return dict.fromkeys(self.threads_from, str(threads)) | dict(self.environment)
 
     def missing(self) -> str:

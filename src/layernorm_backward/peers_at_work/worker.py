@@ -1,8 +1,8 @@
 """A peer's process: python -m layernorm_backward.peers_at_work.worker MODULE OPTION PIPE MEMORY
 
-MODULE has `prepare(work, x, dy, option) -> Pass`. PIPE and MEMORY are file descriptors. It answers the
-requests that come over the pipe, one by one, until the pipe is closed, as it is too when the measuring
-process is killed; what a request raises is the answer to it.
+MODULE has `prepare(work, x, dy, option) -> Pass`. PIPE and MEMORY are file descriptors. The process answers
+requests from the pipe, one by one, until the pipe is closed, which also happens when the measuring process is
+killed; an exception is sent back as the answer to its request.
 """
 
 import ctypes
@@ -26,9 +26,9 @@ WARM = 3
 
 
 class Pass(NamedTuple):
-    """A pass made ready: `call` returns when its results are there, `arrays` are they (see QUANTITIES).
+    """A prepared pass: `call` returns once the results are computed, `arrays` gives these (see QUANTITIES).
 
-    `kept` is what must live as long as it.
+    `kept` holds references that must live as long as the pass.
     """
 
     call: Callable[[], Any]
@@ -45,16 +45,16 @@ class _Worker:
         self._meter: Meter | None = None
 
     def prepare(self, work: Work) -> Prepared:
-        """Make a pass ready, run it once, which may compile it, and look at its results."""
+        """Prepare a pass, run it once, which may compile it, and return its results."""
         x, dy = _arrays(self._memory, work)
         self._ready = self._prepare(work, x, dy, self._option)
         results = self._ready.arrays(self._ready.call())
         return Prepared(_looked_at(work, results), self._ready.version)
 
     def warm(self) -> float:
-        """Take samples that do not count, until its allocator has found its places; seconds of the last run.
+        """Take samples that do not count, until the allocator's placement is stable; seconds of the last run.
 
-        Whole samples: what these allocate themselves moves the results to other places, once.
+        Whole samples are taken: what a sample itself allocates moves the results to other addresses, once.
         """
         meter = Meter(self._ready.call)
         seconds = [meter.sample(1, 0).seconds for _ in range(WARM)]
@@ -68,7 +68,7 @@ class _Worker:
         return self._meter.usage()
 
     def release(self) -> None:
-        """Let go of all arrays, and give back to the system what the allocator was told to keep."""
+        """Free all arrays, and return the memory that the allocator retains to the system."""
         self._ready = self._meter = None
         gc.collect()
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
@@ -77,7 +77,7 @@ class _Worker:
 
 
 def _looked_at(work: Work, arrays: tuple[Any, ...]) -> dict[str, NDArray]:
-    """Copies of the results: of y and dx the rows looked at."""
+    """Copies of the results; of y and dx only the rows `looked_at`."""
     found = dict(zip(QUANTITIES[work.direction], arrays, strict=True))
     for name in found.keys() & {"y", "dx"}:
         found[name] = found[name].reshape(work.shape)[work.looked_at]
@@ -91,7 +91,7 @@ def serve(worker: _Worker, connection: Connection) -> None:
             request: Request = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(worker, request))  # and keep nothing of it
+        connection.send(_answer(worker, request))  # without a reference that outlives the answer
 
 
 def _answer(worker: _Worker, request: Request) -> Any:
@@ -104,8 +104,8 @@ def _answer(worker: _Worker, request: Request) -> Any:
 def _arrays(memory: int, work: Work) -> tuple[NDArray, NDArray]:
     dtype = dtype_of(work.dtype)
     size = int(np.prod(work.shape)) * dtype.itemsize
-    flat = mapped(memory, work.apart + size)
-    return tuple(flat[start : start + size].view(dtype).reshape(work.shape) for start in (0, work.apart))
+    flat = mapped(memory, work.dy_offset + size)
+    return tuple(flat[start : start + size].view(dtype).reshape(work.shape) for start in (0, work.dy_offset))
 
 
 def main() -> None:

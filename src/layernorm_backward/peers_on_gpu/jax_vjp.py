@@ -89,7 +89,7 @@ def _ways(compiled: _Compiled, inputs: list[Any], dy: Any) -> dict[str, Pass]:
 
 
 def _fastest(ways: dict[str, Pass]) -> tuple[Pass, str]:
-    """The fastest way, and what is to be told of it."""
+    """The fastest way, and a note about it."""
     seconds = {name: _seconds(way) for name, way in ways.items()}
     name = min(seconds, key=seconds.__getitem__)
     times = ", ".join(f"{one} {1e6 * taken:.0f} us" for one, taken in seconds.items())

@@ -18,7 +18,7 @@ _FOUND: dict[tuple[Any, ...], Any] = {}
 
 
 def tuned(entry: Any, rule: Any, arguments: dict[str, Any]) -> tuple[Callable[[], None], str]:
-    """One of QuACK's autotuned functions on these arguments at its fastest, and what is to be told of it."""
+    """An autotuned function of QuACK with its fastest parameters for these arguments, and a note on them."""
     tensors = [(one.shape, one.dtype) for one in arguments.values() if hasattr(one, "dtype")]
     key = (entry.fn.__name__, *tensors)
     if key not in _FOUND:
@@ -28,7 +28,7 @@ def tuned(entry: Any, rule: Any, arguments: dict[str, Any]) -> tuple[Callable[[]
 
 
 def near(config: Any, space: list[Any]) -> list[Any]:
-    """The configuration, a dataclass, and what of the space differs from it in one parameter."""
+    """The configuration, a dataclass, and those of the space that differ from it in one parameter."""
     return [config, *(one for one in space if _differing(config, one) == 1)]
 
 

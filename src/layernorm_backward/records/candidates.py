@@ -1,4 +1,4 @@
-"""Tables for a promotion: what a run or a campaign has measured, and what stays of an earlier promotion."""
+"""The tables of a promotion: those a run or campaign has measured, and those kept of an earlier promotion."""
 
 import sys
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ def holds_less(path: Path, published: Path) -> bool:
 
 
 def of_other_code(paths: Iterable[Path]) -> list[str]:
-    """Those tables of a campaign that were measured with other code than that which is here."""
+    """The tables of a campaign that were measured with code other than the current one."""
     records = {path.stem: tables.read_meta(path) for path in paths}
     return [
         stem
@@ -73,13 +73,13 @@ def of_other_code(paths: Iterable[Path]) -> list[str]:
 
 
 def not_passed(files: Iterable[Path]) -> list[str]:
-    """How many checks of each table are not passed, where any is not."""
+    """One line for each table with failed checks, with their number."""
     counts = {path.name: _failed(tables.read(path)) for path in files if study.on_device(path.stem)}
     return [f"{count} in {name}" for name, count in counts.items() if count]
 
 
 def kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
-    """Tables of an earlier promotion that this run did not measure; one that is of no use now is told."""
+    """Tables of an earlier promotion that this run did not measure; reports those that are unusable now."""
     found = []
     for path in (target / f"{stem}.csv" for stem in stems):
         if path.name in measured or not path.exists():
@@ -114,7 +114,7 @@ def _failed(table: pd.DataFrame) -> int:
 
 
 def _small(path: Path) -> bool:
-    """Whether a table of the study full has at most MOST_BYTES; one that has more is told."""
+    """Whether a table of the study full has at most MOST_BYTES; reports one that has more."""
     size = path.stat().st_size
     if size > MOST_BYTES:
         print(f"left out: {path}, {size / 1e6:.1f} MB; allowed: {MOST_BYTES / 1e6:g} MB", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Tables of one run that were not measured alike: another processor, system, version or variable.
+"""Tables of one run that were measured in different environments: processor, system, version or variable.
 
 A fact is an entry of `machine` in a table's record, under the name that it has there. What the system did not
 tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere. Tables
@@ -26,12 +26,12 @@ INDIFFERENT = frozenset(  # no number in a table depends on these, beyond what `
 
 
 def processor(machine: Mapping[str, Any]) -> str:
-    """What a table was measured on: the GPU where it was one, otherwise the CPU."""
+    """The processor that a table was measured on: the GPU if there is one in the record, else the CPU."""
     return machine.get("gpu") or machine.get("cpu", "")
 
 
-def apart(records: Records) -> list[Records]:
-    """The records of tables from the CPU, and those of tables from a GPU."""
+def by_device(records: Records) -> list[Records]:
+    """The records of tables measured on the CPU, and those of tables measured on a GPU."""
     gpu = {stem: record for stem, record in records.items() if record.get("machine", {}).get("gpu")}
     return [{stem: record for stem, record in records.items() if stem not in gpu}, gpu]
 
@@ -52,7 +52,7 @@ def differences(
     describes the machine as it is now, where that counts.
     """
     own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
-    cpu, gpu = apart(own)
+    cpu, gpu = by_device(own)
     return [*_differences(cpu, mark, facts(here)), *_differences(gpu, mark, {})]
 
 

@@ -1,4 +1,4 @@
-"""What a promotion is held to: ValueError where it would publish what does not belong together."""
+"""Preconditions of a promotion: ValueError where it would publish tables that do not belong together."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def require_name(machine: str) -> None:
-    """Refuse a name that is no good for a folder of the archive, or belongs to folders of the study full."""
+    """Refuse a name that is invalid for an archive folder, or reserved for folders of the study full."""
     if not _NAME.fullmatch(machine):
         raise ValueError(
             f"MACHINE={machine!r}: allowed: lower-case letters, digits and single hyphens, as in xeon-2core"
@@ -27,7 +27,7 @@ def require_name(machine: str) -> None:
 
 
 def require_alike(target: Path, study: str, campaign: bool) -> None:
-    """Refuse to put tables in place of those of another study, or a campaign on a GPU in place of a run."""
+    """Refuse to replace tables of another study, or a run by a campaign on a GPU."""
     if not (target / PROVENANCE).exists():
         return
     published = jsonfile.load(target / PROVENANCE)
@@ -38,7 +38,7 @@ def require_alike(target: Path, study: str, campaign: bool) -> None:
 
 
 def require_one_study(records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse tables of several studies, as campaigns with several folders of config files leave them."""
+    """Refuse tables of several studies, as campaigns with several config folders produce."""
     studies = {stem: record["study"] for stem, record in records.items()}
     if len(set(studies.values())) > 1:
         told = ", ".join(f"{stem} of {name}" for stem, name in sorted(studies.items()))
@@ -47,7 +47,7 @@ def require_one_study(records: Mapping[str, Mapping[str, Any]]) -> None:
 
 def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse tables of several CPUs or several GPUs; a warning names what else differs, such as versions."""
-    for group in mixed.apart(records):
+    for group in mixed.by_device(records):
         processors = sorted({mixed.processor(record["machine"]) for record in group.values()})
         if len(processors) > 1:
             raise ValueError(
@@ -58,7 +58,7 @@ def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def require_later(made: Path, tables: Iterable[Path]) -> None:
-    """Refuse what is not there, and what is older than a table that it is made from."""
+    """Refuse a file that is missing, or older than a table that it is made from."""
     if not made.exists():
         raise ValueError(f"{made}: there is no such file; run make paper first")
     for table in tables:

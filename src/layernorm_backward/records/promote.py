@@ -84,7 +84,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
 
 
 def _shown(results: Path, measured: list[Path]) -> list[Path]:
-    """What people look at of a run: a figure and the paper, made from the tables that it has measured."""
+    """The files of a run for readers: a figure and the paper, made from the tables that it measured."""
     figure, paper = results / "figures" / f"{FIGURE}.png", results / PAPER
     require_later(figure, (path for path in measured if path.stem in study.drawn_from(FIGURE)))
     for made in (results / "tables" / f"{crate.CLAIMS}.csv", paper):
@@ -93,7 +93,7 @@ def _shown(results: Path, measured: list[Path]) -> list[Path]:
 
 
 def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
-    """The figure of a campaign, drawn into a folder; none where nothing was timed."""
+    """The figure of a campaign, written to a folder; none where nothing was timed."""
     from layernorm_backward.figures import _files
 
     timed = [path.parent for path in files if path.stem == FIGURE_GPU]
@@ -122,12 +122,12 @@ def _describes(record: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What provenance holds of a table: a part of its record, and the hash of all of it."""
+    """The provenance of a table: a part of its record, and the hash of the whole record."""
     return {key: told[key] for key in _PER_TABLE} | {RECORD_HASH: record_hash(path)}
 
 
 def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path:
-    """Fill a folder beside `target`, then let it take the place of `target`."""
+    """Fill a folder beside `target`, then replace `target` by it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".promote-", dir=target.parent) as name:
         new, old = Path(name) / "new", Path(name) / "old"

@@ -16,7 +16,7 @@ from pathlib import Path
 from layernorm_backward import constants
 from layernorm_backward.host import installed
 from layernorm_backward.kernels import homes, module_of
-from layernorm_backward.records import foreign, schemas
+from layernorm_backward.records import package_files, schemas
 
 PACKAGE = "layernorm_backward"
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
     for home in sorted({home for home in named.values() if not _ours(home)}):
         package = home.partition(".")[0]
         digest.update(home.encode() + b"\0" + installed.of_import(package).encode())
-        for path in foreign.files(package):
+        for path in package_files.files(package):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

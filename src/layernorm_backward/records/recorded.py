@@ -20,7 +20,7 @@ REQUIRED = {
 
 
 def read_record(table: Path) -> dict[str, Any]:
-    """What produced the table; TableError names file and key where one is missing or of another kind."""
+    """The record of a table; TableError names file and key where one is missing or of the wrong type."""
     record = tables.read_meta(table)
     for key, kind in REQUIRED.items():
         if not isinstance(record.get(key), _KINDS[kind]):

@@ -1,4 +1,4 @@
-"""The commit that the code is at."""
+"""The current commit of the code."""
 
 import os
 import subprocess
@@ -32,14 +32,14 @@ def commit(root: Path = ROOT) -> str:
         return ""
 
 
-def named(told: str) -> str:
-    """A recorded commit as a reader is told it: seven digits, and whether there were changes."""
-    digits, plus, changes = told.partition("+")
+def named(recorded: str) -> str:
+    """A recorded commit for readers: seven digits, and whether there were changes."""
+    digits, plus, changes = recorded.partition("+")
     return digits[:7] + plus + changes or "an unknown commit"
 
 
 def _git(root: Path, *words: str) -> str:
-    """What git prints of the tree at `root`; it may belong to someone else, as in a container."""
+    """The output of git for the tree at `root`, which may have another owner, as in a container."""
     command = ["git", "-c", f"safe.directory={root}", *words]
     environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     options = {"encoding": "utf-8", "errors": "surrogateescape", "env": environment}

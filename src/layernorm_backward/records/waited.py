@@ -1,4 +1,4 @@
-"""How often a thread waited for a core while a table was timed: something else ran, here or on the host.
+"""The share of samples in which a thread waited for a core: another process ran, here or on the host.
 
 A record holds the share of such samples, and a large one is told at the end of a run: repetitions with them
 are left out of medians only where enough others remain (`stopwatch`).
@@ -17,7 +17,7 @@ _WARNING = (
 
 
 def share(samples: pd.DataFrame) -> float:
-    """Of the samples that are marked; NaN where none tells how long its threads waited."""
+    """The share of samples marked as `waited`; NaN where no sample has a waiting time."""
     told = samples.loc[samples["wait_s"].notna(), "waited"]
     return round(float(told.mean()), 4) if len(told) else float("nan")
 

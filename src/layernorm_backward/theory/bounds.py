@@ -11,8 +11,8 @@ from layernorm_backward.dtypes import largest, unit_roundoff
 from layernorm_backward.problem import Problem
 from layernorm_backward.sums import tree_depth
 from layernorm_backward.theory.exact_rows import exact_rows
+from layernorm_backward.theory.magnitudes import rows_of
 from layernorm_backward.theory.mean_bounds import STATISTICS, Statistics
-from layernorm_backward.theory.reach import rows_of
 from layernorm_backward.theory.result_bounds import Bounds, Rounding, sizes, within
 
 __all__ = ["Bounds", "Rounding", "bounds", "for_way", "of_way"]

@@ -16,8 +16,8 @@ from layernorm_backward.problem import Problem
 from layernorm_backward.sums import lanes_depth, pairwise_depth
 from layernorm_backward.theory import mean_bounds
 from layernorm_backward.theory.bounds import Bounds, Rounding, bounds
+from layernorm_backward.theory.magnitudes import Rows, rows_of
 from layernorm_backward.theory.mean_bounds import Statistics
-from layernorm_backward.theory.reach import Rows, rows_of
 
 LINE = 64  # bytes of a line of numba_fused's lanes
 BLOCK = 16  # lines that it adds one after the other

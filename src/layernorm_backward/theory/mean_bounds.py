@@ -24,7 +24,7 @@ import numpy as np
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import unit_roundoff
 from layernorm_backward.theory import variance_bounds
-from layernorm_backward.theory.reach import REACH, Rows, sums
+from layernorm_backward.theory.magnitudes import MAGNITUDES, Rows, sums
 
 U64 = unit_roundoff(np.float64)
 SHIFT = 1.01  # standard deviations: further off, a row is swept again; 1, and what rounding adds
@@ -33,8 +33,8 @@ SHIFT = 1.01  # standard deviations: further off, a row is swept again; 1, and w
 class Statistics(NamedTuple):
     """Bounds (rows,) of the drift of the mean, in standard deviations, and of the variance, relative.
 
-    roundings: of an element of z*rstd, from x on. stray: the offset, in standard deviations, that these
-    roundings still see beside what is left in the end. reach: the largest sum of magnitudes that is formed.
+    roundings: number for an element of z*rstd, starting from x. stray: the offset of z, in standard
+    deviations, that these roundings see beside the final drift. magnitude: the largest sum of magnitudes.
     stray_forward: `stray` of the forward pass, where it forms another z; None where both form the same.
     """
 
@@ -42,7 +42,7 @@ class Statistics(NamedTuple):
     variance: Floats
     roundings: int
     stray: Floats
-    reach: Floats
+    magnitude: Floats
     stray_forward: Floats | None = None
 
 
@@ -94,7 +94,7 @@ def float64_mean(rows: Rows, depth: int, u: float) -> Statistics:
 
 def float64_statistics(rows: Rows, depth: int, u: float) -> Statistics:
     """All in float64, whatever u is."""
-    return two_pass(rows, depth, U64)._replace(reach=np.zeros_like(rows.kappa))
+    return two_pass(rows, depth, U64)._replace(magnitude=np.zeros_like(rows.kappa))
 
 
 def by_variance(name: str, rows: Rows, depth: int, u: float) -> Statistics:
@@ -102,7 +102,7 @@ def by_variance(name: str, rows: Rows, depth: int, u: float) -> Statistics:
     kappa, first, _, hidden = rows
     variance = variance_bounds.BOUNDS[name](kappa, first, hidden, u)
     drift = _DRIFTS.get(name, summed)(rows, depth, u)
-    return Statistics(drift, variance, 2, np.zeros_like(kappa), REACH.get(name, sums)(rows, drift))
+    return Statistics(drift, variance, 2, np.zeros_like(kappa), MAGNITUDES.get(name, sums)(rows, drift))
 
 
 def _about(drift: Floats, rows: Rows, depth: int, u: float) -> Statistics:

@@ -93,13 +93,13 @@ def within(exact: ExactRows, size: Sizes, statistics: Statistics, rounding: Roun
 
 def _row(exact: ExactRows, size: Sizes, found: Statistics, rounding: Rounding) -> _Row:
     hidden = exact.g.shape[-1]
-    reach = np.maximum(found.reach[:, None], hidden * np.maximum(size.mean_g, size.mean_gx))
+    magnitude = np.maximum(found.magnitude[:, None], hidden * np.maximum(size.mean_g, size.mean_gx))
     rho = _rho(found.variance[:, None] * exact.share, rounding.sum_u)
     root = np.sqrt(exact.share)
     forward = found.stray if found.stray_forward is None else found.stray_forward
     return _Row(
         eta=found.drift[:, None] * root,
-        rho=np.where(reach < rounding.largest / 2, rho, np.inf),
+        rho=np.where(magnitude < rounding.largest / 2, rho, np.inf),
         stray_y=forward[:, None] * root,
         stray=found.stray[:, None] * root,
         k=found.roundings,

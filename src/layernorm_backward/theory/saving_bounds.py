@@ -17,8 +17,8 @@ from layernorm_backward import oracle
 from layernorm_backward.double_double import Floats
 from layernorm_backward.dtypes import dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.sums import tree_depth
+from layernorm_backward.theory.magnitudes import rows_of
 from layernorm_backward.theory.mean_bounds import STATISTICS
-from layernorm_backward.theory.reach import rows_of
 
 
 def eta_bound(saved: str, forward: str, backward: str, x: NDArray, moments: oracle.Moments) -> Floats:

@@ -1,1 +1,1 @@
-"""What timed passes share, in experiments and in `bench`: sizes, checked kernels, roofs, thread counts."""
+"""Timing of passes, for experiments and `bench`: sizes, checked kernels, roofs, clocks, intervals."""

@@ -1,8 +1,8 @@
-"""Freed memory stays in the process, so that no timed call waits for pages to be mapped and cleared anew.
+"""Makes the allocator retain freed memory, so that no timed call waits for page faults.
 
-glibc returns large blocks to the system and maps them again for the next call. A NumPy kernel of many large
-temporary arrays then spends a third of its time in page faults, and whether it does depends on what was
-freed before it. Whoever cares sets the same by MALLOC_MMAP_MAX_ and MALLOC_TRIM_THRESHOLD_.
+glibc returns large blocks to the system and maps them again for the next call. A NumPy kernel with many large
+temporary arrays then spends a third of its time in page faults, and whether it does depends on what was freed
+before. The environment variables MALLOC_MMAP_MAX_ and MALLOC_TRIM_THRESHOLD_ have the same effect.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _MOST = 2**31 - 1  # bytes
 
 
 def keep_freed() -> bool:
-    """Whether the C library does so from now on; it can be asked where it is glibc."""
+    """Retain freed memory from now on; returns whether that was possible, which needs glibc."""
     if platform.libc_ver()[0] != "glibc":
         return False
     set_option = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""The roof of a cell: copy and triad on the very arrays that the kernels are timed on, and the cell's noise.
+"""The roof of a cell: copy and triad on the same arrays that the kernels are timed on, and the cell's noise.
 
     forward    copy y = x              2 useful accesses an element
     backward   triad dx = x + s*dy     3
@@ -37,7 +37,7 @@ def streams(direction: AnyDirection, arrays: Buffers) -> dict[str, Call]:
 
 
 def in_pages(direction: AnyDirection, arrays: Buffers, residency: str) -> dict[str, Call]:
-    """The stream that asks in several pages in turn, where it can run and lines come from memory."""
+    """The stream that reads several pages in turn, where it can run and the arrays lie in memory."""
     name = ROOFS[direction][0] + IN_PAGES
     if residency != "memory" or roofs.missing(name):
         return {}
@@ -45,7 +45,7 @@ def in_pages(direction: AnyDirection, arrays: Buffers, residency: str) -> dict[s
 
 
 def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
-    """The streams, and once more the one expected to be the fastest: non-temporal but in the cache."""
+    """The streams, and the one expected to be fastest a second time: non-temporal, except in the cache."""
     ordinary, *past_the_cache = calls
     expected = past_the_cache[0] if past_the_cache and residency != "cache" else ordinary
     return dict(calls) | {expected + AGAIN: calls[expected]}

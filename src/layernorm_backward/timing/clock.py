@@ -1,6 +1,6 @@
-"""One sample of a call: seconds a run, and how long the process stood ready without a core meanwhile.
+"""One sample of a call: seconds per run, and how long the process was in the run queue meanwhile.
 
-Kept apart from `stopwatch`, so that a process which only runs and times loads no library for it.
+Separate from `stopwatch`, so that a process which only runs and times calls loads no libraries for it.
 """
 
 import os
@@ -13,7 +13,7 @@ _TASKS = Path("/proc/self/task")
 
 
 def sample(call: Call, loops: int, lead: int) -> tuple[float, int, float]:
-    """Seconds a run, runs, and seconds in the run queue during them; `lead` untimed runs come first."""
+    """Seconds per run, number of runs, seconds in the run queue; `lead` untimed runs come first."""
     elapsed(call, lead)
     before = run_queue_s()
     seconds = elapsed(call, loops)
@@ -30,25 +30,25 @@ def elapsed(call: Call, loops: int) -> float:
 
 
 def run_queue_s() -> float:
-    """Seconds that this process's threads have stood in the run queue; NaN where the system does not tell.
+    """Seconds that this process's threads have spent in the run queue; NaN where that is not known.
 
-    A Linux that does not count says that none has run, either. It is read between the untimed runs of a call
-    and the timed ones, so by the shortest way.
+    A Linux without these statistics reports a running time of 0, too. This is called between the untimed and
+    the timed runs of a call, so it must be fast.
     """
-    told = [_told(f"{_TASKS}/{task}/schedstat") for task in _tasks()]
-    ran, waited = (sum(int(of_task[place]) for of_task in told if of_task) for place in (0, 1))
+    fields = [_schedstat(f"{_TASKS}/{task}/schedstat") for task in _tasks()]
+    ran, waited = (sum(int(of_task[place]) for of_task in fields if of_task) for place in (0, 1))
     return waited / 1e9 if ran else float("nan")
 
 
 def _tasks() -> list[str]:
     try:
-        return os.listdir(_TASKS)  # noqa: PTH208, paths take twice the time
+        return os.listdir(_TASKS)  # noqa: PTH208, pathlib takes twice the time
     except OSError:
         return []
 
 
-def _told(path: str) -> list[bytes]:
-    """The numbers of a thread; none of one that ended."""
+def _schedstat(path: str) -> list[bytes]:
+    """The scheduler statistics of a thread; empty for one that has ended."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123, as above
             return file.read().split()

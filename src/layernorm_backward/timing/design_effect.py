@@ -1,19 +1,19 @@
-"""How much less the values of a few rounds tell of a median than as many that are independent.
+"""The design effect: by how much correlation within rounds increases the variance of a sample median.
 
-Values of one round are alike, as those of minutes in which the machine was slow. The variance of how many of
-all lie below the median is then larger than that of heads in as many throws of a coin: by the design effect
-of L. Kish (Survey Sampling, Wiley, 1965), 1 + (m - 1)*r for rounds of m values. r is the correlation within a
-round of which side of the median a value lies on, from the mean squares between and within rounds.
+Values of one round are correlated, as when the machine was slow for minutes. The number of values below the
+median then has a larger variance than a binomial one, by the design effect of L. Kish (Survey Sampling,
+Wiley, 1965), 1 + (m - 1)*r for rounds of m values. r is the intra-round correlation of the side of the median
+that a value lies on, from the mean squares between and within rounds.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FEWEST_ROUNDS = 3  # of fewer their spread is not known
+FEWEST_ROUNDS = 3  # for fewer the correlation cannot be estimated
 
 
 def design_effect(values: NDArray[np.float64], rounds: ArrayLike) -> float:
-    """Of values (n,) in the rounds of these numbers (n,): at least 1; 1 of fewer than FEWEST_ROUNDS."""
+    """Of values (n,) with round numbers (n,): at least 1; 1 for fewer than FEWEST_ROUNDS rounds."""
     _, number, sizes = np.unique(rounds, return_inverse=True, return_counts=True)
     count, many = sizes.sum(), len(sizes)
     if many < FEWEST_ROUNDS or count == many:

@@ -1,12 +1,12 @@
-"""Times as they stand in tables, and when two differ: the one rule by which anything here is called faster.
+"""Summaries of times, and the rule that decides in all tables whether two times differ.
 
-Two times differ where the 95 % interval of their paired ratio leaves 1 out, and the ratio is further from 1
-than the noise. The noise is the distance from 1 of a ratio that is 1 in truth: a stream timed against itself
-(A/A), under two names, in the same repetitions. The interval covers the scatter of one cell's repetitions,
-the noise what the machine does on top of it. One A/A ratio is a single draw of that, by chance too small in
-many a cell; so in a table what USUAL of the cells alike stay below counts, too. Where there are FEW such
-cells, that is not their quantile, which of one cell is its own noise: it is worked out from their root mean
-square as for normal deviates about 0, of whose ratio to it Student's t tells.
+Two times differ if the 95 % interval of their paired ratio excludes 1, and the ratio is further from 1 than
+the noise. The noise is the distance from 1 of an A/A ratio: a stream timed against itself, under two names,
+in the same repetitions. The interval covers the scatter of one cell's repetitions, the noise the effects of
+the machine beyond it. One A/A ratio is a single draw, which by chance is too small in many a cell; so in a
+table the quantile USUAL of the noise of similar cells is a lower limit. For FEW such cells that quantile is
+not estimated from order statistics, which for one cell would give its own noise, but from the root mean
+square and Student's t, as for normal deviates about 0.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from layernorm_backward.timing.median_interval import median_interval
 
-USUAL = 0.9  # of the cells of a table have less noise than what counts for all
+USUAL = 0.9  # the quantile of the noise of similar cells that is a lower limit for each of them
 FEW = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833)  # of |t| for 1, 2, ... cells, at USUAL
 ALIKE = ["threads", "residency"]  # columns: with the size, what noise depends on most
 
@@ -61,8 +61,8 @@ def noise(of_itself: Ratio) -> float:
 
 
 def differs(ratio: Ratio, noise: float) -> bool:
-    """Whether two times differ by the rule above; an interval that is not known (NaN) leaves it open: no."""
-    return bool(_apart(*ratio, noise))
+    """Whether two times differ by the rule above; False where the interval is not known (NaN)."""
+    return bool(_differs(*ratio, noise))
 
 
 def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
@@ -77,11 +77,11 @@ def judged(table: pd.DataFrame, ratio: str, same: float = 1.0) -> pd.DataFrame:
     decade = np.floor(np.log10(table["bytes"].astype(float)))
     usual = noise.groupby([decade, *(table[name] for name in ALIKE)], dropna=False).transform(_usual)
     columns = (table[ratio + end] for end in ("", "_low", "_high"))
-    found = _apart(*columns, np.maximum(noise, usual), same)
+    found = _differs(*columns, np.maximum(noise, usual), same)
     return table.assign(differs=found.where(table[ratio].notna()).astype("boolean"))
 
 
-def _apart(median, low, high, noise, same=1.0):
+def _differs(median, low, high, noise, same=1.0):
     """The rule above, for numbers or columns."""
     return ((low > same) | (high < same)) & (abs(median - same) > noise)
 

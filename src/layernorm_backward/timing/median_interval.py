@@ -1,15 +1,15 @@
-"""An interval that holds the median of a distribution in 95 of 100 samples of it, for many distributions.
+"""A nearly distribution-free 95 % confidence interval for the median.
 
-The k-th smallest and the k-th largest of n values have the median between them with a probability that only n
-and k tell: as many values may lie below it as heads fall in n throws of a coin. Between the two k nearest to
-95 % the ends are interpolated (T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on
+The k-th smallest and the k-th largest of n values enclose the median with a probability that depends on n and
+k only: the number of values below it is binomial with probability 1/2. Between the two k whose probabilities
+enclose 95 % the ends are interpolated (T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on
 interpolated order statistics, Statistics & Probability Letters 4, 75-79, 1986), which is exact for double
-exponential distributions and close for other smooth ones; where values come in few groups it may hold the
-median as seldom as the inner order statistics do. The percentile bootstrap of a median has ends at order
-statistics as well, but of seven values at those that hold it in 87.5 of 100.
+exponential distributions and close for other smooth ones; for values in a few groups the coverage may be as
+low as that of the inner order statistics. The percentile bootstrap of a median also has ends at order
+statistics, but for seven values at those with a coverage of 87.5 %.
 
-Values that come in rounds are not independent. The ends then lie further from the middle, by the root of
-their `design_effect`, but no further than the least and the largest value.
+Values that come in rounds are not independent. The ends are then moved away from the middle, by the square
+root of the `design_effect`, but not beyond the least and the largest value.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from layernorm_backward.timing.design_effect import design_effect
 
 LEVEL = 0.95
-FEWEST = 6  # values: of fewer even the least and the largest leave the median out too often
+FEWEST = 6  # values: for fewer even the least and the largest enclose the median too seldom
 
 
 def median_interval(
     values: Sequence[float] | NDArray[np.float64], rounds: ArrayLike | None = None
 ) -> tuple[float, float]:
-    """Of values (n,), in any order, and the numbers of their rounds (n,); NaN for fewer than FEWEST."""
+    """The ends for values (n,), in any order, with round numbers (n,); NaN for fewer than FEWEST values."""
     count, ordered = len(values), np.sort(values)
     if count < FEWEST:
         return float("nan"), float("nan")
@@ -41,9 +41,9 @@ def median_interval(
 
 @cache
 def _ends(count: int) -> tuple[int, float]:
-    """The largest k whose order statistics hold the median often enough, and the way inward to the next ones.
+    """The largest k whose coverage is at least LEVEL, and the fraction of the step to k + 1.
 
-    Whole numbers are divided by whole numbers: beyond 1023 values they are too large for float64.
+    Integers are divided by integers: beyond 1023 values they are too large for float64.
     """
     whole, ways, fewer = 2**count, 1, 0
     held = before = 1.0  # by the (k + 1)-th smallest and largest; by the k-th

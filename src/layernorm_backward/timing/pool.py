@@ -1,4 +1,4 @@
-"""The arrays that kernels are timed on: memory written once for many cells, and what they are to hold."""
+"""The arrays that kernels are timed on: memory shared by many cells, and the expected contents."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,8 +13,8 @@ from layernorm_backward.dtypes import dtype_of, round_to
 from layernorm_backward.timing.exact_sums import Sums, exact_sums
 from layernorm_backward.timing.repeated import Repeated, restored
 
-ALL_ARRAYS = 4  # x, dy, dx, y: what a pool has for cells of any direction
-ONE_RESULT = 3  # x, dy, and y or dx: what it has where no cell takes both
+ALL_ARRAYS = 4  # arrays of a pool for cells of any direction: x, dy, dx, y
+ONE_RESULT = 3  # arrays of a pool where no cell writes both y and dx: x, dy, and one result
 BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
 
@@ -22,8 +22,8 @@ class Buffers(NamedTuple):
     """x, dy, out, y (..., D) at 64-byte boundaries; gamma, beta, dgamma, dbeta (D,).
 
     `out` takes y or dx. Where both are written, it takes dx, and y an array of its own; else y is `out`.
-    `sums` works out what dgamma and dbeta are for an eps; None where they are not to be looked at. `restored`
-    names those of x, dy, gamma, beta that were written to, which then hold again what they held at first.
+    `sums` computes the exact dgamma and dbeta for an eps; None where they are not to be checked. `restored`
+    restores the contents of x, dy, gamma, beta, and names those that had been overwritten.
     """
 
     x: NDArray
@@ -39,10 +39,10 @@ class Buffers(NamedTuple):
 
 
 class Pool:
-    """Memory for the arrays of many cells, allocated and written once: no cell meets a page fault.
+    """Memory for the arrays of many cells, allocated and written once, so that no cell incurs page faults.
 
     x and dy are from N(0,1): BLOCK random numbers each, repeated, so that no row equals one near it;
-    `inputs_in` is the memory they lie in where it is not to be allocated here.
+    `inputs_in` is memory to place them in, where it is not to be allocated here.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Pool:
         return Buffers(x, dy, out, gamma, beta, dgamma, dbeta, *y or [out], *known)
 
     def _known_sums(self, x: NDArray, dy: NDArray, eps: float) -> Sums:
-        """Worked out once for a shape and dtype: these tell what x and dy hold."""
+        """Computed once per shape, dtype and eps; shape and dtype determine the contents of x and dy."""
         key = x.shape, x.dtype, eps
         if key not in self._sums:
             self._sums[key] = exact_sums(x, dy, eps)

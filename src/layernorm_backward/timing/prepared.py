@@ -1,10 +1,9 @@
-"""Kernels made ready to be timed: arrays that were written before, results that were checked on them.
+"""Prepares kernels for timing: each runs once on the arrays to be timed, and its results are checked.
 
-Correct before timed: each kernel runs on the arrays of its cell, in which no result is left from before,
-and the largest error of dx (or y) over some of their rows, against the oracle, is kept beside its time. A
-kernel whose error is over the limit is not timed, nor is one whose dgamma or dbeta are wrong, or that writes
-to its inputs, raises, or returns what does not fit. One that takes no `out` returns arrays of its own. eps is
-the kernel's own.
+Results are filled with NaN before that run. The largest error of dx (or y) over some rows, against the
+oracle, is recorded with the time. A kernel is not timed if its error is over the limit, if dgamma or dbeta
+are wrong, or if it writes to its inputs, raises, or returns arrays that do not fit. A kernel that takes no
+`out` returns arrays of its own. eps is the kernel's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,14 +29,14 @@ from layernorm_backward.untrusted.checked_kernel import BrokenError, blame, chec
 from layernorm_backward.untrusted.fitting import takes_out
 from layernorm_backward.untrusted.raised import FAILURES
 
-ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful ones, an element of x
-LEAST_ROWS = 4  # in which errors are looked at
+ACCESSES: dict[AnyDirection, int] = TENSORS | {"both": sum(TENSORS.values())}  # useful, per element of x
+LEAST_ROWS = 4  # rows whose errors are checked
 STORED_U = 2  # u of the storage dtype: what is stored is rounded once, or twice where x_hat is stored, too
 
 
 class Prepared(NamedTuple):
-    """A kernel's call and how long one run takes, what its forward pass saves, and its errors on the
-    arrays to be timed: that of the sums is norm-wise, and NaN where they were not looked at."""
+    """A kernel's call, seconds per run, what its forward pass saves, and its errors on the timed arrays.
+    The error of dgamma and dbeta is norm-wise, and NaN where they were not checked."""
 
     call: Callable[[], object]
     run_s: float
@@ -75,7 +74,7 @@ def prepare(
 
 
 def renewed(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Callable[[], object]:
-    """The call of a kernel that was found right on these arrays before, with nothing looked at again.
+    """The call of a kernel that was checked on these arrays before; its results are not checked again.
 
     BrokenError where its forward pass, which a call of the backward pass needs, now raises.
     """
@@ -87,10 +86,10 @@ def renewed(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> Callabl
 
 
 def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
-    """Why results are too far off, or "". The limit is in u of the dtype of the sums; storing adds its own.
+    """Why results are wrong; "" where they are not. The limit is in u of the dtype of the sums, plus storage.
 
-    Rounding takes a running sum of N terms some sqrt(N) u away, and a row that is left out sqrt(1/N). What is
-    stored may be x_hat, so 16-bit x allows for its roundings in dgamma, however wide gamma is.
+    Rounding changes a running sum of N terms by about sqrt(N) u, and leaving out a row by about sqrt(1/N).
+    x_hat may be stored, so 16-bit x allows for its rounding in dgamma, however wide gamma is.
     """
     u, sums, rows = unit_roundoff(arrays.x.dtype), sum_dtype(arrays.x.dtype), arrays.x[..., 0].size
     of_sums, stored = unit_roundoff(sums), STORED_U * u if arrays.x.dtype != sums else 0
@@ -104,7 +103,7 @@ def _wrong(found: Prepared, arrays: Buffers, limit_u: float) -> str:
 
 
 def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_rows: int) -> Prepared | str:
-    """A kernel that has run once, or why its results tell nothing; BrokenError where it raises or misfits."""
+    """A kernel that has run once, or why it is wrong; BrokenError if it raises or its results do not fit."""
     run_s, saved = _ran(checked(kernel), direction, arrays)
     if lost := arrays.restored():
         return f"wrong: writes to {', '.join(lost)}, of which it may only read"
@@ -121,7 +120,7 @@ def _prepared(kernel: Kernel, direction: AnyDirection, arrays: Buffers, error_ro
 
 
 def _ran(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> tuple[float, object]:
-    """Seconds of a run, whose results are in the arrays, in which none is left from before; what it saved."""
+    """Run once into arrays filled with NaN; returns seconds and what the forward pass saved."""
     _compile(kernel, arrays.x, arrays.gamma)
     x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
     for result in (out, y, dgamma, dbeta):
@@ -142,7 +141,7 @@ def _ran(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> tuple[floa
 
 
 def _with_out(kernel: Kernel) -> Kernel:
-    """The same kernel; its functions that take no `out` are given one, and return arrays of their own."""
+    """The kernel with functions that accept `out`; those that took none ignore it and return own arrays."""
     given = {role: getattr(kernel, role) for role in DIRECTIONS}
     without = {role: _leaving_out(one) for role, one in given.items() if not takes_out(one)}
     return replace(kernel, **without)
@@ -153,7 +152,7 @@ def _leaving_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: object) -> Callable[[], object]:
-    """What is timed, raising as `checked`; backward, it reads what the forward pass has saved."""
+    """The call to be timed; it raises as `checked`, and a backward pass reads `saved`."""
     x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
     eps, run = kernel.default_eps, _with_out(kernel)
 
@@ -182,24 +181,24 @@ def _call(kernel: Kernel, direction: AnyDirection, arrays: Buffers, saved: objec
 
 
 def _compile(kernel: Kernel, x: NDArray, gamma: NDArray) -> None:
-    """Run a kernel on a row of x's size: what it compiles or loads for any size is not in its first time."""
+    """Run a kernel on one row, so that compiling and loading is not part of the first timed run."""
     row, gamma = np.ones((1, x.shape[-1]), x.dtype), gamma.copy()
     _, saved = kernel.forward(row, gamma, gamma, kernel.default_eps)
     kernel.backward(row, saved)
 
 
 def evenly(count: int, rows: int) -> NDArray[np.intp]:
-    """The numbers of `count` evenly spread rows of so many, or of all; the first and last are among them."""
+    """The indices of `count` evenly spaced rows (at most all), including the first and the last."""
     return np.unique(np.linspace(0, rows - 1, min(count, rows)).astype(np.intp))
 
 
 def rows_looked_at(elements: int, hidden: int) -> int:
-    """In how many rows errors are looked at: of so many elements in all, and in at least LEAST_ROWS."""
+    """The number of rows to check: about `elements` elements in all, at least LEAST_ROWS rows."""
     return max(LEAST_ROWS, elements // hidden)
 
 
 def error_u_max(direction: AnyDirection, arrays: Buffers, error_rows: int, eps: float) -> float:
-    """Largest error, in units of u, of evenly spread rows of y, dx or both, the first and last among them."""
+    """Largest error, in units of u, of evenly spaced rows of y, dx or both, including first and last."""
     flat = [array.reshape(-1, array.shape[-1]) for array in (arrays.x, arrays.dy, arrays.out, arrays.y)]
     sample = evenly(error_rows, len(flat[0]))
     x, dy, dx, y = (array[sample] for array in flat)

@@ -1,4 +1,4 @@
-"""Arrays that hold the numbers of a block again and again: what they are to hold is known without a copy."""
+"""Arrays filled with repetitions of a block, whose contents can be checked and restored without a copy."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 
 class Repeated(NamedTuple):
-    """A C-contiguous array, and the numbers (n,) that it is to hold again and again, in its dtype."""
+    """A C-contiguous array, and the block (n,) that it repeats, in its dtype."""
 
     array: NDArray
     block: NDArray
 
     def fill(self) -> None:
-        """Write the numbers into the array."""
+        """Fill the array with the block."""
         for part in self._parts():
             part[...] = _bits(self.block)[: part.size]
 
     def intact(self) -> bool:
-        """Whether the array holds them, bit by bit."""
+        """Whether the array still holds the block's repetitions, bit for bit."""
         return all(np.array_equal(part, _bits(self.block)[: part.size]) for part in self._parts())
 
     def _parts(self) -> Iterator[NDArray]:
@@ -28,7 +28,7 @@ class Repeated(NamedTuple):
 
 
 def restored(given: Mapping[str, Repeated]) -> list[str]:
-    """The names of arrays that did not hold their numbers; now they do."""
+    """Restore the contents of all arrays; returns the names of those that had changed."""
     lost = [name for name, one in given.items() if not one.intact()]
     for name in lost:
         given[name].fill()

@@ -1,4 +1,4 @@
-"""Shapes by their working set: how many rows put the arrays of a pass beyond the caches, or into them.
+"""Shapes by working set: how many rows make the arrays of a pass exceed the caches, or fit into them.
 
 The working set is what a pass must touch: x and y forward, x, dy and dx backward, all four for both in turn.
 It is beyond the cache from four times the last-level cache on, so that at most a quarter of it can be found
@@ -23,7 +23,7 @@ SHARE = 3  # arrays take at most this part of the memory that is available
 
 
 class Sized(NamedTuple):
-    """A number of rows, and "" or why they are fewer than were wanted."""
+    """A number of rows, and why it is smaller than wanted ("" where it is not)."""
 
     rows: int
     note: str
@@ -40,7 +40,7 @@ def touched(direction: AnyDirection, rows: int, hidden: int, dtype: str) -> int:
 
 
 def held(arrays: int, rows: int, hidden: int, dtype: str) -> int:
-    """Bytes of so many arrays of x's size."""
+    """Bytes of `arrays` arrays of x's size."""
     return arrays * rows * hidden * dtype_of(dtype).itemsize
 
 
@@ -71,12 +71,12 @@ def sized(
 
 
 def cache_bytes() -> int:
-    """Bytes of the last-level cache; UNKNOWN_CACHE where the system does not tell."""
+    """Bytes of the last-level cache; UNKNOWN_CACHE where the system does not report it."""
     return machine.last_level_cache_bytes() or UNKNOWN_CACHE
 
 
 def assumed() -> str:
-    """That the size of the cache is assumed, in a note; "" where it is told."""
+    """The note that the size of the cache is assumed; "" where the system reports it."""
     told = machine.last_level_cache_bytes()
     return "" if told else f"cache size not told; {UNKNOWN_CACHE >> 20} MiB assumed"
 
@@ -87,7 +87,7 @@ def placed(size: int, note: str) -> dict[str, str]:
 
 
 def residency(size: int) -> Residency:
-    """Where a working set of so many bytes lies: memory, partly in the last-level cache, or in the cache."""
+    """Where a working set of this size lies: in memory, partly in the last-level cache, or in the cache."""
     cache = cache_bytes()
     return "cache" if size <= cache else "partly" if size < BEYOND * cache else "memory"
 

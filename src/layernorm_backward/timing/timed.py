@@ -1,4 +1,4 @@
-"""What the timed experiments share: thread counts, columns of times, samples with their keys."""
+"""Helpers of the timed experiments: thread counts, columns of times, samples with their keys."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -19,7 +19,7 @@ def most_threads() -> int:
 
 
 def allowed_threads() -> str:
-    """The numbers of threads that can be had here, as an error names them."""
+    """The possible numbers of threads, as text for an error message."""
     held = " (NUMBA_NUM_THREADS)" if _held() else ""
     return f"1 to {most_threads()}{held}, or all"
 
@@ -46,7 +46,7 @@ def seed_of(seed: int, *cell: object) -> int:
 
 
 def too_many(threads: int) -> str:
-    """Why a thread count cannot be had here, "" where it can."""
+    """Why a thread count is not possible here; "" where it is."""
     most = most_threads()
     if threads <= most:
         return ""

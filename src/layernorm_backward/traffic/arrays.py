@@ -1,4 +1,4 @@
-"""Arrays that count what is done with them, and the cache that their elements pass through.
+"""Arrays that count accesses and operations, and a model of the cache between them and memory.
 
 `Counted` reports each ufunc, reduction, cast and assignment to a `Tally`. The tally has a cache of some
 elements, of which it forgets the one that was used longest ago: a read of an element that it holds does not
@@ -42,7 +42,7 @@ class Tally:
             self._used(address, written=False)
 
     def fetched(self, addresses: Iterable[int]) -> None:
-        """Elements that were asked for ahead of their use: no access of the kernel's."""
+        """Prefetched elements, which do not count as accesses of the kernel."""
         for address in addresses:
             self._used(address, written=False)
 

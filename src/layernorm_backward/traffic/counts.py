@@ -1,4 +1,4 @@
-"""Operations and accesses of each kernel, counted by running it on arrays that count.
+"""Operations and memory accesses of each kernel, counted by running it on counting arrays.
 
 A count f(N, D) = a + b*N + c*D + d*N*D is taken at four small sizes, whose mixed difference is d, the
 number per element of x; what grows with N or D alone drops out, exactly. NumPy kernels run as they are,

@@ -38,9 +38,9 @@ struct Columns {
     }
 };
 
-// All columns of a thread. Rows are Held or Local.
+// gamma and the partial sums of all columns of a thread. Rows are Held or Local.
 template <class T, class M>
-struct Kept {
+struct ThreadColumns {
     using A = sum_t<T>;
     Columns<A, LANES<T>> chunks[M::chunks];
     Columns<A, 1> edges[Share<T, M>::room];
@@ -84,7 +84,7 @@ struct Kept {
 
 // A block's sums over rows, to two vectors (hidden,): dgamma, then dbeta.
 template <class T, class M>
-DEVICE void store_sums(const Share<T, M>& share, const Kept<T, M>& kept, sum_t<T>* to) {
+DEVICE void store_sums(const Share<T, M>& share, const ThreadColumns<T, M>& kept, sum_t<T>* to) {
     using A = sum_t<T>;
     constexpr int width = M::team * (M::chunks * LANES<T> + Share<T, M>::edges);
     SHARED(A, held, M::teams == 1 ? 1 : M::teams * width);
@@ -148,8 +148,8 @@ struct Loaded {
 };
 
 template <bool CENTRED, bool WHOLE, class T, class M>
-DEVICE void differentiate_round(const Loaded<T, M>& rows, const Rounds<M>& round, Share<T, M>& share, Kept<T, M>& kept,
-                                Meeting<sum_t<T>, M>& meeting, T* dx) {
+DEVICE void differentiate_round(const Loaded<T, M>& rows, const Rounds<M>& round, Share<T, M>& share,
+                                ThreadColumns<T, M>& kept, Meeting<sum_t<T>, M>& meeting, T* dx) {
     using A = sum_t<T>;
     const A part = A(1) / share.hidden;
     const auto has = [&](int r) { return WHOLE || round.has(r); };
@@ -171,7 +171,7 @@ DEVICE void differentiate_round(const Loaded<T, M>& rows, const Rounds<M>& round
 // Rows in registers: a team loads M::rows rows, and where there are registers for them the next ones, then works on
 // the first.
 template <bool CENTRED, class T, class M, class G>
-DEVICE void differentiate_registers(Share<T, M> share, Kept<T, M>& kept, const G* gamma, const T* dy,
+DEVICE void differentiate_registers(Share<T, M> share, ThreadColumns<T, M>& kept, const G* gamma, const T* dy,
                                     const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
                                     const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
@@ -203,7 +203,7 @@ DEVICE void differentiate_registers(Share<T, M> share, Kept<T, M>& kept, const G
 // Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
 // of a row, it works on the row before.
 template <bool CENTRED, class T, class M, class G>
-DEVICE void differentiate_ring(Share<T, M> share, Kept<T, M>& kept, const G* gamma, const T* dy,
+DEVICE void differentiate_ring(Share<T, M> share, ThreadColumns<T, M>& kept, const G* gamma, const T* dy,
                                const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
                                const Portion<M>& mine, int stages, int slot) {
     using A = sum_t<T>;
@@ -263,7 +263,7 @@ KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>
     const Portion<M> mine(rows, {lead, together_bits, shared, group});
     const int64 skipped = mine.first * hidden;
     const Share<T, M> share(hidden, head_of(dx + skipped + static_cast<int64>(mine.team) * hidden));
-    Kept<T, M> kept;
+    ThreadColumns<T, M> kept;
     dy += skipped;
     x += skipped;
     dx += skipped;

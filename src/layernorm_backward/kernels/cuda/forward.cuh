@@ -14,10 +14,10 @@ DEVICE void normalize(const A (&xs)[N], const V& gamma, const V& beta, A centre,
     }
 }
 
-// gamma and beta of all columns of a thread; as they are stored where numbers would want more registers than a thread
-// has, about. Rows are Held or Local.
+// gamma and beta of all columns of a thread, in the dtype of storage where the wider sum_t would need more registers
+// than a thread has, by estimate. Rows are Held or Local.
 template <class T, class G, class M>
-struct Kept {
+struct ScaleShift {
     using A = sum_t<T>;
     static constexpr int words = M::chunks * 4 * (2 * sizeof(A) / sizeof(T) + (M::ring ? 0 : M::rows));
     static constexpr bool stored = (words + 24) * M::threads * M::blocks > 65536;
@@ -28,7 +28,7 @@ struct Kept {
         A gamma[1], beta[1];
     } edges[Share<T, M>::room];
 
-    DEVICE Kept(const Share<T, M>& share, const G* gamma, const G* beta) {
+    DEVICE ScaleShift(const Share<T, M>& share, const G* gamma, const G* beta) {
         share.each_chunk([&](int c, int64 at) {
             chunks[c].gamma.load(gamma + at);
             chunks[c].beta.load(beta + at);
@@ -96,7 +96,7 @@ DEVICE bool writes_statistics() {
 
 // One round of rows in registers; WHOLE where every team has M::rows of them.
 template <bool WHOLE, class T, class G, class M>
-DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, Kept<T, G, M>& kept,
+DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, ScaleShift<T, G, M>& kept,
                             const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const T* x, sum_t<T> eps,
                             T* y, sum_t<T>* mean, sum_t<T>* rstd) {
     using A = sum_t<T>;
@@ -156,7 +156,7 @@ template <class T, class M, class G>
 DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps,
                                 T* y, sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine) {
     MEETING(sum_t<T>, M, meeting);
-    Kept<T, G, M> kept(share, gamma, beta);
+    ScaleShift<T, G, M> kept(share, gamma, beta);
     const Sample<T, M> sample(share.hidden);
     Rounds<M> round(mine, share.hidden);
     for (; M::rows > 1 && round.all(); round.advance()) {
@@ -183,7 +183,7 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
         for (int s = 0; s < stages && begin + s * stride < rows; ++s) ring.fill(s, begin + s * stride);
     }
     const Sample<T, M> sample(share.hidden);
-    Kept<T, G, M> kept(share, gamma, beta);
+    ScaleShift<T, G, M> kept(share, gamma, beta);
     const A part = A(1) / share.hidden;
     const int64 step = stride * share.hidden;
     const T* source = x + begin * share.hidden;

@@ -1,4 +1,4 @@
-"""The fewest bytes that a pass can move: every array of its own is read or written once."""
+"""The fewest bytes that a pass can move: each of its arrays is read or written once."""
 
 from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import dtype_of, sum_dtype

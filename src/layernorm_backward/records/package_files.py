@@ -1,4 +1,4 @@
-"""Packages of others, by their import names: files of code; none is imported."""
+"""The source files of third-party packages, by import name, without importing them."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ _COMPILED = "__pycache__"  # by Python, from what stands beside it
 
 
 def files(package: str) -> list[Path]:
-    """All files of a package, in whatever language, or of the one module that it is; none where it is not."""
+    """All source files of a package, in any language, or its single module; none if it is not installed."""
     found = find_spec(package)
     if found is None:
         return []

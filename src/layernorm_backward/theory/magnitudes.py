@@ -1,4 +1,4 @@
-"""The largest sum of magnitudes that a way forms; where it may overflow, no bound holds."""
+"""The largest sum of magnitudes that a way to the statistics forms; if it may overflow, no bound holds."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -55,8 +55,8 @@ def from_first(rows: Rows, drift: Floats) -> Floats:
     return rows.hidden * np.maximum(1.0, rows.std**2 * (1 + rows.first**2))
 
 
-# variance algorithm -> reach(rows, drift); the others form `sums`
-REACH: dict[str, Callable[[Rows, Floats], Floats]] = {
+# variance algorithm -> magnitude(rows, drift); the others form `sums`
+MAGNITUDES: dict[str, Callable[[Rows, Floats], Floats]] = {
     "naive": squares,
     "naive_s2": square_of_sum,
     "naive_nn": square_of_sum,
