@@ -1,4 +1,4 @@
-"""Runs `snakemake --lint`; every finding fails but the one that a rule has no container of its own.
+"""Runs `snakemake --lint`; every finding fails except that a rule has no container of its own.
 
 The software is pinned once for all rules, in requirements.lock.
 """
@@ -11,7 +11,7 @@ ALLOWED = "Specify a conda environment or container for each rule."
 
 
 def main() -> int:
-    """Print the findings that count; 1 where there is one, or where Snakemake could not read the workflow."""
+    """Print all other findings; returns 1 if there is one, or if Snakemake could not read the workflow."""
     command = [sys.executable, "-m", "snakemake", "--lint"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     places = re.findall(r"^Lints for (.+?):\n((?:    .*\n)+)", said, flags=re.MULTILINE)

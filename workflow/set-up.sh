@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv with exactly the packages of requirements.lock, and the package itself (editable).
-# What goes wrong is told in one line, with its remedy. usage: set-up.sh [PYTHON]
+# Reports errors in one line, with a remedy. usage: set-up.sh [PYTHON]
 set -eu
 cd "$(dirname "$0")/.."
 here=$(pwd -P)

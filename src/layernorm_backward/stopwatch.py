@@ -44,7 +44,7 @@ def compare(
     minimum_s: float = 2e-4,
     known_s: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Time all `calls` against each other; one row a sample: name, repeat, seconds, calls, wait_s, waited.
+    """Time all `calls` against each other; one row per sample: name, repeat, seconds, calls, wait_s, waited.
 
     Each call runs in each of `repeats` repetitions. After `at_least` of them (default: all), whether or not
     they count, a call that has used half of `budget_s` seconds is dropped if there are others; timing ends

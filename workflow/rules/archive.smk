@@ -1,4 +1,4 @@
-# What the archive gives: tables of optional experiments whose packages are not installed, and the comparison.
+# Rules that use the archive: tables of optional experiments whose packages are not installed, and the comparison.
 
 for stem in STEMS:
     if measured(stem):

@@ -1,7 +1,7 @@
 # Names and functions that all rules share.
 #
-# Small inputs that people edit are params by a hash of their contents, too: as an input a file counts by its time
-# alone, so that one that is put back from a copy, or edited while its job runs, would not be seen.
+# Small inputs that people edit are also params, by a hash of their contents: Snakemake compares input files by their
+# modification time only, and would miss a file restored from a copy, or edited while its job runs.
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ RESULTS = f"results/{STUDY}"
 
 
 def says(name, what):
-    """What is printed when a rule starts; a brace would be one of Snakemake's."""
+    """The message of a rule, with braces escaped for Snakemake."""
     return f"{name}: {what}".replace("{", "{{").replace("}", "}}")
 
 

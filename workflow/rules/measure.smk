@@ -1,4 +1,4 @@
-# One rule for each experiment. Timed ones ask for all cores, so that nothing runs beside them.
+# One rule for each experiment. Timed ones request all cores, so that nothing runs beside them.
 
 for stem in filter(measured, STEMS):
 

@@ -1,4 +1,4 @@
-# From tables and figures to the paper: claims judged, numbers collected, the template filled in, documents made.
+# From tables and figures to the paper: judge the claims, collect the numbers, render the template, make the documents.
 
 CLAIMS, NUMBERS, TEMPLATE = "paper/claims.yaml", "paper/numbers.yaml", "paper/paper.md.j2"
 ATTEMPTS = "paper/attempts.csv"

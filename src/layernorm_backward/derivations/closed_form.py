@@ -30,7 +30,7 @@ def chain_rule(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: floa
 
 
 def dense_jacobian(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) -> Gradients:
-    """dx_j = sum_i dy_i dy_i/dx_j with the D x D Jacobian of every row written out, 8 D^2 bytes a row."""
+    """dx_j = sum_i dy_i dy_i/dx_j with the D x D Jacobian of every row written out, 8 D^2 bytes per row."""
     hidden = x.shape[-1]
     forward = forward_equations(x.reshape(-1, hidden), gamma, beta, eps)
     x_hat, rows = forward.x_hat, dy.reshape(-1, hidden)

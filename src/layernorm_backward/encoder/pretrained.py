@@ -73,7 +73,7 @@ def load() -> Encoder:
 
 
 def norms(encoder: Encoder, sentences: Sequence[str]) -> list[Norm]:
-    """Every layer normalization with the rows that it is given for these sentences, a row a token."""
+    """Every layer normalization with the rows that it is given for these sentences, one row per token."""
     encoded = [encoder.tokenizer.encode(sentence) for sentence in sentences]
     trace = bert.forward(encoder.weights, encoder.shape, [one.ids for one in encoded])
     tokens = [token for one in encoded for token in one.tokens]

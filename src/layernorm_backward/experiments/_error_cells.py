@@ -52,7 +52,7 @@ class Posed(NamedTuple):
 
 
 def measure(runners: Iterable[Runner], cell: Cell, rows: int, eps: float, seed: int) -> list[Cell]:
-    """A row for each runner and quantity."""
+    """One row per runner and quantity."""
     posed = pose(cell, rows, eps, seed)
     if isinstance(posed, str):
         return [record for runner in runners for record in unmeasured(runner.name, cell, posed)]
@@ -80,7 +80,7 @@ def unmeasured(name: str, cell: Cell, reason: str) -> list[Cell]:
 
 
 def errors(runner: Runner, posed: Posed, eps: float) -> list[Cell]:
-    """A row for each quantity of one runner."""
+    """One row per quantity of one runner."""
     cell, problem, exact, moments = posed
     computed = runner.run(problem, eps)
     if isinstance(computed, str):

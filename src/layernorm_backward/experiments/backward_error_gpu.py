@@ -115,7 +115,7 @@ def measure(
 
 
 def _rows(board: Board, name: str, posed: Posed, eps: float) -> Rows:
-    """The rows of one kernel or peer; whatever it refuses, the others are measured all the same."""
+    """The rows of one kernel or peer; if it raises, the others are still measured."""
     reason = contenders.missing(name)
     if reason:
         return _error_cells.unmeasured(name, posed.cell, reason)
@@ -139,7 +139,7 @@ def unmeasured(cell: Cell, names: Iterable[str], reason: str) -> Rows:
 
 
 def _run(board: Board, name: str, lacking: dict[str, str], problem: Problem, eps: float) -> Results:
-    """The results of a kernel or peer on the device, back on the host; `lacking` gets those it has not."""
+    """The results of a kernel or peer, copied to the host; those it lacks are added to `lacking`."""
     given = Arrays(*(board.array(array) for array in problem))
     contender = contenders.prepare(board, name, given, eps)
     found = contender.results()
@@ -152,5 +152,5 @@ def _run(board: Board, name: str, lacking: dict[str, str], problem: Problem, eps
 
 
 def _host(board: Board, array: Any, problem: Problem) -> np.ndarray:
-    """NaN for what was not computed."""
+    """A copy on the host; NaN for a result that was not computed."""
     return np.full(problem.x.shape, np.nan, problem.x.dtype) if array is None else board.numpy(array)

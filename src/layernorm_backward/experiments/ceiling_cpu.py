@@ -1,10 +1,10 @@
 """The roofs of this machine: bandwidth of copy and triad, and the peak of multiply-add.
 
-`bytes` is what an operation touches in all: two arrays for copy, three for triad, none for multiply_add,
-which stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of
-the data can be found in it from the repetition before. The streams of a cell are timed interleaved. A
-working set that fits a cache lies there: each sample follows untimed runs. `note` says where a working set
-had to be smaller than was wanted, or what was assumed for it.
+`bytes` is the working set of an operation: two arrays for copy, three for triad, none for multiply_add, which
+stays in registers. `beyond_cache` is four times the last-level cache, so that at most a quarter of the data
+can still be cached from the repetition before. The streams of a cell are timed interleaved. A working set
+that fits a cache resides there, since each sample follows untimed runs. `note` says where a working set had
+to be smaller than wanted, or what was assumed for it.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def run(
     budget_s: Seconds,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row an operation, dtype, working set and thread count; `budget_s` is for one cell.
+    """One row per operation, dtype, working set and thread count; `budget_s` is for one cell.
 
     The arrays take at most `memory_limit_bytes`, and at most a third of what is available.
     """

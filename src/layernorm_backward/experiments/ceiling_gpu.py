@@ -1,8 +1,8 @@
 """What this GPU can do at most: copy and triad in each of several ways, and multiply-adds in registers.
 
 Streams run interleaved over arrays of `bytes` bytes each; gb_per_s counts what they must read and write.
-multiply_add is many independent chains in the registers of every thread. Sums of 16-bit rows are in float32,
-so that is their ceiling too. threads are those of the host that launches.
+multiply_add runs many independent chains in the registers of every thread. Sums of 16-bit rows are in
+float32, so its peak is theirs, too. threads are those of the host that launches.
 """
 
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ def cells(*, dtypes: list[str], sizes: list[int], flop_dtypes: list[str], **_: A
 
 
 def programs(hardware: Hardware, **config: Any) -> list[Program]:
-    """What the operations of all cells run."""
+    """The programs of the operations of all cells."""
     found = (roofs.programs(names, cell.dtype) for cell, names in cells(**config).items())
     return list(dict.fromkeys(one for programs in found for one in programs))
 

@@ -3,19 +3,19 @@
 Results and repeats come before anything is timed; the tools, which take minutes, after all else.
 
     results    y, dx, dgamma, dbeta against float64 (`gpu.exact`), outputs poisoned with NaN before
-    far        as results, with the first elements of every third row far from its mean: it is gone over again
-    apart      as results, of arrays that all begin elsewhere modulo 16 bytes; nothing is written beside them
-    strided    as results, of arrays with steps between their elements, turned, and backwards: a kernel copies
-               them first, and its results last; nothing is written between or beside their elements
-    unaligned  one array after another lies a byte off: it is refused, or its elements have been copied first
+    far        as results, with the first elements of every third row far from its mean: it is swept again
+    apart      as results, on arrays with different offsets modulo 16 bytes; nothing is written beside them
+    strided    as results, on strided, transposed and reversed arrays: a kernel copies them first, and its
+               results last; nothing is written between or beside their elements
+    unaligned  one array at a time is misaligned by a byte: it is refused, or its elements are copied first
     repeats    the same bits in `runs` runs, none of them NaN
     memcheck, racecheck, initcheck, synccheck
-               both passes under NVIDIA's compute-sanitizer, on so many rows that each ring is filled again
+               both passes under NVIDIA's compute-sanitizer, on enough rows that each ring is refilled
 
-value is the error, in u of the result's dtype, that takes most of the limit of that dtype; or the number of
-runs that differ, of arrays that were neither refused nor done right, or of errors that the tool found. A
-kernel that raises an error has not passed, and that is the reason. Beside a check that is passed or not, the
-reason names what the tool only warns of.
+value is the error, in u of the result's dtype, that is the largest fraction of its limit; or the number of
+runs that differ, of arrays that were neither refused nor processed correctly, or of errors that the tool
+found. A kernel that raises an error has not passed, and the error is the reason. For a check with a verdict,
+the reason holds the tool's warnings.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def run(
     eps: Positive,
     seed: Seed,
 ) -> None:
-    """The config: `gpu.campaign.live` measures its `cells`, one row a check, kernel, dtypes and shape."""
+    """The config: `gpu.campaign.live` measures its `cells`, one row per check, kernel, dtypes and shape."""
 
 
 def cells(
@@ -108,7 +108,7 @@ def cells(
 
 
 def _pairs(dtypes: list[str]) -> list[tuple[str, str]]:
-    """Of x and of gamma, first those that are the same."""
+    """Pairs of dtypes of x and gamma, equal ones first."""
     pairs = [(dtype, gamma_dtype) for dtype in dtypes for gamma_dtype in gamma_names(dtype)]
     return sorted(pairs, key=lambda pair: pair[0] != pair[1])
 
@@ -116,7 +116,7 @@ def _pairs(dtypes: list[str]) -> list[tuple[str, str]]:
 def programs(
     hardware: Hardware, *, kernels: list[str], dtypes: list[str], apart: list[int], **_: Any
 ) -> list[Program]:
-    """Those for arrays that begin apart."""
+    """The programs for arrays with different offsets modulo 16 bytes."""
     cells = [(name, *pair, size) for name in kernels for pair in _pairs(dtypes) for size in apart]
     return program_cache.needed(cells, hardware, apart=True)
 
@@ -138,7 +138,7 @@ def measure(
     eps: float,
     **_: Any,
 ) -> tuple[Rows, Rows]:
-    """A row for each kernel; there are no samples."""
+    """One row per kernel; there are no samples."""
 
     def check(name: str) -> dict[str, Any]:
         if cell.check in CHECKS:
@@ -156,7 +156,7 @@ def unmeasured(cell: Cell, names: list[str], reason: str) -> Rows:
 
 
 def _tried(board: Board, cell: Cell, name: str, check: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """What a check says of a kernel; the reason where the kernel has no such dtype, or raises an error."""
+    """The verdict of a check on a kernel; a reason where the kernel lacks the dtype, or raises an error."""
     unsupported = variants.kernel_of(name).unsupported
     if cell.dtype in unsupported:
         return {"reason": unsupported[cell.dtype]}

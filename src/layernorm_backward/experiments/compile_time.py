@@ -26,7 +26,7 @@ from layernorm_backward.timing.difference import Summary
 def run(
     *, kernels: RunnableKernels, dtypes: Several[DtypeName], compilations: Whole, loads: Whole
 ) -> pd.DataFrame:
-    """One row a kernel, dtype, direction and state of the cache."""
+    """One row per kernel, dtype, direction and state of the cache."""
     cells = [(name, dtype) for name in kernels for dtype in dtypes if dtype in KERNELS[name].dtypes]
     rows: list[dict[str, Any]] = []
     for name, dtype in tqdm(cells, desc="compile_time", mininterval=1):

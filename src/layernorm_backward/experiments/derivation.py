@@ -41,7 +41,7 @@ def run(
     precision_bits: Annotated[int, Field(ge=PRODUCT_BITS, le=MOST_BITS)],
     seed: Seed,
 ) -> pd.DataFrame:
-    """One row a derivation, shape, kind of gamma and gradient.
+    """One row per derivation, shape, kind of gamma and gradient.
 
     rel_error is the 2-norm of the error over that of the exact gradient, certified; for `exact` itself it
     is the certified radius. `proved` is true in rows of `symbolic` whose D is in `prove_hidden`; where a

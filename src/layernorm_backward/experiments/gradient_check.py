@@ -57,7 +57,7 @@ def run(
     large_step: Positive,
     spot_rows: Count,
 ) -> pd.DataFrame:
-    """One row a kernel, method, step, shape, seed, scope and gradient; float64, data from N(0,1).
+    """One row per kernel, method, step, shape, seed, scope and gradient; float64, data from N(0,1).
 
     Three parts: the sweep of steps (every element and random directions); the published setting,
     over many seeds, since its errors are rounding noise; large tensors, by rows and directions.

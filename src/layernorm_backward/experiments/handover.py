@@ -1,16 +1,16 @@
 """How near to each other the cores of threads are, and what roof, kernel and either kind of store reach then.
 
-In `relay` threads count a number up in turn: what a turn takes is the latency from core to core. `handed` and
+In `relay` threads increment a counter in turn: the time per turn is the core-to-core latency. `handed` and
 `kept` do the same work in the second-level caches: each thread updates a vector, in `handed` the one that its
 neighbour updated in the round before, in `kept` its own. The ratio of their times is near 1 where two threads
-share a core, and largest where no cache lies between the cores: then each may have its own way to memory. A
-host moves the cores of a virtual machine, and neither where they are nor when they move is seen from within.
+share a core, and largest where the cores share no cache: then each may have its own path to memory. A host
+may migrate the cores of a virtual machine; neither their placement nor a migration is visible from within.
 
-All calls run interleaved, in rounds over all cells, with a rest before each: cores are placed when work
-begins. The repetitions in which no call stood in the run queue, or all where these are too few (`stopwatch`),
-are sorted into bands by the latency; band 0 holds all. The rows of a band hold medians over its repetitions.
-roof_fraction is that of the pass as its plan has it; stores_ratio the time of the pass with ordinary stores
-and a reading of its whole result, over that with non-temporal stores, as in `stores`.
+All calls run interleaved, in rounds over all cells, with a pause before each: cores are assigned when work
+begins. The repetitions in which no call was in the run queue, or all where these are too few (`stopwatch`),
+are grouped into bands by the latency; band 0 holds all. The rows of a band hold medians over its repetitions.
+roof_fraction is that of the pass with its default plan; stores_ratio is the time of the pass with ordinary
+stores and a read of its whole result, over that with non-temporal stores, as in `stores`.
 """
 
 from collections import defaultdict
@@ -58,10 +58,10 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A row each cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
+    """One row per cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
     loop_rounds: how often a loop goes over its vectors in one call; turns: those of a relay. bands_ns: the
-    latencies between two bands. rest_s: seconds of nothing before a cell is timed.
+    latencies between two bands. rest_s: seconds of pause before a cell is timed.
     """
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     pool = _cells.pool(sizes, seed)
@@ -95,7 +95,7 @@ def run(
 
 
 def _impossible(threads: int, turns: int) -> str:
-    """Empty, or why so many threads cannot hand anything on."""
+    """Why a relay over this number of threads is impossible; "" where it is possible."""
     if threads == 1 or too_many(threads):
         return too_many(threads) or "one thread hands nothing on"
     with stopwatch.threads(threads):
@@ -103,13 +103,13 @@ def _impossible(threads: int, turns: int) -> str:
 
 
 def _loops(rounds: int, turns: int) -> dict[str, Call]:
-    """On the threads that are set, vectors in float32."""
+    """The calls of `relay`, `handed` and `kept` on the current number of threads, in float32."""
     handovers = {name: roofs.handovers("float32", rounds, step) for name, step in LOOPS.items()}
     return handovers | {RELAY: roofs.relay(turns)}
 
 
 def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Call], float]:
-    """The pass as planned, and with either kind of stores and a reading behind it; the largest error in u."""
+    """The pass as planned, and with each kind of store followed by a read; the largest error in u."""
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
     calls, error_u = check.ran(cell.direction, arrays, plans(plan) | {PASS: plan}, error_rows)
     read = roofs.read(arrays.out)

@@ -1,12 +1,13 @@
 """What each decision of numba_fused costs or brings: the kernel as it is against it with one taken back.
 
 A cell is a working set, dtype, hidden size, direction and thread count. Its variants (`_variants`) and the
-default run interleaved on the same arrays, the default twice, which gives the noise. What the decision adds
-to the time without it is cost = time(default)/time(variant) - 1, the median of pairs; below 0 it saves time.
+default run interleaved on the same arrays, the default twice, which gives the noise. The cost of the decision
+is time(default)/time(variant) - 1, the median of pairs; below 0 it saves time.
 
-Correct before timed: error_u_max is the largest error of some rows of the timed arrays. kappa_error_u_max is
-that of rows whose mean is kappa deviations off, which is what re-centring is for: its price and its use stand
-in one row. bits_equal: whether all results are those of the default bit by bit, with any number of threads.
+Variants are checked before they are timed: error_u_max is the largest error of some rows of the timed arrays.
+kappa_error_u_max is that of rows whose mean is kappa standard deviations, which re-centring is for: its cost
+and its benefit stand in one row. bits_equal: whether all results equal those of the default bit for bit, with
+any number of threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,7 +57,7 @@ def run(
     bit_rows: Count,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a variant and cell, the default among them; `budget_s` is for the repetitions of one cell.
+    """One row per variant and cell, the default among them; `budget_s` is for the repetitions of one cell.
 
     `paid_at_least` repetitions are for the default and for what re-centring and sums in a fixed order cost.
     """
@@ -89,6 +90,6 @@ def _shape(cell: Cell, rows: int, threads: int) -> Shape:
 
 
 def _codes(cell: Cell, rows: int, variants: Iterable[str]) -> Iterator[Code]:
-    """What a cell of so many rows runs, and what is run on the rows of a large mean."""
+    """The compiled code for a cell of `rows` rows, and for the rows with a large mean."""
     yield from codes(variants, _shape(cell, rows, cell.threads))
     yield from codes(variants, _shape(cell, _variant_checks.ROWS, 1))

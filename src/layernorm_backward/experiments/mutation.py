@@ -55,7 +55,7 @@ def run(
     more_draws: Annotated[dict[str, Distinct[Draw]], each_of("checks")],
     executed: Annotated[Distinct[str], each_of(packages.CATCHES)],
 ) -> pd.DataFrame:
-    """One row a mutant, check, setting and data set; `caught` where it is caught in every draw.
+    """One row per mutant, check, setting and data set; `caught` where it is caught in every draw.
 
     draws: (seed, shape), for every check; more_draws: those that a check sees beyond them;
     executed: packages whose own checks are run as well, where they are installed.
@@ -117,7 +117,7 @@ def _short(value: float) -> float:
 
 
 def _judged(seen: list[Seen], settings: dict[str, float]) -> Iterator[dict[str, Any]]:
-    """A row a setting; a package's own check has been run at the default tolerances alone."""
+    """One row per setting; a package's own check has been run at the default tolerances alone."""
     ratios = np.array([one.error_over_tolerance for one in seen])
     for setting, factor in settings.items():
         caught = int((~(ratios <= factor)).sum())

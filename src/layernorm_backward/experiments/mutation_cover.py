@@ -42,7 +42,7 @@ def run(
     together: Annotated[dict[str, Annotated[Names, each_of(RULES)]], AfterValidator(_free)],
     mutation: pd.DataFrame,
 ) -> pd.DataFrame:
-    """One row a member of the smallest set, in the order in which they add most.
+    """One row per member of the smallest set, in the order in which they add most.
 
     together: names for checks whose data are to catch every fault in each of them at once. ValueError for a
     check that `mutation` does not hold.

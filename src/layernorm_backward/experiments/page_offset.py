@@ -1,10 +1,10 @@
 """What the place of the result within its page costs: numba_fused and its roof, the result at several places.
 
 x and dy begin 16 bytes into a page, as NumPy's large arrays do, and the result `place` bytes into one. A load
-may wait for an earlier store at the same place of another page. ratio is the time of the pass over that with
-the result half a page into one, the median of pairs; above 1 the place costs time. roof_ratio is the same of
-the stream that makes the reads and writes of the pass, a copy or a triad (roof_operation), with the kind of
-store that the plan of numba_fused chooses (stream). The pass is checked at each place before it is timed;
+may wait for an earlier store at the same offset in another page (4K aliasing). ratio is the time of the pass
+over that with the result half a page into one, the median of pairs; above 1 the place costs time. roof_ratio
+is the same ratio for the stream with the reads and writes of the pass, a copy or a triad (roof_operation),
+with the kind of store that the plan of numba_fused chooses (stream). The pass is checked at each place first;
 error_u_max is the largest of its errors in some rows.
 """
 
@@ -50,7 +50,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A row each cell and place, HALF among them; `budget_s` is for the repetitions of one cell."""
+    """One row per cell and place, HALF among them; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     most = max(sizing.held(1, size.rows, cell.hidden, cell.dtype) for cell, size in sizes.items())
@@ -67,14 +67,14 @@ def run(
 
 
 def _written(size: int, behind: int) -> NDArray[np.uint8]:
-    """Memory that begins so many bytes into a page."""
+    """Memory that begins `behind` bytes into a page."""
     memory = aligned_empty(size, np.uint8, PAGE, behind)
     memory.fill(0)
     return memory
 
 
 def _moved(arrays: Buffers, room: NDArray[np.uint8], place: int) -> Buffers:
-    """The arrays, with a result that begins so many bytes into a page."""
+    """The arrays, with a result that begins `place` bytes into a page."""
     result = arrays.out
     there = room[place : place + result.nbytes].view(result.dtype).reshape(result.shape)
     return arrays._replace(out=there, y=there)
@@ -107,7 +107,7 @@ def _refused(places: Iterable[int], reason: str) -> dict[int, dict[str, Any]]:
 
 
 def _stream(cell: Cell, arrays: Buffers, stream: bool) -> tuple[str, Call]:
-    """The stream of a cell by its name: with non-temporal stores where it is to have them and can."""
+    """The name of a cell's stream: with non-temporal stores if `stream` is set and they can run here."""
     streams = list(cell_roof.streams(cell.direction, arrays).items())
     return streams[-1 if stream else 0]
 

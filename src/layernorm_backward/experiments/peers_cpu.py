@@ -1,17 +1,17 @@
 """The time of PyTorch and JAX beside ours, each at its best, in one paired run.
 
-Each peer and setting (`peers_at_work.settings`) works in a process of its own on x and dy in shared
-memory, with as many threads as ours, and times its own calls. All are timed in turn with our kernel and
-with the roof, copy or triad, in this process on the same x and dy. Everyone writes to memory of its own.
-Our kernel writes into given arrays (setting `default`); in cells in which a package is timed as it comes, it
-also allocates its results (`allocating`), from memory that was freed before, as PyTorch does at its best.
-A time holds one call and the release of what it returned. What a peer's backward pass keeps of its
-forward pass is made before.
+Each peer and setting (`peers_at_work.settings`) works in a process of its own on x and dy in shared memory,
+with as many threads as ours, and times its own calls. All are timed in turn with our kernel and with the
+roof, copy or triad, in this process on the same x and dy. Everyone writes to memory of its own. Our kernel
+writes into given arrays (setting `default`); in cells with a package in its default setting, it is also timed
+with allocation of its results (`allocating`), from memory that was freed before, as PyTorch does in its best
+case. A time includes one call and the release of what it returned. What a peer's backward pass needs of its
+forward pass is computed before.
 
 ours_ratio is the peer's time over that of our kernel; roof_fraction the roof's time over the row's.
-cores_busy is processor time over time in a row's samples, so how many threads really worked; idle_share
-the same in a peer's process between its samples. page_faults are for one call. sums_difference_u is the
-distance of dgamma and dbeta from ours, in u of x's dtype. The other columns are as in `timing_cpu`.
+cores_busy is CPU time over wall time in a row's samples, so the number of threads that really worked;
+idle_share is the same in a peer's process between its samples. page_faults are per call. sums_difference_u is
+the distance of dgamma and dbeta from ours, in u of x's dtype. The other columns are as in `timing_cpu`.
 """
 
 import mmap
@@ -65,7 +65,7 @@ def run(
     answers_within_s: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel or peer, setting, cell and thread count; `sets` name settings of peers.
+    """One row per kernel or peer, setting, cell and thread count; `sets` name settings of peers.
 
     `kernels` holds ours, one. `budget_s` is for a cell; one in the cache has `at_least_resident` repetitions,
     since such short calls differ more from one sample to the next. Errors are looked at in rows of

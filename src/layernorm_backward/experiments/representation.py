@@ -1,6 +1,6 @@
 """What rounding a row with an offset does to dx and to the variance, and what each algorithm adds to that.
 
-For every row held in a dtype two errors are kept apart: representation_error, the exact result for the
+For every row in a dtype two errors are reported separately: representation_error, the exact result for the
 rounded row against that for the real row, which no algorithm can undo; and error_max, computed against exact,
 both for the rounded row. Both are relative (norm-wise for dx), and the largest over the rows; kappa is their
 median, distinct_values their minimum. Rows are offset + [0, 1, 2, 3, 4]; offset + D integers drawn from these

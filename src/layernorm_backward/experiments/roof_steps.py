@@ -1,12 +1,11 @@
 """From the roof to numba_fused, step by step: what each kind of access of its passes costs.
 
 A cell is a working set, dtype, hidden size, direction and thread count. The streams, the steps of
-`row_streams` and the pass itself run interleaved on the same arrays, with the pass's plan. A step asks for
-lines as far ahead as the pass does, or for none before it reads them, and the faster counts: `ahead` says
-which. Of each step the fraction of the roof that it reaches, and `added`, its time over that of the step
-before it (the roof before the first). The last step's fraction is the roof of a pass that makes these
-accesses in this order; what is left to the pass is its arithmetic, and what it does once a row, block and
-chunk.
+`row_streams` and the pass itself run interleaved on the same arrays, with the pass's plan. A step prefetches
+at the distance of the pass, or not at all, and the faster counts: `ahead` says which. The table has for each
+step its fraction of the roof, and `added`, its time over that of the step before it (the roof before the
+first). The last step's fraction is the roof of a pass that makes these accesses in this order; the remaining
+time of the pass is its arithmetic, and its work per row, block and chunk.
 """
 
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
+    """One row per step and cell, the pass last; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     _compile_loops(sizes)
@@ -116,7 +115,7 @@ def _timed(
 
 
 def _few(arrays: Buffers) -> Buffers:
-    """A group of rows of any plan."""
+    """The arrays of one group of rows of any plan."""
     few = slice(max(numba_plan.GROUPS))
     return arrays._replace(x=arrays.x[few], dy=arrays.dy[few], out=arrays.out[few], y=arrays.y[few])
 

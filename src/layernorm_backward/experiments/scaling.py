@@ -22,7 +22,7 @@ _FromOne = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
 def run(*, decades: Positive, above: _FromOne, scaling_points: pd.DataFrame) -> pd.DataFrame:
-    """One row a kernel, direction, axis and quantity; `decades` counts down from the largest size."""
+    """One row per kernel, direction, axis and quantity; `decades` counts down from the largest size."""
     rows = []
     for (kernel, direction, axis), points in scaling_points.groupby(
         ["kernel", "direction", "axis"], sort=False

@@ -54,7 +54,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel, direction, axis and size; `fixed` holds the size of the other axis for each."""
+    """One row per kernel, direction, axis and size; `fixed` holds the size of the other axis for each."""
     chosen = {name: KERNELS[name] for name in kernels}
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     checked = {"error_rows": error_rows, "error_limit_u": error_limit_u}

@@ -39,7 +39,7 @@ def run(
     backward_error: pd.DataFrame,
     cancellation: pd.DataFrame,
 ) -> pd.DataFrame:
-    """One row a table, kernel or algorithm, dtype, accumulator, upstream, quantity and variable."""
+    """One row per table, kernel or algorithm, dtype, accumulator, upstream, quantity and variable."""
     points = gathered(mean_path, backward_error, cancellation)
     rows = []
     for sweep in sweeps(points[first_order(points, below, kappa_u)], hidden, fewest):

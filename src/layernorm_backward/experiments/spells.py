@@ -1,17 +1,18 @@
 """What spells of the machine do to kernels and to their roof: both beside two loops that touch no memory.
 
+A spell is a period in which the machine is slower, as when the host runs another tenant on the same core.
 `update` stays in the first-level cache, `multiply_add` in registers (`roofs`). Each does the same work in
-every repetition and cell, so what it takes above its least says how much of the core it has: whoever shares a
-core, and is not seen from here, takes turns in issuing instructions, loads and stores; a lower clock shows in
+every repetition and cell, so its slowdown shows which part of the core it gets: another hardware thread of
+the core, which is not visible from here, competes for issue slots, loads and stores; a lower clock shows in
 both. Kernels, roof and loops run interleaved, in rounds over all cells, so that a cell can meet several
-spells; results are checked in the first. A sample of `update` is short, and the core may change between it
-and the kernel: bands are blurred.
+spells; results are checked in the first. A sample of `update` is short, and the state of the core may change
+between it and the kernel: bands are blurred.
 
-The repetitions of a cell in which no call stood in the run queue, or all where these are too few
-(`stopwatch`), are sorted into bands by the slowdown of `update`: in band 1 the core was free, band 0 holds
-all. A slowdown is a time over its least: in the cell for kernel and roof, in all cells with the same number
-of threads for the loops; a row holds its median over the repetitions of the band. The least is the 2 %
-quantile. A correlation is Spearman's, over band 0, with the time of `update`.
+The repetitions of a cell in which no call was in the run queue, or all where these are too few (`stopwatch`),
+are grouped into bands by the slowdown of `update`: in band 1 the core was free, band 0 holds all. A slowdown
+is a time over its least: in the cell for kernel and roof, in all cells with the same number of threads for
+the loops; a row holds its median over the repetitions of the band. The least is the 2 % quantile. A
+correlation is Spearman's, over band 0, with the time of `update`.
 """
 
 from collections import defaultdict
@@ -53,7 +54,7 @@ _Slowdown = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 
 
 class LoopRounds(TypedDict):
-    """How often each loop goes over its numbers in one call."""
+    """The number of sweeps of each loop over its numbers in one call."""
 
     update: Count
     multiply_add: Count
@@ -80,7 +81,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
+    """One row per kernel, cell and band; `repeats`, `at_least` and `budget_s` are for all rounds of a cell.
 
     bands: the slowdowns between two bands.
     """
@@ -113,7 +114,7 @@ def run(
 
 
 def _about(cell: Cell, size: Sized) -> dict[str, Any]:
-    """What a row is about; all cells have one working set, which is no column."""
+    """The columns that describe a cell, without the working set, which is the same for all."""
     about = _cells.about(cell, size)
     return {name: about[name] for name in about if name != "working_set"}
 
@@ -134,7 +135,7 @@ def _samples(
 
 
 def _loops(rounds: LoopRounds) -> dict[str, stopwatch.Call]:
-    """The two loops on the threads that are set, in float32."""
+    """The two loops on the current number of threads, in float32."""
     made = {"update": roofs.updates, "multiply_add": roofs.multiply_adds}
     return {name: made[name]("float32", rounds[name]) for name in LOOPS}
 

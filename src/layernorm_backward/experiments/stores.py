@@ -1,11 +1,11 @@
 """From which size on non-temporal stores pay: numba_fused with either kind, alone and with a reader behind.
 
-A non-temporal store spares reading the line that it writes, and leaves nothing in the caches for whoever
-reads the result next. So each cell is timed twice: the pass by itself (then: nothing), and the pass with a
-reading of its whole result (then: read), on the same threads. ratio is the time with ordinary stores over
-that with non-temporal ones, the median of pairs: above 1 the non-temporal ones win. Each call runs again and
-again on the same arrays, which is the best that ordinary stores can meet: the line to be written, too, may
-still be there from the call before.
+A non-temporal store avoids reading the line that it writes, and leaves nothing in the caches for the next
+reader of the result. So each cell is timed twice: the pass by itself (then: nothing), and the pass followed
+by a read of its whole result (then: read), on the same threads. ratio is the time with ordinary stores over
+that with non-temporal ones, the median of pairs: above 1 the non-temporal ones are faster. Each call is
+repeated on the same arrays, the best case for ordinary stores: the line to be written may still be cached
+from the call before.
 
 stream: what the plan of numba_fused chooses; median_s is the time with its choice. Both passes are checked
 before they are timed; error_u_max is the larger of their errors in some rows.
@@ -43,7 +43,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Two rows a cell, one each of `THEN`; `budget_s` is for the repetitions of one cell."""
+    """Two rows per cell, one each of `THEN`; `budget_s` is for the repetitions of one cell."""
     how = {"repeats": repeats, "at_least": at_least, "budget_s": budget_s}
     sizes = {cell: _cells.sized(cell) for cell in _cells.cells(sweeps)}  # before memory is taken
     rows, samples = [], []
@@ -78,7 +78,7 @@ def _refused(reason: str) -> dict[str, dict[str, Any]]:
 
 
 def _calls(passes: dict[str, Call], read: Call, stream: bool) -> dict[str, Call]:
-    """Each pass by itself and with a reading behind it, and what the plan chooses once more."""
+    """Each pass by itself and followed by a read, and the plan's own choice a second time."""
     calls = {_name(kind, "nothing"): call for kind, call in passes.items()}
     calls |= {_name(kind, "read"): followed(call, read) for kind, call in passes.items()}
     again = {_name(_chosen(stream), then) + AGAIN: calls[_name(_chosen(stream), then)] for then in THEN}

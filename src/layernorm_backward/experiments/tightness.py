@@ -15,7 +15,7 @@ KEYS = ["algorithm", "dtype", "accumulator", "quantity"]
 
 
 def run(*, data: Several[Data], mean_path: pd.DataFrame) -> pd.DataFrame:
-    """One row an algorithm, dtype, accumulator and quantity, over all cells of these kinds of rows."""
+    """One row per algorithm, dtype, accumulator and quantity, over all cells of these kinds of rows."""
     measured = mean_path[(mean_path["reason"] == "") & mean_path["data"].isin(data)]
     groups = measured.groupby(KEYS, sort=False)
     return table([dict(zip(KEYS, key, strict=True)) | _summary(cells) for key, cells in groups], "tightness")

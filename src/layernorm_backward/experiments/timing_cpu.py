@@ -1,18 +1,18 @@
 """The time of every kernel beside the roof and beside the NumPy baselines, in one paired run.
 
 A cell is a direction (forward, backward, or both in turn), a shape, a dtype of x and one of gamma, and a
-thread count. Its kernels, copy or triad on the very same arrays, and the baselines run interleaved.
-NumPy kernels use one thread by nature: they have rows in the cells with one thread; those in `threaded` in
-all, and there the baselines run beside them. A row is held against the roof with its own number of threads,
-with ordinary or non-temporal stores, whichever was faster; pages_fraction is of the stream that asks for
-lines in several pages in turn, which is more than the roof where they come from memory.
+thread count. Its kernels, copy or triad on the same arrays, and the baselines run interleaved. NumPy kernels
+use one thread: they have rows in the cells with one thread only; kernels in `threaded` have rows in all
+cells, with the baselines timed beside them. A row is compared with the roof on its own number of threads,
+with ordinary or non-temporal stores, whichever was faster; pages_fraction is relative to the stream that
+reads several pages in turn, which exceeds the roof where lines come from memory.
 
-All cells are timed one after the other, and so again in each of several rounds (`_rounds`). Results are
-checked in the first of them: the others have the same numbers in the same memory. A kernel that raises later
-is left out of its cell, and the others are timed anew in that round.
+Each of several rounds times all cells one after the other (`_rounds`). Results are checked in the first
+round: the others have the same numbers in the same memory. A kernel that raises later is left out of its
+cell, and the others are timed anew in that round.
 
-Results go to preallocated arrays that were written before. What else a kernel allocates (NumPy's temporaries,
-saved tensors) belongs to its time.
+Results go to preallocated arrays that were written before. Other allocations of a kernel (NumPy's
+temporaries, saved tensors) are part of its time.
 
 bytes is the working set (`sizing`). residency is "memory" where it is at least four times the last-level
 cache, "cache" where it fits there, else "partly". noise is the cell's, and differs says whether the kernel's
@@ -70,7 +70,7 @@ def run(
     error_limit_u: Positive,
     seed: Seed,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row a kernel, cell and thread count; `repeats`, `at_least` and `budget_s` are for all its rounds.
+    """One row per kernel, cell and thread count; `repeats`, `at_least` and `budget_s` are for all its rounds.
 
     Errors are looked at in rows of `error_elements` elements in all, and in at least four rows.
     """
@@ -106,7 +106,7 @@ class _Found(NamedTuple):
     samples: dict[int, list[pd.DataFrame]]
 
     def refuse(self, error: BrokenError) -> None:
-        """Of a kernel that raises after it was found right, no time is believed."""
+        """Discard all times of a kernel that raises after its results were checked."""
         del self.facts[error.kernel]
         self.refused[error.kernel] = str(error)
 
@@ -114,7 +114,7 @@ class _Found(NamedTuple):
 def _renewed(
     chosen: Mapping[str, Kernel], found: _Found, cell: Cell, arrays: Buffers
 ) -> dict[str, stopwatch.Call]:
-    """The calls of a cell's kernels in a later round, but for those whose forward pass now raises."""
+    """The calls of a cell's kernels in a later round, without those whose forward pass now raises."""
     calls = {}
     for name in list(found.facts):
         try:
@@ -143,7 +143,7 @@ def _has_row(name: str, count: int, threaded: list[str]) -> bool:
 
 
 def _timed(calls: Mapping[str, stopwatch.Call], count: int, threaded: list[str]) -> dict[str, stopwatch.Call]:
-    """Those that have a row, and the baselines that run beside them; none where none has, or none may run."""
+    """The calls to time: kernels that have a row and the baselines beside them; none without a row."""
     rows = [name for name in calls if _has_row(name, count, threaded)]
     if too_many(count) or not rows:
         return {}

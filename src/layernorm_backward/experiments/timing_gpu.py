@@ -2,13 +2,13 @@
 
 A cell is a direction, a dtype of x and one of gamma, and a shape. Its kernels, peers and streams run
 interleaved on the same inputs. Passes are replays of CUDA graphs where they can be captured (`method`), so
-neither Python nor autograd is in their time. What is timed is checked against float64 first, a replay on
-results that were poisoned with NaN; what is wrong is not timed.
+their time includes neither Python nor autograd. The timed pass, a replay where there is one, is checked
+against float64 first, on results filled with NaN before; a wrong one is not timed.
 
-residency is "memory" where the arrays of a pass are at least four times the L2 cache: what one sample leaves
-dirty in the cache is written back during the next, whichever that is. Else it is "cold": the cache is filled
-with other data, all clean, before each sample. Samples tell the clocks just after those of their cell.
-roof_fraction is time(fastest stream) / time(kernel), ours_ratio time(kernel) / time(cuda_fused); both are
+residency is "memory" where the arrays of a pass are at least four times the L2 cache: the lines that one
+sample leaves dirty in the cache are written back during the next one. Else it is "cold": the cache is filled
+with other data, all clean, before each sample. Samples hold the clocks just after the samples of their cell.
+roof_fraction is time(fastest stream) / time(kernel), ours_ratio is time(kernel) / time(cuda_fused); both are
 medians over repetitions, with a 95 % interval. threads are those of the host that launches.
 """
 
@@ -54,7 +54,7 @@ def run(
     eps: Positive,
     seed: Seed,
 ) -> None:
-    """The config: `gpu.campaign.live` measures its `cells`, one row a kernel or peer and cell."""
+    """The config: `gpu.campaign.live` measures its `cells`, one row per kernel or peer and cell."""
 
 
 def cells(
@@ -65,12 +65,12 @@ def cells(
     sets: Mapping[str, Mapping[str, Any]],
     **_: Any,
 ) -> dict[Shape, list[str]]:
-    """What is to be measured, the most important first."""
+    """The kernels and peers of each cell, the most important cells first."""
     return _gpu_cells.cells(sets, [*kernels, *variants, *peers])
 
 
 def programs(hardware: Hardware, **config: Any) -> list[Program]:
-    """What the streams of all cells run."""
+    """The programs of the streams of all cells."""
     return paired.programs(cells(**config))
 
 
@@ -95,9 +95,9 @@ def measure(
     found = paired.compared(board, given, cell, present, prepare, settings, time_left)
     rows = _refused(cell, absent | found.reasons)
     for name, one in found.ready.items():
-        told = found.common | one.errors | {"method": one.method, "kernel": name}
+        facts = found.common | one.errors | {"method": one.method, "kernel": name}
         times = found.times(name, cell, OURS, "ours_ratio")
-        rows.append(_keys(cell) | told | times | _facts(one.contender))
+        rows.append(_keys(cell) | facts | times | _facts(one.contender))
     return rows, [_sample_keys(cell) | sample for sample in found.samples.to_dict("records")]
 
 

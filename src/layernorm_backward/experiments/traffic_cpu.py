@@ -10,10 +10,10 @@ cache line that an ordinary store reads first (write-allocate), with the same st
 non-temporal store has none: `stores` says what numba_fused chooses for its result at this size.
 
 measured_bytes is for the shapes beyond the cache that `timing_cpu` timed, with the most threads. Where the
-machine lets, memory controllers counted them (`_counted`). Elsewhere they are an estimate, and `counter` says
-why: the kernel's time, times the bandwidth of the roof beside it, write-allocate included. These are the
-bytes that the roof's stream would have moved in that time: too many where the kernel waits for more than
-memory, too few where it gets more out of memory than the stream.
+machine permits, they are counted by the memory controllers (`_counted`). Elsewhere they are an estimate, and
+`counter` says why: the kernel's time, times the bandwidth of the roof beside it, write-allocate included.
+These are the bytes that the roof's stream would have moved in that time: too many where the kernel is not
+limited by memory alone, too few where it reaches a higher bandwidth than the stream.
 """
 
 from functools import cache
@@ -59,7 +59,7 @@ def run(
     seed: Seed,
     timing_cpu: pd.DataFrame,
 ) -> pd.DataFrame:
-    """One row a kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""
+    """One row per kernel or scheme, direction, dtype and shape: those given, those timed beyond the cache."""
     names = [KERNELS[name].name for name in kernels] + schemes
     timed = _timed(timing_cpu, names, directions)
     counts = counted_bytes(
@@ -120,7 +120,7 @@ def _unmodelled(name: str, dtype: str) -> str:
 
 
 def _stores(kernel: str, direction: Direction, dtype: str, rows: int, hidden: int) -> Stores:
-    """Whether numba_fused writes its result past the caches, but for parts of lines at the ends of rows."""
+    """Whether numba_fused uses non-temporal stores for its result, except in partial lines at row ends."""
     plan = numba_plan.choose(rows, hidden, dtype_of(dtype), direction)
     streams = kernel == "numba_fused" and plan.stream
     return "non-temporal" if streams else "ordinary"

@@ -1,10 +1,11 @@
 """Bytes that each kernel moves between this GPU and its memory, against the fewest that will do.
 
 minimum_bytes: x, dy read once and dx written (backward), x read and y written (forward), mean and rstd of
-each row, and the vectors of length D. modelled_bytes: what our kernels are written to move, the partial sums
-of dgamma and dbeta included (written and read once), and where rows are too long for one read, what is known
-of each row as often as it is read. measured_bytes: counted by Nsight Compute, the caches emptied before each
-kernel of a pass; the arrays should be far larger than the L2 cache, which else keeps what was written.
+each row, and the vectors of length D. modelled_bytes: the traffic of our kernels by their plan, including the
+partial sums of dgamma and dbeta (written and read once), and, where rows are too long for one read, the
+coefficients of each row as often as they are read. measured_bytes: counted by Nsight Compute, with the caches
+flushed before each kernel of a pass; the arrays should be far larger than the L2 cache, which otherwise
+retains what was written.
 accesses_per_element: reads and writes of an element of a tensor of x's size, in memory.
 """
 
@@ -74,7 +75,7 @@ def cells(
 def measure(
     board: Board, pool: Pool, cell: Cell, names: list[str], *, time_left: Callable[[], float], **_: Any
 ) -> tuple[Rows, Rows]:
-    """A row for each kernel; there are no samples."""
+    """One row per kernel; there are no samples."""
     minimum = minimum_bytes(*cell)
     found = []
     for name in names:
@@ -85,7 +86,7 @@ def measure(
 
 
 def _counted(name: str, cell: Cell, minimum: int, time_left: float) -> dict[str, Any]:
-    """What the profiler counts of one kernel or peer, or the reason why it does not."""
+    """The bytes that the profiler counts for one kernel or peer, or the reason why there are none."""
     missing = contenders.missing(name)
     if missing:
         return {"reason": missing}

@@ -13,7 +13,7 @@ from layernorm_backward.traffic.schemes import SCHEMES
 def run(
     *, kernels: Annotated[Names, each_of(MODELS)], schemes: Annotated[Distinct[str], each_of(SCHEMES)]
 ) -> pd.DataFrame:
-    """One row a step; numbers are per element of x."""
+    """One row per step; numbers are per element of x."""
     return table(
         [
             {"kernel": name, "direction": direction, "step": number} | step._asdict()

@@ -1,6 +1,6 @@
 """Relative error of each variance algorithm as the mean grows, apart from what rounding the row has done.
 
-For every row held in a dtype two errors are kept apart: representation_error, the exact variance of the
+For every row in a dtype two errors are reported separately: representation_error, the exact variance of the
 rounded row against that of the real row, which no algorithm can undo; and rel_error, computed against exact
 for the rounded row. `computed` is the first row's computed variance. Over the rows of a cell: median and
 maximum of rel_error, maximum of representation_error and bound, median of kappa, minimum of distinct_values.

@@ -57,7 +57,7 @@ def captioned(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_kappa(panel: Axes, rows: pd.DataFrame) -> None:
-    """A curve a kernel against kappa, and its bound in the same colour."""
+    """One curve per kernel against kappa, and its bound in the same colour."""
     panel.set_xscale("log")
     panel.set_yscale("log")
     bounds = rows.dropna(subset=["bound_u"]).groupby("kernel")

@@ -21,7 +21,7 @@ _FILL = {"uniform": "none", "random": "full"}
 
 
 def draw(derivation: pd.DataFrame) -> Figure:
-    """One dot a shape and kind of gamma; 0 holds what is nearer than 1e-19."""
+    """One dot per shape and kind of gamma; 0 holds what is nearer than 1e-19."""
     rows = derivation[derivation["reason"] == ""]
     if rows.empty:
         return _panels.empty(derivation, "Distance of the derivations from the exact gradients")

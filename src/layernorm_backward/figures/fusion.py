@@ -111,7 +111,7 @@ def _box(panel: Axes, across: tuple[float, float], up: tuple[float, float], colo
 
 
 def _accesses(panel: Axes, left: float, width: float, step: dict, known: Step, cached: bool) -> None:
-    """One arrow an access, reads before writes, each with the name of its array."""
+    """One arrow per access, reads before writes, each with the name of its array."""
     reads, writes, near = int(step["reads"]), int(step["writes"]), int(step["cached"])
     names = known.reads + known.writes
     if (len(known.reads), len(known.writes)) != (reads, writes):

@@ -31,7 +31,7 @@ _BY_BYTES = (
 
 
 def draw(handover: pd.DataFrame) -> Figure:
-    """Three panels; a line each hidden size in the first two, each size of the arrays in the third."""
+    """Three panels; one line per hidden size in the first two, each size of the arrays in the third."""
     rows, stores = _rows(handover), captioned(handover)
     if rows.empty:
         return _panels.empty(handover, "Near and far cores")

@@ -33,7 +33,7 @@ Series = tuple[str, Look, pd.DataFrame]
 
 
 def draw(kernel_costs: pd.DataFrame) -> Figure:
-    """A panel each working set, a line each variant, a marker each size or setting."""
+    """One panel per working set, one line per variant, one marker per size or setting."""
     rows = _rows(kernel_costs)
     if rows.empty:
         return _panels.empty(kernel_costs, "Cost of the decisions of numba_fused")

@@ -115,7 +115,7 @@ def _limits(panel: Axes, measured: pd.Series, asked: pd.Series, wrong: float) ->
 
 
 def _slopes(panel: Axes, slopes: pd.DataFrame, dtype: str) -> None:
-    """A line each way, steepest first, quantities in their looks."""
+    """One line per way, steepest first, quantities in their looks."""
     steepest = slopes.groupby("kernel")["value"].max().round()
     names = sorted(style.ordered(slopes["kernel"]), key=lambda name: -steepest[name])
     rows = slopes[(slopes["accumulator"] == "storage") & (slopes["upstream"] == "shifted")]

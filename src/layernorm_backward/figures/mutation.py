@@ -38,7 +38,7 @@ _GAMMAS = {"uniform": r"$\gamma=1$", "random": r"$\gamma$ random"}
 
 
 def draw(mutation: pd.DataFrame) -> Figure:
-    """One mark a fault and check, or a fault and data set; mutants by the order of the table."""
+    """One mark per fault and check, or a fault and data set; mutants by the order of the table."""
     rows = mutation[(mutation["reason"] == "") & (mutation["setting"] == "default")]
     if rows.empty:
         return _panels.empty(mutation, "Faults that gradient checks catch")

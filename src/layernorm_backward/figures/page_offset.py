@@ -28,7 +28,7 @@ TIMED = {"ratio": "numba_fused", "roof_ratio": "its roof"}
 
 
 def draw(page_offset: pd.DataFrame) -> Figure:
-    """A panel each direction, a line each number of threads and what is timed."""
+    """One panel per direction, one line per number of threads and what is timed."""
     rows = captioned(page_offset)
     if rows.empty:
         return _panels.empty(page_offset, "The place of the result")

@@ -36,7 +36,7 @@ class _Line(NamedTuple):
 
 
 def draw(representation: pd.DataFrame) -> Figure:
-    """A panel each dtype, with the widest sums it has; columns are offsets, lines as the caption says."""
+    """One panel per dtype, with the widest sums it has; columns are offsets, lines as the caption says."""
     rows = _rows(representation)
     if rows.empty or (rows["reason"] != "").all():
         return _panels.empty(representation, "What can be represented at which offset")

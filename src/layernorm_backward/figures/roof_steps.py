@@ -27,7 +27,7 @@ LOOKS = {
 
 
 def draw(roof_steps: pd.DataFrame) -> Figure:
-    """A row of panels each direction, a column each number of threads, a line each step."""
+    """One row of panels per direction, one column per number of threads, one line per step."""
     rows = _panels.centre(_panels.measured(roof_steps, "roof_fraction"), CENTRE)
     if rows.empty:
         return _panels.empty(roof_steps, "From the roof to the kernel")

@@ -107,7 +107,7 @@ def _roofs(panel: Axes, roofs: pd.DataFrame, reach: tuple[float, float]) -> None
 
 
 def _points_gpu(timing: pd.DataFrame, traffic: pd.DataFrame) -> pd.DataFrame:
-    """Ours at D nearest to 1024 and there the largest shape, a row a direction and dtype.
+    """Ours at D nearest to 1024 and there the largest shape, one row per direction and dtype.
 
     Operations an element are those of the kernel on the CPU, whose sums it does, and bytes the useful ones.
     """

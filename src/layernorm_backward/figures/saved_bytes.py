@@ -17,7 +17,7 @@ _SHAPE = "16x512x1024"
 
 
 def draw(timing_cpu: pd.DataFrame) -> Figure:
-    """A panel a dtype, a bar a kernel: dark without x and gamma, pale with them."""
+    """One panel per dtype, one bar per kernel: dark without x and gamma, pale with them."""
     rows = _panels.measured(timing_cpu, "saved_bytes", "saved_extra_bytes")
     if rows.empty:
         return _panels.empty(timing_cpu, "Bytes saved for the backward pass")

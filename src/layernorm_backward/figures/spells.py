@@ -27,7 +27,7 @@ CENTRE = {
 
 
 def draw(spells: pd.DataFrame) -> Figure:
-    """A column of panels each number of threads, a line each hidden size."""
+    """One column of panels per number of threads, one line per hidden size."""
     rows = _panels.centre(_panels.measured(spells, "roof_fraction"), CENTRE)
     rows = rows[rows["band"] > 0]
     if rows.empty:

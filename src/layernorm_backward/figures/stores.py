@@ -31,7 +31,7 @@ THEN = {"nothing": "the pass", "read": "and a reading of its result"}
 
 
 def draw(stores: pd.DataFrame) -> Figure:
-    """A panel each direction, a line each number of threads and what happens then."""
+    """One panel per direction, one line per number of threads and what happens then."""
     rows = captioned(stores)
     if rows.empty:
         return _panels.empty(stores, "Ordinary and non-temporal stores")

@@ -33,7 +33,7 @@ _ASIDE, _BESIDE = 0.24, 0.09  # powers of two from a D that is one to one more o
 
 
 def draw(timing_cpu: pd.DataFrame) -> Figure:
-    """A panel a direction and thread count, a line a dtype."""
+    """One panel per direction and thread count, one line per dtype."""
     rows = _rows(_panels.measured(timing_cpu, "roof_fraction"))
     if rows.empty:
         return _panels.empty(timing_cpu, "Fraction of the roof")

@@ -1,4 +1,4 @@
-"""The useful bytes a second of the CUDA kernels and of peers on a GPU, under their roof, against D."""
+"""The useful bytes per second of the CUDA kernels and of peers on a GPU, under their roof, against D."""
 
 import pandas as pd
 from matplotlib.axes import Axes

@@ -43,7 +43,7 @@ _ROW = 0.15  # inches
 
 
 def draw(tolerance: pd.DataFrame) -> Figure:
-    """Rows of panels are properties, columns dtypes; in a panel a row is a rule, a column a kappa."""
+    """Rows of panels are properties, columns dtypes; in a panel a row is a rule, one column per kappa."""
     table = tolerance[tolerance["property"].isin(_PROPERTIES)]
     rows = _panels.measured(table, "value")
     if rows.empty:

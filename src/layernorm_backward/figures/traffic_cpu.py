@@ -19,7 +19,7 @@ CAPTION = (
 
 
 def draw(traffic_cpu: pd.DataFrame) -> Figure:
-    """A panel a direction, a line a kernel; in arrays of x's size."""
+    """One panel per direction, one line per kernel; in arrays of x's size."""
     rows = _panels.measured(traffic_cpu, "modelled_bytes", "minimum_bytes")
     rows = rows[rows["dtype"].isin(("float64", "float32"))]
     if rows.empty:

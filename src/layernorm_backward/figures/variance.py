@@ -23,7 +23,7 @@ _BOUNDED = ("naive", "two_pass", "welford")  # the others' bounds lie on or betw
 
 
 def draw(variance: pd.DataFrame) -> Figure:
-    """A panel each dtype and accumulator; Gaussian rows of one D."""
+    """One panel per dtype and accumulator; Gaussian rows of one D."""
     rows = captioned(variance)
     if rows.empty:
         return _panels.empty(variance, "Error of the variance against the condition number")

@@ -14,7 +14,7 @@ CAPTION = (
 
 
 def draw(variance_time: pd.DataFrame) -> Figure:
-    """A panel each dtype and accumulator, an algorithm a line."""
+    """One panel per dtype and accumulator, an algorithm a line."""
     rows = captioned(variance_time)
     if rows.empty:
         return _panels.empty(variance_time, "Time of the variance algorithms")

@@ -25,7 +25,7 @@ _PROCESSOR = "cpu", "vectors", "l2_bytes", "last_level_cache_bytes"
 
 
 def run(tables_dir: Path, stems: Iterable[str], archived: Path = archive.ARCHIVE) -> pd.DataFrame:
-    """One row a table of the run in `tables_dir`, whose folder names the study."""
+    """One row per table of the run in `tables_dir`, whose folder names the study."""
     study = tables_dir.parent.name
     rows = ({"table": stem} | _compared(tables_dir / f"{stem}.csv", study, archived) for stem in stems)
     return table(rows, "comparison")

@@ -45,7 +45,7 @@ def pivot(
     head: str = "",
     **layout: Any,
 ) -> str:
-    """One line a value of `rows`, one column a value of `columns`, each in the order of the table.
+    """One line per value of `rows`, one column per value of `columns`, each in the order of the table.
 
     A cell is the `reduce` (a pandas reduction) of `value` over the rows that `where` keeps; `formats` holds
     the format of a column that has not `format`.

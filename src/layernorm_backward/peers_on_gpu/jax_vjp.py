@@ -97,7 +97,7 @@ def _fastest(ways: dict[str, Pass]) -> tuple[Pass, str]:
 
 
 def _seconds(call: Pass) -> float:
-    """Seconds a run, the least of a few tries, each of runs one after the other."""
+    """Seconds per run, the least of a few tries, each of runs one after the other."""
     jax.block_until_ready(call())
     taken = []
     for _ in range(TRIES):

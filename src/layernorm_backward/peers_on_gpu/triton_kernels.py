@@ -42,7 +42,7 @@ def differentiate_row(
     GROUPS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """dx (N, D), a row a program, and sums (GROUPS, D) of dy*x_hat and dy over the rows of each group.
+    """dx (N, D), one row per program, and sums (GROUPS, D) of dy*x_hat and dy over the rows of each group.
 
     locks (2*GROUPS,) are zero before: whether a buffer is being added to, and whether it was written at all.
     """

@@ -1,4 +1,4 @@
-"""What a pass's own errors of mean and rstd do to y, dx and dgamma: to first order, and exactly.
+"""How errors of mean and rstd propagate to y, dx and dgamma: to first order, and exactly.
 
 eta = r*(mean used - exact mean) and rho, the relative error of rstd, are two numbers a row. With
 c1 = mean(g), c2 = mean(g*x_hat) and q = (1 + rho)^2
@@ -7,7 +7,7 @@ c1 = mean(g), c2 = mean(g*x_hat) and q = (1 + rho)^2
     delta dx = rho*dx + r*(1 + rho)*((1 - q)*c2*x_hat + q*eta*(c2 - eta*c1 + c1*x_hat))
 
 of which first order keeps rho*x_hat - eta and rho*dx + r*(-2*rho*c2*x_hat + eta*(c2 + c1*x_hat)). dbeta
-depends on neither. What a computed result errs beside is local rounding.
+depends on neither. The remaining error of a computed result is local rounding.
 """
 
 from typing import NamedTuple

@@ -41,7 +41,7 @@ class Ratio(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Seconds a call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
+    """Seconds per call: the median and the 20 % and 80 % quantiles of `repeats` repetitions."""
 
     median_s: float
     p20_s: float

@@ -33,7 +33,7 @@ MEASURES: dict[Measure, Callable[[Floats], Floats]] = {"element": np.abs, "large
 
 @dataclass(frozen=True)
 class Rule:
-    """What is compared: each element, the largest one, or a row's 2-norm; and how large it may be.
+    """The measure of the error (each element, the largest one, or a row's 2-norm), and its limit.
 
     strict: it is meant for kernels that re-centre the mean.
     """
@@ -44,13 +44,13 @@ class Rule:
 
 
 def rejects(rule: Rule, allowed: Gradients, found: Errors) -> bool:
-    """Whether any gradient is further off than `rule.allowed(setting)`, which the caller keeps."""
+    """Whether any gradient exceeds `allowed`, which is `rule.allowed(setting)`, evaluated by the caller."""
     measured = (MEASURES[rule.measure](part) for part in found)
     return any(not np.all(size <= limit) for size, limit in zip(measured, allowed, strict=True))
 
 
 def one_line(strict: bool) -> Rule:
-    """The line that stands above."""
+    """The rule in the docstring of this module."""
 
     def allowed(at: Setting) -> Gradients:
         dtype = at.problem.x.dtype
