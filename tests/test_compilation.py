@@ -15,6 +15,7 @@ from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_calls, numba_fused, numba_passes, numba_plan, processor
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import Code
+from layernorm_backward.kernels.processor import Traits
 
 EPS = 1e-5
 
@@ -65,9 +66,7 @@ def test_a_plan_that_keeps_rows_runs_code_that_does(kept, needed):
 
 @pytest.mark.parametrize(("few", "groups"), [(True, {1, 2}), (False, {1, 2, 4})])
 def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
-    monkeypatch.setattr(processor, "few_registers", lambda: few)
-    monkeypatch.setattr(processor, "asks_far", lambda: False)
-    monkeypatch.setattr(processor, "single_rows", lambda: False)
+    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=few))
     codes = [*compilation.chosen("forward"), *compilation.chosen("backward")]
     assert {code.group for code in codes} == groups
     assert {code.group for code in codes if code.ragged} == ({1} if few else groups)
@@ -78,8 +77,8 @@ def test_a_processor_of_few_registers_needs_less(few, groups, monkeypatch):
 
 
 @pytest.mark.parametrize("far", [False, True])
-def test_ways_are_those_of_any_row(far, monkeypatch):
-    monkeypatch.setattr(processor, "asks_far", lambda: far)
+def test_code_variants_are_those_of_any_row(far, monkeypatch):
+    monkeypatch.setattr(processor, "traits", lambda: Traits(prefetch_to_l2=far))
     for direction in DIRECTIONS:
         for name in DTYPE_NAMES:
             dtype = dtype_of(name)
@@ -89,7 +88,7 @@ def test_ways_are_those_of_any_row(far, monkeypatch):
                 (plan.group, hidden * dtype.itemsize % LINE > 0, plan.widened, plan.lag)
                 for hidden, plan in zip(sizes, plans, strict=True)
             }
-            assert some <= set(numba_plan.ways(dtype, direction))
+            assert some <= set(numba_plan.code_variants(dtype, direction))
 
 
 class Pool:

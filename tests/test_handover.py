@@ -9,7 +9,7 @@ from numba import njit
 import planned_samples
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import handover
-from layernorm_backward.roofs import near
+from layernorm_backward.roofs import in_cache
 from layernorm_backward.roofs.relay import PATIENCE, _relay, relay
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import planned
@@ -142,7 +142,7 @@ def test_each_vector_is_updated_once_a_round_whoever_has_it(dtype, step):
     expected = vectors.copy()
     for _ in range(4):
         expected = expected * half + half
-    near.handovers(vectors, half, half, 4, step)
+    in_cache.handovers(vectors, half, half, 4, step)
     np.testing.assert_array_equal(vectors, expected)
 
 
@@ -160,17 +160,17 @@ class Recorded:
 @pytest.mark.parametrize(("step", "asked"), [(0, [0, 1, 2] * 2), (1, [0, 1, 2, 1, 2, 0])])
 def test_a_part_goes_on_to_its_neighbours_vector_or_keeps_its_own(step, asked):
     vectors = Recorded(3)
-    near.handovers.py_func(vectors, 0.5, 0.5, 2, step)
+    in_cache.handovers.py_func(vectors, 0.5, 0.5, 2, step)
     assert vectors.asked == asked
 
 
 def test_vectors_that_are_handed_on_stay_as_they_are(monkeypatch):
     seen = []
-    monkeypatch.setattr(near, "handovers", lambda vectors, *given: seen.append((vectors, given)))
+    monkeypatch.setattr(in_cache, "handovers", lambda vectors, *given: seen.append((vectors, given)))
     with stopwatch.threads(1):
         roofs.handovers("float64", 7, 1)()
     ((vectors, (factor, addend, rounds, step)),) = seen
-    assert vectors.shape == (1, near.HANDED // 8)
+    assert vectors.shape == (1, in_cache.HANDOVER_BYTES // 8)
     assert (vectors == vectors * factor + addend).all()
     assert (rounds, step) == (7, 1)
 

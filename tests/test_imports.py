@@ -64,7 +64,7 @@ def test_a_table_hangs_on_the_modules_that_other_processes_run_for_it():
 
 
 def test_a_table_hangs_on_modules_that_are_imported_from_their_package():
-    named = {f"{PACKAGE}.{name}" for name in ("oracle", "timing.sizing", "kernels.lanes", "roofs.near")}
+    named = {f"{PACKAGE}.{name}" for name in ("oracle", "timing.sizing", "kernels.lanes", "roofs.in_cache")}
     assert named <= modules_used(f"{PACKAGE}.experiments.timing_cpu")
 
 

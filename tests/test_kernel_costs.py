@@ -16,7 +16,7 @@ from layernorm_backward.experiments import _variant_cells, _variants, kernel_cos
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
-from layernorm_backward.kernels import numba_calls, numba_fused, numba_pace, numba_plan
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, numba_tuning
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.timing.pool import buffers
 from layernorm_backward.timing.timed import most_threads
@@ -246,10 +246,10 @@ def test_in_pages_and_in_order_are_each_what_the_other_is_not():
     shape = Shape(1000, 64, "float32", "backward", 3)
     default = plans([], shape)["default"]
     paged = _variants._MAKE["in_pages"](default._replace(group=2, lag=True), shape)
-    assert (paged.group, paged.pages, paged.lag) == (1, numba_pace.PAGES, False)
+    assert (paged.group, paged.pages, paged.lag) == (1, numba_tuning.PAGES, False)
     assert _variants._MAKE["in_pages"](paged, shape) == paged
     ordered = _variants._MAKE["in_order"](paged, shape)
-    assert (ordered.pages, ordered.ahead, ordered.spread) == (1, numba_pace.NEXT_PAGE, numba_pace.SPREAD)
+    assert (ordered.pages, ordered.ahead, ordered.spread) == (1, numba_tuning.NEXT_PAGE, numba_tuning.SPREAD)
     assert _variants._MAKE["in_order"](ordered, shape) == ordered
     for name, group in (("two_rows", 2), ("four_rows", 4)):
         plan = _variants._MAKE[name](paged, shape)

@@ -29,6 +29,7 @@ from layernorm_backward.kernels import (
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE, zeros
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
+from layernorm_backward.kernels.processor import Traits
 from layernorm_backward.roofs import flat_reads, flat_streams, lagging_loops, row_lines, row_loops
 
 EPS = 1e-5
@@ -238,7 +239,7 @@ def past_the_caches(monkeypatch):
     """From here on no result of numba_fused stays in the caches."""
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
     monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: False)
-    monkeypatch.setattr(numba_fused, "kept", numba_fused.kept.__wrapped__)
+    monkeypatch.setattr(numba_fused, "cached_call", numba_fused.cached_call.__wrapped__)
 
 
 @pytest.fixture(params=["few", "many"])
@@ -371,23 +372,21 @@ def test_calls_whose_results_stay_in_the_caches_have_the_bits_of_all_others(dtyp
 
 def aligned_in_the_caches(monkeypatch):
     """From here on every result that numba_fused allocates has a place looked for."""
-    monkeypatch.setattr(numba_calls, "_anywhere", lambda size: False)
+    monkeypatch.setattr(numba_calls, "_any_alignment", lambda size: False)
     monkeypatch.setattr(numba_calls, "call", numba_calls.call.__wrapped__)
-    monkeypatch.setattr(numba_fused, "kept", numba_fused.kept.__wrapped__)
+    monkeypatch.setattr(numba_fused, "cached_call", numba_fused.cached_call.__wrapped__)
 
 
 @pytest.mark.parametrize("few", [False, True])
-def test_a_place_is_looked_for_where_vectors_are_whole_lines_and_results_not_small(few, monkeypatch):
-    monkeypatch.setattr(processor, "few_registers", lambda: few)
+def test_results_are_aligned_where_vectors_are_whole_lines_and_results_not_small(few, monkeypatch):
+    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=few))
     sizes = 1, numba_plan.GRAIN - 1, numba_plan.GRAIN, 1 << 24
-    assert [numba_calls._anywhere(size) for size in sizes] == [True, True, few, few]
+    assert [numba_calls._any_alignment(size) for size in sizes] == [True, True, few, few]
 
 
 @pytest.mark.parametrize("stand_in", [aligned_in_the_caches, past_the_caches])
 @pytest.mark.parametrize(("shape", "dtype"), [((513, 1024), "float64"), ((9, 64), "bfloat16")], ids=str)
-def test_results_for_which_a_place_is_looked_for_begin_at_a_line(
-    shape, dtype, stand_in, problem, monkeypatch
-):
+def test_aligned_results_begin_at_a_line(shape, dtype, stand_in, problem, monkeypatch):
     stand_in(monkeypatch)
     x, gamma, beta, dy = problem(shape, dtype)
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
@@ -395,15 +394,15 @@ def test_results_for_which_a_place_is_looked_for_begin_at_a_line(
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
 
 
-def test_a_result_that_goes_past_the_caches_may_not_begin_anywhere(monkeypatch):
-    monkeypatch.setattr(numba_calls, "_anywhere", lambda size: True)
+def test_a_streamed_result_needs_an_alignment(monkeypatch):
+    monkeypatch.setattr(numba_calls, "_any_alignment", lambda size: True)
     dtype = np.dtype("float32")
     kind, plan = ("forward", (8, 64), dtype, dtype, 1), numba_plan.choose(8, 64, dtype, "forward", 1)
     ways = {None: True, 0: False}
-    assert {begin: numba_calls.call.__wrapped__(*kind, begin, plan).anywhere for begin in ways} == ways
+    assert {begin: numba_calls.call.__wrapped__(*kind, begin, plan).any_alignment for begin in ways} == ways
 
 
-def test_no_place_is_looked_for_where_a_result_may_begin_anywhere(problem, monkeypatch):
+def test_results_of_any_alignment_are_allocated_by_numpy(problem, monkeypatch):
     x, gamma, beta, dy = problem((9, 64), "float32")
     monkeypatch.setattr(numba_fused, "aligned_empty", None)
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
@@ -411,7 +410,7 @@ def test_no_place_is_looked_for_where_a_result_may_begin_anywhere(problem, monke
 
 
 @pytest.mark.parametrize(("x_at", "dy_at"), [(0, 0), (16, 16), (4032, 64), (16, 2064), (1024, 3072)])
-def test_a_place_lies_far_from_what_is_read_modulo_a_page(x_at, dy_at, problem, monkeypatch):
+def test_results_are_far_from_the_inputs_modulo_a_page(x_at, dy_at, problem, monkeypatch):
     """A quarter of a page from either, half a page from x alone, but for the part of a line."""
     aligned_in_the_caches(monkeypatch)
     given, gamma, beta, _ = problem((513, 1024), "float32")
@@ -474,7 +473,7 @@ def test_a_change_of_any_module_that_is_compiled_is_seen_by_the_cache(tmp_path):
         after = sources.checksum(folder=tmp_path)
         assert after != before, name
         before = after
-    for name in ("numba_fused", "numba_calls", "numba_plan", "numba_pace"):
+    for name in ("numba_fused", "numba_calls", "numba_plan", "numba_tuning"):
         (tmp_path / f"{name}.py").write_text("")
     assert sources.checksum(folder=tmp_path) == before
     compiled = [
@@ -524,7 +523,7 @@ def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
     both.compile((*map(typeof, numbers), types.boolean))  # not run: rows are too short for some of it
     (code,) = both.inspect_llvm().values()
     functions = re.findall(
-        r"^define [^\n]*(?:_forward_rows|_backward_chunks|_columns|_alone).*?^}",
+        r"^define [^\n]*(?:_forward_rows|_backward_chunks|_columns|_single_row|_serial).*?^}",
         code,
         re.DOTALL | re.MULTILINE,
     )

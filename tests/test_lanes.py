@@ -22,6 +22,7 @@ from layernorm_backward.kernels.lane_memory import (
     align_stack,
     as_stored,
     fence,
+    fetch_add,
     in_columns,
     in_lanes,
     line,
@@ -31,17 +32,16 @@ from layernorm_backward.kernels.lane_memory import (
     put,
     store,
     stream,
-    take,
 )
 from layernorm_backward.kernels.lanes import (
     LINE,
-    across,
     add_folded_products,
     add_products,
+    broadcast,
     by_parity,
     fma,
     fold,
-    keep,
+    mask_tail,
     totals,
     width,
     zeros,
@@ -187,11 +187,11 @@ def sums(x, count, first, lines):
     """Of two rows: what is kept of a line, its total, and the total's first lane at `first`."""
     like = zeros(x, 2)
     row = x.size // 2
-    kept = keep(load(x, 0, row, row, like), count)
+    kept = mask_tail(load(x, 0, row, row, like), count)
     store(kept, lines[0], 0, row, row)
-    store(across(totals(kept), like), lines[1], 0, row, row)
+    store(broadcast(totals(kept), like), lines[1], 0, row, row)
     put(totals(kept), lines[2], first)
-    store(across(numbers(lines[2], first, like), like), lines[3], 0, row, row)
+    store(broadcast(numbers(lines[2], first, like), like), lines[3], 0, row, row)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -258,7 +258,7 @@ def in_both_orders(x, count, copies, totalled):
     @njit
     def in_order_of(like, x, copy, total):
         row = x.size // 2
-        kept = keep(load(x, 0, row, row, like), count)
+        kept = mask_tail(load(x, 0, row, row, like), count)
         store(kept, copy, 0, row, row)
         put(totals(kept), total, 0)
         put(totals(fold(kept)), total, 2)
@@ -359,14 +359,14 @@ def test_the_stack_begins_at_a_line_where_it_is_asked_to():
     assert not re.search(r"andq\s+\$-\d+, %rsp", code(lambda x: x))
 
 
-def test_every_thread_takes_another_number():
+def test_fetch_add_gives_every_thread_another_number():
     @njit(parallel=True)
     def taken(counter, threads, seen):
         for _ in prange(threads):
-            number = take(counter)
+            number = fetch_add(counter)
             while number < seen.size:
                 seen[number] += 1
-                number = take(counter)
+                number = fetch_add(counter)
 
     counter, seen = np.zeros(1, np.intp), np.zeros(100_000, np.intp)
     taken(counter, 2, seen)
@@ -394,7 +394,7 @@ def test_a_streamed_line_is_written_whole_and_alone(name):
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")
 @pytest.mark.parametrize("name", ["float64", "float32", *SHORT])
 def test_streaming_is_non_temporal_in_the_machine_code(name):
-    """LLVM drops the hint without a word where it has no such store, as for vectors of float16."""
+    """LLVM silently drops the hint where it has no such store, as for vectors of float16."""
     stored = as_stored(np.zeros(1, SHORT.get(name) or np.dtype(name)))
     line_of = njit(streamed.py_func)
     line_of.compile((typeof(stored), typeof(stored), intp))

@@ -1,4 +1,4 @@
-"""numba_fused refuses results that share memory, told by the compiled pass or by NumPy, before it writes."""
+"""numba_fused refuses results that share memory, found by the compiled pass or by NumPy, before it writes."""
 
 import re
 from itertools import combinations
@@ -101,7 +101,7 @@ def test_a_view_with_gaps_is_refused_too(name):
         _backward(arrays)
 
 
-def test_numpy_is_not_asked_about_plain_arrays(monkeypatch):
+def test_numpy_does_not_check_overlap_of_plain_arrays(monkeypatch):
     """18 pairs at 0.3 us each: as much as the pass over a few rows."""
     arrays = _arrays(np.dtype(np.float32), np.dtype(np.float32))
     asked = []
@@ -114,7 +114,7 @@ def test_numpy_is_not_asked_about_plain_arrays(monkeypatch):
     assert len(asked) == len(PAIRS)
 
 
-def test_numpy_is_not_asked_about_plain_arrays_of_the_forward_pass(monkeypatch):
+def test_numpy_does_not_check_overlap_of_plain_arrays_of_the_forward_pass(monkeypatch):
     x, vector, asked = np.ones((ROWS, HIDDEN)), np.ones(HIDDEN), []
     monkeypatch.setattr(
         checks.output, "__defaults__", (checks.HOST._replace(overlap=lambda *pair: asked.append(pair)),)

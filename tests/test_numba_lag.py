@@ -1,4 +1,4 @@
-"""Groups whose lines are kept apart in the first-level cache: the same bits, and where they are taken."""
+"""Staggered groups, against conflicts in the first-level cache: the same bits, and where they are used."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,11 @@ from numba import get_num_threads
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.directions import DIRECTIONS
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
-from layernorm_backward.kernels import numba_calls, numba_fused, numba_pace, numba_plan
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, numba_tuning
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.kernels.numba_walk import BLOCK, LEAD
+from layernorm_backward.kernels.processor import Traits
 
 EPS = 1e-5
 L2 = 1 << 20
@@ -65,7 +66,7 @@ def test_code_of_lagging_groups_runs_where_it_can(hidden, begin, group, lag):
 
 
 @pytest.mark.parametrize(
-    ("direction", "dtype", "row_bytes", "pace"),
+    ("direction", "dtype", "row_bytes", "tuning"),
     [
         ("backward", "float32", 4096, (1, False)),
         ("backward", "float32", 4160, (2, True)),
@@ -84,16 +85,16 @@ def test_code_of_lagging_groups_runs_where_it_can(hidden, begin, group, lag):
     ],
     ids=str,
 )
-def test_a_zen_with_wide_registers_keeps_long_rows_apart(direction, dtype, row_bytes, pace):
-    found = numba_pace.choose(row_bytes, dtype_of(dtype), direction, L2, few=False, far=True)
-    assert (found.group, found.lag) == pace
-    assert found.ahead >= numba_pace.FAR_AHEAD
-    assert found.spread == (numba_pace.FAR_SPREAD if found.lag else 0)
+def test_a_zen_with_avx_512_staggers_long_rows(direction, dtype, row_bytes, tuning):
+    found = numba_tuning.choose(row_bytes, dtype_of(dtype), direction, L2, Traits(prefetch_to_l2=True))
+    assert (found.group, found.lag) == tuning
+    assert found.ahead >= numba_tuning.L2_AHEAD
+    assert found.spread == (numba_tuning.L2_SPREAD if found.lag else 0)
 
 
 def test_no_other_processor_does():
-    for few, far in ((False, False), (True, False), (True, True)):
+    for traits in (Traits(), Traits(few_registers=True), Traits(True, True)):
         for direction in ("forward", "backward"):
             for row_bytes in (64, 4096, 16384, 1 << 18):
-                pace = numba_pace.choose(row_bytes, np.dtype("float32"), direction, L2, few, far)
-                assert not pace.lag
+                tuning = numba_tuning.choose(row_bytes, np.dtype("float32"), direction, L2, traits)
+                assert not tuning.lag

@@ -5,7 +5,8 @@ import pytest
 
 from layernorm_backward import stopwatch
 from layernorm_backward.directions import TENSORS
-from layernorm_backward.kernels import numba_chunks, numba_fused, numba_pace, numba_plan
+from layernorm_backward.kernels import numba_chunks, numba_fused, numba_plan, numba_tuning, processor
+from layernorm_backward.kernels.processor import Traits
 
 EPS = 1e-5
 
@@ -34,12 +35,12 @@ def test_blocks_are_short_and_share_a_chunk_evenly(hidden):
 
 @pytest.fixture
 def on_a_xeon(monkeypatch):
-    """Plans for caches of 2 and 32 MB that keep all, 2048 bytes of vector registers, lines asked for in the
-    first level."""
+    """Plans for caches of 2 and 32 MB in which results stay, on a Xeon with AVX-512."""
     monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 32 << 20))
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: last_level)
-    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: False)
-    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: False)
+    monkeypatch.setattr(
+        numba_plan.numba_residency, "bytes_per_thread", lambda inner, last_level, direction: last_level
+    )
+    monkeypatch.setattr(processor, "traits", Traits)
     numba_plan._chosen.cache_clear()
     yield
     numba_plan._chosen.cache_clear()
@@ -65,8 +66,8 @@ def test_statistics_of_as_many_rows_as_fill_the_second_level_are_copied(
     assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).stretch == stretch
 
 
-def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(on_a_xeon, monkeypatch):
-    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
+def test_no_statistics_are_copied_where_prefetches_go_to_l2(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(processor, "traits", lambda: Traits(prefetch_to_l2=True))
     assert numba_plan.choose(10**5, 1024, np.dtype("float32")).stretch == 0
 
 
@@ -97,19 +98,19 @@ def test_no_statistics_are_copied_where_lines_are_asked_for_in_the_second_level(
     ],
     ids=str,
 )
-def test_short_rows_of_16_bits_are_kept_wide_beyond_the_cache(
+def test_short_16_bit_rows_are_buffered_widened_beyond_the_cache(
     rows, hidden, dtype, direction, kept, on_a_xeon
 ):
     assert numba_plan.choose(rows, hidden, np.dtype(dtype), direction).widened == kept
 
 
-def test_no_rows_are_kept_where_registers_are_few(on_a_xeon, monkeypatch):
-    monkeypatch.setattr(numba_plan.processor, "few_registers", lambda: True)
+def test_no_rows_are_buffered_where_registers_are_few(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=True))
     assert not numba_plan.choose(10**5, 1024, np.dtype("float16")).widened
 
 
-def test_rows_are_kept_without_copies_of_their_statistics_on_a_zen(on_a_xeon, monkeypatch):
-    monkeypatch.setattr(numba_plan.processor, "asks_far", lambda: True)
+def test_rows_are_buffered_without_copies_of_their_statistics_on_a_zen(on_a_xeon, monkeypatch):
+    monkeypatch.setattr(processor, "traits", lambda: Traits(prefetch_to_l2=True))
     plan = numba_plan.choose(10**5, 1024, np.dtype("float16"))
     assert plan.widened
     assert plan.stretch == 0
@@ -118,20 +119,20 @@ def test_rows_are_kept_without_copies_of_their_statistics_on_a_zen(on_a_xeon, mo
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_rows_that_end_within_a_line_are_asked_for_as_single_rows_are(direction, on_a_xeon):
+def test_ragged_rows_have_the_prefetch_distance_of_single_rows(direction, on_a_xeon):
     for hidden, alone in ((1025, True), (2049, True), (2048, False), (4097, False)):
         plan = numba_plan.choose(500, hidden, np.dtype("float32"), direction)
-        assert (plan.group == 1 and plan.ahead == numba_pace.NEXT_PAGE) == alone
+        assert (plan.group == 1 and plan.ahead == numba_tuning.NEXT_PAGE) == alone
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_rows_are_asked_for_in_pages_where_the_last_level_does_not_hold_the_arrays(
-    direction, on_a_xeon, monkeypatch
-):
-    """Of which results go past the caches sooner than that."""
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: inner)
+def test_prefetches_are_interleaved_where_the_arrays_exceed_the_last_level(direction, on_a_xeon, monkeypatch):
+    """Results are streamed from smaller sizes on."""
+    monkeypatch.setattr(
+        numba_plan.numba_residency, "bytes_per_thread", lambda inner, last_level, direction: inner
+    )
     whole = (32 << 20) // (4 * 1024 * TENSORS[direction])
-    for rows, pages in ((whole, 1), (whole + 1, numba_pace.PAGES)):
+    for rows, pages in ((whole, 1), (whole + 1, numba_tuning.PAGES)):
         plan = numba_plan.choose(rows, 1024, np.dtype("float32"), direction, threads=1)
         assert plan.stream and plan.pages == pages
 
@@ -166,7 +167,7 @@ def test_rows_are_asked_for_in_pages_where_the_last_level_does_not_hold_the_arra
     ],
     ids=str,
 )
-def test_a_plan_that_cannot_be_followed_is_refused(changed, told, problem):
+def test_a_plan_that_cannot_be_executed_is_refused(changed, told, problem):
     x, gamma, beta, dy = problem((8, 64), "float32")
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     plan = numba_plan.choose(*x.shape, x.dtype)._replace(**changed)

@@ -1,4 +1,4 @@
-"""The ring hands over rows that begin and end within lines: all of them, once, and nothing beside them."""
+"""The ring buffer writes rows that begin and end within lines: all elements, once, and no others."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from numba import get_num_threads, njit, set_num_threads
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of
 from layernorm_backward.kernels import numba_fused, numba_plan
-from layernorm_backward.kernels.lane_memory import as_stored, elements, fence, load, some_lines
+from layernorm_backward.kernels.lane_memory import as_stored, elements, fence, load, stack_lines
 from layernorm_backward.kernels.lanes import LINE, by_parity, height, width, zeros
-from layernorm_backward.kernels.numba_ring import HELD, empty, write
+from layernorm_backward.kernels.numba_ring import RING_LINES, flush, write
 from layernorm_backward.traffic.arrays import Tally
 from layernorm_backward.traffic.lanes import counting
 
-ALL_HELD = 4 * HELD
+ALL_HELD = 4 * RING_LINES
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def _copy_group(x, out, i, hidden, ring, like):
 def _copy(x, out, span, hidden, first, like):
     """Rows from span[0] to span[1]: single ones in one run, those of a group each in its own."""
     x, out = elements(x), elements(out)
-    held, begin = some_lines(out, ALL_HELD), span[0]
+    held, begin = stack_lines(out, ALL_HELD), span[0]
     for i in range(span[0], span[1], height(like)):
         ring, behind = (held, first, begin * hidden), i + height(like)
         _copy_group(x, out, i, hidden, ring, like)
         if height(like) > 1 or behind == span[1]:
-            empty(out, (i + 1) * hidden, hidden, ring, like)
+            flush(out, (i + 1) * hidden, hidden, ring, like)
             begin = behind
     fence()
 
@@ -58,10 +58,10 @@ COPY = {
 
 @pytest.mark.parametrize("group", COPY)
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
-def test_rows_arrive_wherever_they_begin_and_nothing_else_changes(dtype, group):
+def test_rows_of_any_alignment_are_written_and_nothing_else_changes(dtype, group):
     dtype, rng = dtype_of(dtype), np.random.default_rng(3)
     lanes = LINE // dtype.itemsize
-    lines = (1, 3, 8, HELD, 70)
+    lines = (1, 3, 8, RING_LINES, 70)
     for hidden in (1, 2, *(lanes * many + more for many in lines for more in (-1, 0, 1, 5))):
         for begin in (0, 1, lanes - 1):
             x = rng.standard_normal((12, hidden)).astype(np.float32).astype(dtype).reshape(-1)
@@ -77,7 +77,7 @@ def test_rows_arrive_wherever_they_begin_and_nothing_else_changes(dtype, group):
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("hidden", [5, 37, 200, 3100])
-def test_each_element_is_written_once_and_but_for_the_end_past_the_caches(hidden, direction, one_thread):
+def test_each_element_is_written_once_and_streamed_except_at_the_ends(hidden, direction, one_thread):
     rows, rng = 40, np.random.default_rng(4)
     x, dy, result = (aligned_empty((rows, hidden), np.float32) for _ in range(3))
     x[...], dy[...] = rng.standard_normal((2, rows, hidden))

@@ -10,7 +10,7 @@ from layernorm_backward.kernels.numba_sharing import SHARE, next_piece, pieces, 
 
 
 def taken(ends, counters, task):
-    """All pieces that a task gets, if it is the only one that asks."""
+    """All pieces that a task gets, if it is the only one."""
     found = []
     while True:
         start, end = next_piece(ends, counters, task)

@@ -1,4 +1,4 @@
-"""The passes of numba_fused as compiled: vectors on the stack lie within a line, each loop is there once."""
+"""The compiled passes of numba_fused: vectors on the stack are within a line, each loop is compiled once."""
 
 import platform
 import re
@@ -40,13 +40,13 @@ def read_again(place, code):
 
 @pytest.mark.skipif(not X86, reason="reads the code of x86-64")
 @pytest.mark.parametrize("name", SWEEPS)
-def test_no_vector_is_kept_at_an_unaligned_place(name):
+def test_no_vector_is_spilled_to_an_unaligned_address(name):
     code = functions("".join(compiled(name).inspect_asm().values()))
     sweeps = "".join(body for label, body in code.items() if any(sweep in label for sweep in SWEEPS[name]))
     kept = {how for how, place in KEPT.findall(sweeps) if read_again(place, sweeps)}
     assert "mm" in sweeps
     assert "u" not in kept
-    assert "a" in kept or not processor.few_registers()
+    assert "a" in kept or not processor.traits().few_registers
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -55,8 +55,8 @@ def test_each_loop_through_rows_is_compiled_for_one_type_of_integers(name):
     compiled(name)
     direction = name.removesuffix("_pass")
     found = [*getattr(numba_chunks, f"{direction}_pieces").signatures]
-    alone = [*getattr(numba_chunks, f"{direction}_alone").signatures]
-    assert found and alone
+    serial = [*getattr(numba_chunks, f"{direction}_serial").signatures]
+    assert found and serial
     assert {given[0] for given in found} == {types.int64}
     functions = (numba_chunks.forward_task, numba_chunks._backward_chunks, numba_chunks.add_chunks)
     written = [str(given) for function in functions for given in function.signatures if on_bfloat16(given)]

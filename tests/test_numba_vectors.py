@@ -81,7 +81,7 @@ def test_sums_are_rounded_as_by_numpy(dtype, gamma_dtype, size):
 
 
 @each_narrow
-def test_arrays_that_overlap_are_told_before_anything_is_written(dtype, gamma_dtype):
+def test_overlapping_arrays_are_found_before_anything_is_written(dtype, gamma_dtype):
     gamma = patterns(gamma_dtype, 40)
     went_on, wide = prepared(dtype, gamma_dtype, gamma, dgamma=gamma)
     assert not went_on

@@ -1,4 +1,4 @@
-"""What numba_fused takes from the processor's design: where lines are asked for, rows side by side."""
+"""What numba_fused derives from the processor's design: the cache level of prefetches, rows in a group."""
 
 import platform
 from types import SimpleNamespace
@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from numba import intp, njit, typeof
 
-from layernorm_backward.kernels import numba_pace, numba_plan, numba_walk, processor
+from layernorm_backward.kernels import numba_plan, numba_tuning, numba_walk, processor
 from layernorm_backward.kernels.lanes import zeros
+from layernorm_backward.kernels.processor import Traits
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Puts another processor in place of this one; returns how often it was asked what it is."""
+    """Puts another processor in place of this one; returns the list of queries to it."""
 
     def stand_in(design, features):
         asked = []
@@ -25,11 +26,11 @@ def asked(monkeypatch):
         codegen = SimpleNamespace(magic_tuple=magic_tuple)
         context = SimpleNamespace(codegen=lambda: codegen)
         monkeypatch.setattr(processor, "cpu_target", SimpleNamespace(target_context=context))
-        processor._host.cache_clear()
+        processor.traits.cache_clear()
         return asked
 
     yield stand_in
-    processor._host.cache_clear()
+    processor.traits.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -43,16 +44,13 @@ def asked(monkeypatch):
         ("generic", "", False, True, False),
     ],
 )
-def test_a_design_decides_where_lines_are_asked_for_and_its_vectors_how_many_registers(
-    design, features, far, few, single, asked
-):
+def test_the_traits_follow_from_the_design_and_the_features(design, features, far, few, single, asked):
     asked(design, features)
-    found = processor.asks_far(), processor.few_registers(), processor.single_rows()
-    assert found == (far, few, single)
+    assert processor.traits() == Traits(few_registers=few, prefetch_to_l2=far, single_rows=single)
 
 
 @pytest.mark.parametrize(("design", "groups"), [("znver3", {1}), ("znver4", {1, 2})])
-def test_rows_go_by_twos_on_a_zen_without_avx_512_but_for_one_that_is_slower_so(design, groups, asked):
+def test_groups_on_a_zen_without_avx_512(design, groups, asked):
     asked(design, "+avx2")
     numba_plan._chosen.cache_clear()
     found = {
@@ -64,7 +62,7 @@ def test_rows_go_by_twos_on_a_zen_without_avx_512_but_for_one_that_is_slower_so(
     assert found == groups
 
 
-def test_calls_do_not_ask_again(asked):
+def test_the_traits_are_cached(asked):
     questions = asked("znver4", "+avx2")
     for _ in range(3):
         numba_plan.choose(1, 64, np.dtype(np.float32))
@@ -83,33 +81,33 @@ def test_calls_do_not_ask_again(asked):
         ("forward", np.float16, 16384, 1),
     ],
 )
-def test_few_registers_hold_fewer_rows_and_a_far_cache_is_asked_long_before(
+def test_few_registers_mean_smaller_groups_and_l2_prefetches_a_longer_distance(
     direction, dtype, hidden, rows, monkeypatch
 ):
     given = 1 << 20, hidden, np.dtype(dtype), direction
     monkeypatch.setattr(numba_plan, "_caches", lambda: (2 << 20, 1 << 50))  # nothing comes from memory
-    monkeypatch.setattr(numba_plan.numba_reach, "of_thread", lambda inner, last_level, direction: inner)
+    monkeypatch.setattr(
+        numba_plan.numba_residency, "bytes_per_thread", lambda inner, last_level, direction: inner
+    )
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
-    monkeypatch.setattr(processor, "asks_far", lambda: False)
-    monkeypatch.setattr(processor, "few_registers", lambda: False)
-    monkeypatch.setattr(processor, "single_rows", lambda: False)
+    monkeypatch.setattr(processor, "traits", Traits)
     usual = numba_plan.choose(*given)
-    monkeypatch.setattr(processor, "few_registers", lambda: True)
+    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=True))
     assert numba_plan.choose(*given) == usual._replace(group=rows)
-    monkeypatch.setattr(processor, "asks_far", lambda: True)
+    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=True, prefetch_to_l2=True))
     far = numba_plan.choose(*given)
     assert far == usual._replace(group=rows, ahead=far.ahead, stretch=0, spread=0)
-    assert usual.ahead < numba_pace.FAR_AHEAD <= far.ahead
-    monkeypatch.setattr(processor, "single_rows", lambda: True)
+    assert usual.ahead < numba_tuning.L2_AHEAD <= far.ahead
+    monkeypatch.setattr(processor, "traits", lambda: Traits(True, True, True))
     assert numba_plan.choose(*given) == far._replace(group=1, ahead=numba_plan.choose(*given).ahead)
 
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="reads the code of x86-64")
 @pytest.mark.parametrize(("far", "asked"), [(True, "prefetcht1"), (False, "prefetcht0")])
-def test_the_cache_that_is_asked_is_compiled_in(far, asked, monkeypatch):
-    monkeypatch.setattr(numba_walk, "FAR", far)
-    ask_line = njit(forceinline=True)(numba_walk.ask_line.py_func)
-    asking = njit(lambda x, start: ask_line(x, start, zeros(x, 1)))
+def test_the_cache_level_of_prefetches_is_compiled_in(far, asked, monkeypatch):
+    monkeypatch.setattr(numba_walk, "PREFETCH_L2", far)
+    prefetch_line = njit(forceinline=True)(numba_walk.prefetch_line.py_func)
+    asking = njit(lambda x, start: prefetch_line(x, start, zeros(x, 1)))
     asking.compile((typeof(np.zeros(1, np.float32)), intp))
     (code,) = asking.inspect_asm().values()
     assert {word for word in code.split() if word.startswith("prefetch")} == {asked}

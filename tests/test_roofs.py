@@ -56,7 +56,7 @@ def test_one_thread_and_two_write_the_same(operation):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
-def test_non_temporal_streams_store_past_the_cache_and_the_ordinary_ones_do_not():
+def test_only_non_temporal_streams_use_non_temporal_stores():
     a, b = aligned_empty(64, "float64"), np.ones(64)
     assembly = {}
     for function, more in ((flat_streams._copy_nt, (32, 1)), (flat_streams._copy, ())):
@@ -88,7 +88,7 @@ def test_aligned_arrays_are_contiguous_and_aligned(shape):
 
 def test_an_unaligned_target_is_refused_by_non_temporal_stores_only():
     a = aligned_empty(65, "float64")[1:]
-    with pytest.raises(ValueError, match="a lies at 8 modulo 64; allowed: 0"):
+    with pytest.raises(ValueError, match="a has address 8 modulo 64; allowed: 0"):
         stream("copy_nt", a, np.ones(64))
     stream("copy", a, np.ones(64))()
     assert (a == 1).all()
@@ -106,7 +106,7 @@ def test_an_unknown_operation_is_refused_with_those_there_are():
         stream("scale", np.ones(4), np.ones(4))
 
 
-def test_where_non_temporal_stores_are_missing_the_reason_is_told(monkeypatch):
+def test_missing_non_temporal_stores_have_a_reason(monkeypatch):
     monkeypatch.setattr(flat_streams.platform, "machine", lambda: "riscv64")
     flat_streams.non_temporal_missing.cache_clear()
     try:

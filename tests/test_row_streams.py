@@ -44,7 +44,7 @@ def backward(step, rows, plan):
 
 
 def again(plan, *summed):
-    """The sums over the rows that one thread reads again, in its one piece: all but the first group of
+    """The sums over the rows that one thread reads twice, in its one piece: all but the first group of
     rows, and the last group twice."""
     return sum(array[plan.group :].sum() + array[-plan.group :].sum() for array in summed)
 
@@ -86,9 +86,7 @@ KEPT_APART = [("backward", "float32", 2), ("forward", "float32", 4), ("forward",
 
 @pytest.mark.parametrize(("direction", "dtype", "group"), KEPT_APART)
 @pytest.mark.parametrize("hidden", [1024, 1056])
-def test_groups_that_are_kept_apart_read_and_write_each_line_as_often(
-    direction, dtype, group, hidden, one_thread
-):
+def test_staggered_groups_read_and_write_each_line_as_often(direction, dtype, group, hidden, one_thread):
     """Of the group behind the next its first LEAD lines, in place of those of the next."""
     rows, plan = Rows(dtype, (24, hidden)), Plan(group, 96, True, 1, spread=16, lag=True)
     x, dy, gamma, beta = rows.wide
@@ -130,7 +128,7 @@ def test_the_results_do_not_depend_on_the_threads():
         ("gamma", (0, 16), r"arrays have shape \(0, 16\)"),
     ],
 )
-def test_what_a_step_cannot_take_is_told(step, shape, said):
+def test_a_step_refuses_what_it_cannot_take(step, shape, said):
     x, vector = np.zeros(shape, np.float32), np.zeros(shape[1], np.float32)
     with pytest.raises(ValueError, match=said):
         row_streams.forward(step, x, vector, vector, x.copy(), Plan(4, 16, False, 1))

@@ -9,7 +9,7 @@ from numba import get_num_threads
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.experiments import spells
 from layernorm_backward.kernels import KERNELS
-from layernorm_backward.roofs import near
+from layernorm_backward.roofs import in_cache
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import known, planned
 
@@ -143,15 +143,15 @@ def test_updates_change_each_number_once_a_round(dtype):
     expected = vectors
     for _ in range(3):
         expected = expected * half + half
-    near.updates(vectors, half, half, 3)
+    in_cache.updates(vectors, half, half, 3)
     np.testing.assert_array_equal(vectors, expected)
 
 
 def test_each_thread_updates_a_vector_of_its_own_in_the_first_level_cache(monkeypatch):
     seen = []
-    monkeypatch.setattr(near, "updates", lambda vectors, *given: seen.append((vectors, given)))
+    monkeypatch.setattr(in_cache, "updates", lambda vectors, *given: seen.append((vectors, given)))
     roofs.updates("float32", 7)()
     ((vectors, (factor, addend, rounds)),) = seen
-    assert vectors.shape == (get_num_threads(), near.BYTES // 4)
+    assert vectors.shape == (get_num_threads(), in_cache.BYTES // 4)
     assert (vectors == vectors * factor + addend).all()  # no denormals, no overflow, however many rounds
     assert rounds == 7

@@ -174,4 +174,4 @@ def test_all_modules_with_compiled_functions_of_the_pass_are_loaded_anew():
         path.stem for path in folder.glob("numba_*.py") if "@njit" in path.read_text(encoding="utf-8")
     }
     copied = {module.__name__.rpartition(".")[2] for module in lanes._COPIED}
-    assert copied == compiled - {"numba_reach"} | {"numba_calls", "numba_fused", "numba_passes"}
+    assert copied == compiled - {"numba_residency"} | {"numba_calls", "numba_fused", "numba_passes"}

@@ -32,7 +32,7 @@ def compile_all() -> None:
 def chosen(direction: str) -> Iterator[Code]:
     """The code that plans choose for rows of several sizes, in each dtype."""
     for name in DTYPE_NAMES:
-        for way in numba_plan.ways(dtype_of(name), direction):
+        for way in numba_plan.code_variants(dtype_of(name), direction):
             yield Code(direction, name, *way)
 
 

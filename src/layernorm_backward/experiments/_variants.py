@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from layernorm_backward.directions import Direction
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.kernels import numba_pace, numba_plan
+from layernorm_backward.kernels import numba_plan, numba_tuning
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import Code, code
 from layernorm_backward.kernels.numba_plan import Plan
@@ -56,8 +56,8 @@ class Shape(NamedTuple):
     threads: int
 
 
-_IN_PAGES = {"ahead": numba_pace.PAGE // LINE, "spread": 0, "pages": numba_pace.PAGES}
-_IN_ORDER = {"ahead": numba_pace.NEXT_PAGE, "spread": numba_pace.SPREAD, "pages": 1}
+_IN_PAGES = {"ahead": numba_tuning.PAGE // LINE, "spread": 0, "pages": numba_tuning.PAGES}
+_IN_ORDER = {"ahead": numba_tuning.NEXT_PAGE, "spread": numba_tuning.SPREAD, "pages": 1}
 
 
 def _grouped(plan: Plan, group: int) -> Plan:

@@ -1,13 +1,13 @@
 """float16 and bfloat16 in vector registers: widened to float32, and rounded back to nearest even.
 
-Stored numbers are int16 for float16 and uint16 for bfloat16. float16 takes the instructions of the processor
-where it has them, F16C or those of AArch64, else integer arithmetic with the same bits: LLVM would call a
-function of the C compiler's library that not every machine has, and end the process where it is missing. A
-NaN of float16 keeps its sign and the upper bits of its payload and becomes a quiet one, either way; one of
-bfloat16 is widened bit by bit, and rounded to the quiet one of its sign, as by `ml_dtypes`.
+float16 is stored as int16 and bfloat16 as uint16. float16 is converted by the processor's instructions where
+it has them, F16C, AVX-512 or those of AArch64, else by integer arithmetic with the same bits: LLVM would call
+a function of the compiler's runtime library, and the process ends on a machine that lacks it. In both
+directions a float16 NaN keeps its sign and the upper bits of its payload and becomes quiet. A bfloat16 NaN is
+widened bit by bit, and rounded to the quiet NaN of its sign, as by `ml_dtypes`.
 
-The instruction that rounds to bfloat16 (AVX512-BF16) takes subnormal numbers for 0 and keeps the payload of a
-NaN: lanes with either are rounded in integers.
+The instruction that rounds to bfloat16 (AVX512-BF16) flushes subnormal numbers to 0 and keeps the payload of
+a NaN: vectors with either are rounded in integers.
 """
 
 from functools import partial, reduce
@@ -22,8 +22,8 @@ _INT16, _INT32, _FLOAT, _HALF = ir.IntType(16), ir.IntType(32), ir.FloatType(), 
 _BIAS = 112 << 23  # the exponent of float32 less that of float16, in place
 _TINY = 0x38800000  # float32 bits of the least normal float16, 2**-14
 _TO_NEAREST = ir.Constant(_INT32, 0)  # of the conversion instructions of x86
-_AS_SET = ir.Constant(_INT32, 4)  # the rounding that is set; nothing is rounded
-_POINT = 0x3F000000  # of 0.5, whose last place is that of a subnormal float16
+_AS_SET = ir.Constant(_INT32, 4)  # the current rounding mode; widening does not round
+_POINT = 0x3F000000  # float32 bits of 0.5, whose last place is that of a subnormal float16
 
 
 _SPECIAL = ir.Constant(_INT32, 0xA1)  # quiet NaN, subnormal, signalling NaN: classes of an x86 instruction
@@ -43,7 +43,7 @@ class _Bfloat(ir.Type):
 
 
 def instructions(context) -> tuple[str, ...]:
-    """The sets by which the processor that is compiled for converts 16 bits itself, the best first."""
+    """The instruction sets with 16-bit conversions that the target processor has, the best first."""
     if context.codegen().magic_tuple()[0].startswith(("aarch64", "arm64")):
         return ("aarch64",)
     known = processor.features(context)
@@ -51,7 +51,7 @@ def instructions(context) -> tuple[str, ...]:
 
 
 def widen(context, builder, stored, dtype, parity=False):
-    """A line of a dtype as float32, bfloat16 by `parity` if asked; float32 and float64 as they are."""
+    """A line of a dtype as float32, bfloat16 ordered by `parity` if set; float32 and float64 unchanged."""
     if dtype == types.uint16 and parity:
         return _halves_of_words(builder, stored)
     if dtype == types.uint16:
@@ -68,7 +68,7 @@ def widen(context, builder, stored, dtype, parity=False):
 
 
 def narrow(context, builder, values, dtype, parity=False):
-    """What `widen` gives, rounded to a dtype."""
+    """The inverse of `widen`: values rounded to a dtype."""
     if dtype not in _NARROW:
         return values
     known, lanes = _NARROW[dtype], values.type.count
@@ -81,7 +81,7 @@ def narrow(context, builder, values, dtype, parity=False):
 
 
 def vectors(context, dtype) -> int:
-    """How many vectors `narrow` makes of a line. They are written apart: to join them takes an operation."""
+    """How many vectors `narrow` makes of a line; they are stored separately, to save a shuffle."""
     return 2 if dtype == types.int16 and "avx512f" in instructions(context) else 1
 
 
@@ -93,7 +93,7 @@ def _halves_of_words(builder, stored):
 
 
 def _from_float16(builder, stored):
-    """Normal numbers change their bias; a subnormal one is its digits times 2**-24, exactly."""
+    """Normal numbers change the exponent's bias; a subnormal one is its significand times 2**-24, exactly."""
     bits = builder.zext(stored, _lanes(_INT32, stored))
     size, sign = builder.and_(bits, _all(bits, 0x7FFF)), builder.and_(bits, _all(bits, 0x8000))
     moved = builder.shl(size, _all(bits, 13))
@@ -106,7 +106,7 @@ def _from_float16(builder, stored):
 
 
 def _to_float16(builder, values):
-    """By adding half of the last place; where the result is subnormal, the addition of 0.5 rounds."""
+    """Round by adding half a unit in the last place; to a subnormal result, by adding 0.5."""
     bits = builder.bitcast(values, _lanes(_INT32, values))
     size = builder.and_(bits, _all(bits, 0x7FFFFFFF))
     moved = builder.lshr(size, _all(bits, 13))
@@ -137,7 +137,7 @@ def _in_parts(builder, values, most, convert):
 
 
 def _from_float16_avx512(builder, stored):
-    """By vcvtph2ps: LLVM takes vcvtph2psx where there is one, which is half as slow again from memory."""
+    """By vcvtph2ps: LLVM prefers vcvtph2psx where it exists, which takes 1.5 times as long from memory."""
     result, mask = _lanes(_FLOAT, stored), ir.IntType(16)
     kind = ir.FunctionType(result, [stored.type, result, mask, _INT32])
     convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.vcvtph2ps.512")
@@ -146,7 +146,7 @@ def _from_float16_avx512(builder, stored):
 
 
 def _to_float16_avx512(builder, values):
-    """As integers: a vector of halves LLVM stores through the caches, whatever it is asked for."""
+    """As integers: LLVM stores a vector of halves by ordinary stores, even if marked non-temporal."""
     result, mask = _lanes(_INT16, values), ir.IntType(16)
     kind = ir.FunctionType(result, [values.type, _INT32, result, mask])
     convert = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.vcvtps2ph.512")
@@ -161,7 +161,7 @@ def _to_float16_f16c(builder, values):
 
 
 def _to_bfloat16(builder, values):
-    """What counts are the upper halves of little-endian words."""
+    """The rounded numbers are the upper halves of little-endian words."""
     rounded = _upper_halves(builder, values)
     halves = builder.bitcast(rounded, ir.VectorType(_INT16, 2 * values.type.count))
     return _pick(builder, halves, halves, range(1, 2 * values.type.count, 2))
@@ -170,7 +170,7 @@ def _to_bfloat16(builder, values):
 def _to_words(builder, values):
     """bfloat16 by parity: words of 32 bits whose lower halves are the even lanes, the upper the odd ones.
 
-    NaNs are looked for first, in all lanes at once.
+    NaNs are tested for first, in all lanes at once.
     """
     lanes = values.type.count
     parts = [_pick(builder, values, values, range(at, at + 8)) for at in range(0, lanes, 8)]
@@ -192,21 +192,21 @@ def _to_words(builder, values):
 
 
 def _rounded_up(builder, values):
-    """Bits whose upper halves are rounded to nearest even, by adding half of the last place; no NaN."""
+    """Bits with upper halves rounded to nearest even, by adding half a unit in the last place; no NaN."""
     bits = builder.bitcast(values, _lanes(_INT32, values))
     odd = builder.and_(builder.lshr(bits, _all(bits, 16)), _all(bits, 1))
     return builder.add(builder.add(bits, odd), _all(bits, 0x7FFF))
 
 
 def _upper_halves(builder, values):
-    """`_rounded_up`, and the quiet one of its sign for a NaN."""
+    """`_rounded_up`, with a NaN replaced by the quiet one of its sign."""
     bits = builder.bitcast(values, _lanes(_INT32, values))
     quiet = builder.or_(builder.and_(bits, _all(bits, 0x80000000)), _all(bits, 0x7FC00000))
     return builder.select(builder.fcmp_unordered("uno", values, values), quiet, _rounded_up(builder, values))
 
 
 def _to_bfloat16_avx512(builder, values):
-    """16 lanes of each half of the result at a time, in integers where one of them is special."""
+    """By the instruction, from two vectors of 16 lanes; in integers where a lane is special."""
     halves = [_pick(builder, values, values, lanes) for lanes in (range(16), range(16, 32))]
     kind = ir.FunctionType(ir.VectorType(ir.IntType(1), 16), [halves[0].type, _INT32])
     classify = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.fpclass.ps.512")
@@ -242,7 +242,7 @@ _NARROW = {
 
 
 def _pick(builder, one, two, lanes):
-    """Lanes of two vectors that are counted through."""
+    """The given lanes of two vectors, numbered through both."""
     return builder.shuffle_vector(one, two, ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes)))
 
 
@@ -255,5 +255,5 @@ def _all(like, value):
 
 
 def _where(builder, test, size, limit, yes, no):
-    """Lane by lane; sizes below 2**31, so that signed and unsigned order are one."""
+    """Select lane by lane; sizes are below 2**31, so that signed and unsigned order agree."""
     return builder.select(builder.icmp_signed(test, size, _all(size, limit)), yes, no)

@@ -1,7 +1,7 @@
-"""How a line is read and written in LLVM's terms: whole, or some of its lanes only.
+"""Loads and stores of a line in LLVM IR: whole, or of its first lanes only.
 
-Whole lines are ordinary accesses. Of the others LLVM masks the lanes, where the processor has masks of their
-size; without any for 16 bits it would go through the lanes one by one, so they go in pairs then.
+Whole lines are ordinary accesses. The others are masked, where the processor has masks for lanes of their
+size. Without masks for 16-bit lanes, LLVM would access the lanes one by one, so they are accessed in pairs.
 """
 
 from llvmlite import ir
@@ -18,13 +18,13 @@ _NAMES = {_DOUBLE: "f64", _FLOAT: "f32", _INT16: "i16", _INT32: "i32"}
 
 
 def aligned(access, number):
-    """A load or store that may begin at any element of a Numba type."""
+    """The load or store, aligned only to an element of a Numba type."""
     access.align = number.bitwidth // 8
     return access
 
 
 def read(context, builder, place, dtype, width, count):
-    """The first `count` of `width` elements of a dtype at a place, 0 behind them; all where it is None."""
+    """The first `count` of `width` elements of a dtype at a pointer, 0 in the other lanes; None: all."""
     line = ir.VectorType(STORED[dtype], width)
     pointer = builder.bitcast(place, line.as_pointer())
     if count is None:
@@ -35,7 +35,7 @@ def read(context, builder, place, dtype, width, count):
 
 
 def write(context, builder, line, place, dtype, count):
-    """Write what `read` reads."""
+    """Store what `read` loads."""
     if count is None:
         return aligned(builder.store(line, builder.bitcast(place, line.type.as_pointer())), dtype)
     if _without_masks(context, dtype):
@@ -44,7 +44,7 @@ def write(context, builder, line, place, dtype, count):
 
 
 def _without_masks(context, dtype):
-    """Whether lanes have 16 bits, and the processor no instruction that reads or writes some of them."""
+    """Whether lanes have 16 bits and the processor has no masked access to them."""
     return dtype.bitwidth == 16 and "avx512bw" not in processor.features(context)
 
 
@@ -62,7 +62,7 @@ def _load_words(builder, place, line, count):
 
 
 def _store_words(builder, line, place, count):
-    """What `_load_words` reads."""
+    """Store what `_load_words` loads."""
     pairs = ir.VectorType(_INT32, line.type.count // 2)
     whole, odd = _halved(builder, count)
     _masked_store(builder, builder.bitcast(line, pairs), place, whole)

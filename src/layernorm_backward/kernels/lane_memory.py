@@ -1,10 +1,9 @@
-"""Lines between flat arrays and lanes: read, written, written past the caches, asked for.
+"""Memory accesses of lanes: loads, ordinary and non-temporal stores, and prefetches of lines of flat arrays.
 
-Lanes of float32 and float64 are kept as they are stored. 16-bit storage is given as integers, int16 for
-float16 and uint16 for bfloat16, and is widened to float32 in registers; storing rounds to nearest even.
-Indices count elements; a line may begin anywhere, but `stream` wants a multiple of LINE bytes. `count` lanes
-of a line, one or more, are read or written, those behind them read as 0; None is all of them, known when it
-is compiled.
+float32 and float64 are stored as they are. 16-bit storage is passed as integers, int16 for float16 and uint16
+for bfloat16, and is widened to float32 in registers; storing rounds to nearest even. Indices count elements.
+A line may begin at any element, but `stream` requires a multiple of LINE bytes. count: the first lanes of a
+line, one or more, that are loaded or stored; the others load as 0. None, known at compile time, is all lanes.
 """
 
 import platform
@@ -33,12 +32,12 @@ def as_stored(array: NDArray) -> NDArray:
 
 
 def parity_lanes(dtype: np.dtype) -> int:
-    """Lanes of a line of x of a dtype whose whole lines are kept `by_parity`, 0 where they are not."""
+    """Lanes in a line of x of a dtype whose whole lines are ordered `by_parity`, 0 for other dtypes."""
     return LINE // dtype.itemsize if dtype == _BFLOAT16 else 0
 
 
 def in_lanes(vector: NDArray, lanes: int) -> NDArray:
-    """A vector (D,) in the order of `lanes.by_parity`, in whole lines; as it is where `lanes` is 0."""
+    """A vector (D,) ordered by `lanes.by_parity`, padded to whole lines; unchanged where `lanes` is 0."""
     if not lanes:
         return vector
     padded = np.pad(vector, (0, -vector.size % lanes)) if vector.size % lanes else vector
@@ -46,16 +45,17 @@ def in_lanes(vector: NDArray, lanes: int) -> NDArray:
 
 
 def in_columns(vector: NDArray, lanes: int) -> NDArray:
-    """What `in_lanes` was given, in whole lines."""
+    """The inverse of `in_lanes`, still padded to whole lines."""
     return vector.reshape(-1, 2, lanes // 2).swapaxes(1, 2).reshape(-1) if lanes else vector
 
 
 @intrinsic
 def align_stack(typingctx):
-    """Let lanes that a function keeps on the stack lie at multiples of LINE bytes there.
+    """Align the lanes that a function spills to the stack to multiples of LINE bytes.
 
-    LLVM does so only where it knows before it allots registers that some need it. Else it takes the stack as
-    it is, and in one process of fifteen a line of each row lay across two pages, at 3 to 6 times the time.
+    LLVM does so only if it knows before register allocation that an object on the stack needs it. Else it
+    takes the stack as it is: in one process of fifteen a line of each row straddled two pages, at 3 to 6
+    times the time.
     """
 
     def emit(context, builder, signature, arguments):
@@ -70,10 +70,10 @@ def align_stack(typingctx):
 
 @intrinsic
 def elements(typingctx, array):
-    """A pointer to the elements of an array, which all functions here take in its place.
+    """A pointer to the elements of an array, which all functions here take in place of the array.
 
-    Numba counts who holds an array, at times in every call. Threads that share the array share the count, and
-    each change of it waits for all stores before it.
+    Numba counts references to an array, sometimes in every call. Threads that share the array share the
+    count, and each atomic change of it waits for all earlier stores.
     """
 
     def emit(context, builder, signature, arguments):
@@ -84,7 +84,7 @@ def elements(typingctx, array):
 
 @intrinsic
 def moved(typingctx, values, by):
-    """The pointer to the element `by` behind that of a pointer of `elements`."""
+    """A pointer of `elements`, advanced by `by` elements."""
 
     def emit(context, builder, signature, arguments):
         return builder.gep(arguments[0], [arguments[1]])
@@ -116,7 +116,7 @@ def load(typingctx, x, start, stride, count, like):
 
 @intrinsic
 def store(typingctx, values, x, start, stride, count):
-    """Write lines at start, start + stride, ... of flat x, rounded to its dtype."""
+    """Store lines at start, start + stride, ... of flat x, rounded to its dtype."""
 
     def emit(context, builder, signature, arguments):
         counted = None if count is types.none else arguments[4]
@@ -135,7 +135,7 @@ def store(typingctx, values, x, start, stride, count):
 
 @intrinsic
 def stream(typingctx, values, x, start, stride):
-    """`store` of whole lines at multiples of LINE bytes, past the caches; `fence` when all are written."""
+    """Non-temporal `store` of whole lines at multiples of LINE bytes; call `fence` after the last."""
 
     def emit(context, builder, signature, arguments):
         places = _places(context, builder, signature, arguments[1], 1, *arguments[2:4], values.rows)
@@ -144,7 +144,7 @@ def stream(typingctx, values, x, start, stride):
         ):
             parts = _parts(context, builder, line, place, x.dtype)
             for part, pointer in parts:
-                _past_the_caches(builder, builder.store(part, pointer, align=LINE // len(parts)))
+                _non_temporal(builder, builder.store(part, pointer, align=LINE // len(parts)))
         return context.get_dummy_value()
 
     return types.void(values, x, start, stride), emit
@@ -152,12 +152,12 @@ def stream(typingctx, values, x, start, stride):
 
 @intrinsic
 def stream_line(typingctx, source, start, target, to):
-    """target[to:] = source[start:], a line, as it is stored, past the caches; to a multiple of LINE bytes."""
+    """target[to:] = source[start:], an unconverted line; a non-temporal store to a multiple of LINE bytes."""
 
     def emit(context, builder, signature, arguments):
         values, place = _line_between(context, builder, signature, arguments, None)
         pointer = builder.bitcast(place, values.type.as_pointer())
-        _past_the_caches(builder, builder.store(values, pointer, align=LINE))
+        _non_temporal(builder, builder.store(values, pointer, align=LINE))
         return context.get_dummy_value()
 
     return types.void(source, start, target, to), emit
@@ -165,7 +165,7 @@ def stream_line(typingctx, source, start, target, to):
 
 @intrinsic
 def copy_line(typingctx, source, start, target, to, count):
-    """`stream_line` through the caches, to anywhere, of the first `count` elements."""
+    """`stream_line` by an ordinary store, to any element, of the first `count` elements."""
 
     def emit(context, builder, signature, arguments):
         counted = None if count is types.none else arguments[4]
@@ -177,7 +177,7 @@ def copy_line(typingctx, source, start, target, to, count):
 
 
 def _line_between(context, builder, signature, arguments, count):
-    """What is read of a line of `source`, and its place in `target`."""
+    """What is loaded of a line of `source`, and its pointer in `target`."""
     (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
     (target,) = _places(context, builder, signature, arguments[2], 2, arguments[3], None, 1)
     dtype = signature.args[0].dtype
@@ -189,13 +189,13 @@ def _prefetch(nearness):
 
     @intrinsic
     def prefetch(typingctx, x, start, like):
-        """Ask for the line at element `start`, which may lie outside of x."""
+        """Prefetch the line at element `start`, which may lie outside x."""
 
         def emit(context, builder, signature, arguments):
-            ask = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
+            fetch = cgutils.get_or_insert_function(builder.module, arguments_of, "llvm.prefetch.p0")
             (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
             line = builder.bitcast(place, _BYTE.as_pointer())
-            builder.call(ask, [line, *(ir.Constant(_INT32, flag) for flag in (0, nearness, 1))])
+            builder.call(fetch, [line, *(ir.Constant(_INT32, flag) for flag in (0, nearness, 1))])
             return context.get_dummy_value()
 
         return types.void(x, start, like), emit
@@ -203,12 +203,12 @@ def _prefetch(nearness):
     return prefetch
 
 
-prefetch, prefetch_far = _prefetch(3), _prefetch(2)  # into the first-level cache; into the second only
+prefetch, prefetch_l2 = _prefetch(3), _prefetch(2)  # to the first-level cache; to the second only
 
 
 @intrinsic
 def fence(typingctx):
-    """Order the streamed lines before whatever follows: sfence on x86, a full fence elsewhere."""
+    """Order the non-temporal stores before all that follows: sfence on x86, a full fence elsewhere."""
 
     def emit(context, builder, signature, arguments):
         if platform.machine().lower() in ("x86_64", "amd64"):
@@ -230,14 +230,14 @@ def numbers(typingctx, values, first, like):
 
 @intrinsic
 def line(typingctx, values, start, like):
-    """A line of a flat array of numbers as wide as a row of `like`: one row."""
+    """A line of a flat array in the dtype of the lanes, as wide as a row of `like`: one row."""
     one = Lanes(like.number, 1, like.width, like.paired, like.parity)
     return one(values, start, like), _reading(one)
 
 
 @intrinsic
 def lines(typingctx, values, start, stride, like):
-    """A line for each row, each `stride` elements behind the one before it."""
+    """As `line`, one for each row, `stride` elements apart."""
     one = Lanes(like.number, 1, like.width, like.paired, like.parity)
 
     def emit(context, builder, signature, arguments):
@@ -249,7 +249,7 @@ def lines(typingctx, values, start, stride, like):
 
 @intrinsic
 def put(typingctx, lanes, values, start):
-    """Write lanes, or numbers, to values[start:], row behind row."""
+    """Store lanes, or numbers, to values[start:], row after row, in their own dtype."""
 
     def emit(context, builder, signature, arguments):
         (place,) = _places(context, builder, signature, arguments[1], 1, arguments[2], None, 1)
@@ -261,8 +261,8 @@ def put(typingctx, lanes, values, start):
 
 
 @intrinsic(prefer_literal=True)
-def some_lines(typingctx, x, count):
-    """A flat array for a constant number of lines, stored as x's are, of the function that calls this."""
+def stack_lines(typingctx, x, count):
+    """A flat array of x's storage dtype on the caller's stack, for a constant number of lines."""
 
     def emit(context, builder, signature, arguments):
         size = count.literal_value * LINE * 8 // x.dtype.bitwidth
@@ -274,8 +274,8 @@ def some_lines(typingctx, x, count):
 
 
 @intrinsic
-def take(typingctx, counter):
-    """counter[0], which is one more afterwards; no two threads take the same."""
+def fetch_add(typingctx, counter):
+    """Atomically add 1 to counter[0]; returns its value before."""
 
     def emit(context, builder, signature, arguments):
         data = _data(context, builder, signature.args[0], arguments[0])
@@ -292,14 +292,14 @@ def _rounded(context, builder, lanes, values, dtype):
 
 
 def _parts(context, builder, line, place, dtype):
-    """The vectors that `half.narrow` has made a line of, and their places."""
+    """The vectors that make up a line from `half.narrow`, and their pointers."""
     parts = split(builder, line, half.vectors(context, dtype))
     first = builder.bitcast(place, parts[0].type.as_pointer())
     return [(part, builder.gep(first, [ir.Constant(_INT32, number)])) for number, part in enumerate(parts)]
 
 
 def _data(context, builder, kind, array):
-    """The first element of an array, or of what `elements` made of it."""
+    """The pointer to the first element of an array, or of a pointer of `elements`."""
     if isinstance(kind, types.CPointer):
         return array
     return context.make_array(kind)(context, builder, array).data
@@ -316,7 +316,7 @@ def _places(context, builder, signature, array, position, start, stride, rows):
 
 
 def _reading(lanes):
-    """Code for (values, start, ...): lanes from neighbouring elements, in the dtype of the lanes."""
+    """The code generator for (values, start, ...): lanes from contiguous elements, in their own dtype."""
 
     def emit(context, builder, signature, arguments):
         (place,) = _places(context, builder, signature, arguments[0], 0, arguments[1], None, 1)
@@ -329,5 +329,5 @@ def _read_lanes(builder, place, lanes):
     return aligned(builder.load(builder.bitcast(place, vector(lanes).as_pointer())), lanes.number)
 
 
-def _past_the_caches(builder, written):
+def _non_temporal(builder, written):
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT32, 1)]))

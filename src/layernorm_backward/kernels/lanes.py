@@ -1,11 +1,11 @@
 """Vectors of an explicit number of lanes in Numba: one cache line of each of 1, 2 or 4 rows of an array.
 
-A line holds LINE bytes of storage, whatever the vectors of the processor hold, so that sums are added in the
-same order everywhere; LLVM makes as many instructions of it as the processor needs. Nothing may be
-reordered or contracted: products and sums are rounded one by one, but for those of `fma`, which round once
-(a processor without such an instruction calls the C library for it). `lane_memory` reads and writes them.
+A line holds LINE bytes of storage, whatever the processor's vector length, so that sums are added in the same
+order everywhere; LLVM splits it into as many instructions as the processor needs. Nothing may be reordered or
+contracted: products and sums are rounded one by one, except in `fma`, which rounds once (without such an
+instruction, the C library is called for it). `lane_memory` reads and writes lines.
 
-What a row has one of, like its mean, is held in *numbers*, a single lane for each row.
+Scalars of a row, such as its mean, are held in *numbers*, which have a single lane for each row.
 """
 
 import operator
@@ -24,15 +24,15 @@ _NAMES = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}
 class Lanes(types.Type):
     """`width` lanes of float32 or float64 for each of `rows` rows.
 
-    `order` tells which element of a line each lane holds: 0, 1, 2, ... or, by `parity`, all even ones before
-    the odd ones. `paired` tells which elements of a line are added when it is folded: neighbours, of
-    bfloat16, or else those of its two halves.
+    order: which element of a line each lane holds: 0, 1, 2, ... or, by `parity`, the even ones before the odd
+    ones. paired: which elements are added when a line is folded: neighbours, for bfloat16, else element k of
+    the first half and of the second.
     """
 
     def __init__(self, number, rows, width, paired=False, parity=False):
         self.number, self.rows, self.width, self.paired, self.parity = number, rows, width, paired, parity
-        told = ", in pairs" * paired + ", even and odd" * parity
-        super().__init__(f"Lanes({number}, {rows} x {width}{told})")
+        options = ", in pairs" * paired + ", even and odd" * parity
+        super().__init__(f"Lanes({number}, {rows} x {width}{options})")
 
     @property
     def order(self):
@@ -61,16 +61,15 @@ def _null(context, builder, signature, arguments):
 
 @intrinsic(prefer_literal=True)
 def zeros(typingctx, x, rows):
-    """A line of zeros for each of `rows` rows, which is a constant, of lanes for x's dtype."""
+    """A line of zeros, in the lanes of x's dtype, for each of `rows` rows, a literal."""
     return _line(x, rows.literal_value)(x, rows), _null
 
 
 @intrinsic
 def by_parity(typingctx, like):
-    """`like` for whole lines: of bfloat16, as `lane_memory` stores it, even elements before odd ones.
+    """`like` for whole lines: for bfloat16, as `lane_memory` stores it, even elements before odd ones.
 
-    So they lie in words of 32 bits, whose halves are widened, and added when a line is folded, without a
-    shuffle.
+    The halves of a word of 32 bits are then widened, and added when a line is folded, without a shuffle.
     """
     lanes = Lanes(like.number, like.rows, like.width, like.paired, parity=like.paired)
     return lanes(like), lambda context, builder, signature, arguments: arguments[0]
@@ -93,7 +92,7 @@ def height(typingctx, like):
 
 
 @intrinsic
-def spread(typingctx, value, like):
+def full(typingctx, value, like):
     """A scalar in every lane."""
 
     def emit(context, builder, signature, arguments):
@@ -105,9 +104,9 @@ def spread(typingctx, value, like):
 
 @intrinsic
 def fold(typingctx, lanes):
-    """Each row's lanes in LINE bytes: of 16-bit storage, one half of a line's elements added to the other.
+    """Each row's lanes in LINE bytes: for 16-bit storage, one half of a line's elements added to the other.
 
-    The halves are the first and the second, of bfloat16 the even elements and the odd ones.
+    The halves are the first and the second; for bfloat16, the even elements and the odd ones.
     """
     narrow = Lanes(lanes.number, lanes.rows, _folded_width(lanes))
 
@@ -120,7 +119,7 @@ def fold(typingctx, lanes):
 
 @intrinsic
 def add_folded_products(typingctx, sums, a, b):
-    """sums + a * b, rounded once; where a * b is folded, one half is added to the other, which is rounded."""
+    """sums + a * b, rounded once; if a * b is folded, its second half is rounded first."""
 
     def emit(context, builder, signature, arguments):
         if a.width == sums.width:
@@ -136,7 +135,7 @@ def add_folded_products(typingctx, sums, a, b):
 
 @intrinsic
 def totals(typingctx, lanes):
-    """Numbers: the sum over each row, folded and then in pairs: the second half to the first, and so on."""
+    """Numbers: the sum over each row, folded, then pairwise: the second half added to the first, etc."""
     numbers = Lanes(lanes.number, lanes.rows, 1)
 
     def emit(context, builder, signature, arguments):
@@ -164,14 +163,14 @@ def _total(builder, line):
 
 
 def _halves(builder, line, lanes):
-    """The two halves of a line's elements that are added when it is folded, each in the elements' order."""
+    """The two halves of a line that are added when it is folded, each in the order of the elements."""
     half, count = lanes.width // 2, lanes.width
     halves = (range(0, count, 2), range(1, count, 2)) if lanes.paired else (range(half), range(half, count))
     return [_shuffle(builder, line, [lanes.order.index(element) for element in part]) for part in halves]
 
 
 @intrinsic
-def across(typingctx, numbers, like):
+def broadcast(typingctx, numbers, like):
     """The number of each row in all of its lanes."""
 
     def emit(context, builder, signature, arguments):
@@ -182,8 +181,8 @@ def across(typingctx, numbers, like):
 
 
 @intrinsic
-def keep(typingctx, lanes, count):
-    """The first `count` elements of each row, 0 in the lanes of those behind them; None: all."""
+def mask_tail(typingctx, lanes, count):
+    """The first `count` elements of each row, 0 in the other lanes; None: all."""
 
     def emit(context, builder, signature, arguments):
         if count is types.none:
@@ -196,7 +195,7 @@ def keep(typingctx, lanes, count):
 
 
 @intrinsic
-def choose(typingctx, test, threshold, yes, no):
+def select_greater(typingctx, test, threshold, yes, no):
     """`yes` where test > threshold, else `no`, lane by lane."""
 
     def emit(context, builder, signature, arguments):
@@ -222,7 +221,7 @@ def from_row(typingctx, which, yes, no):
 
 
 @intrinsic
-def exceeds(typingctx, a, b):
+def any_greater(typingctx, a, b):
     """Whether a > b in any lane."""
 
     def emit(context, builder, signature, arguments):
@@ -234,7 +233,7 @@ def exceeds(typingctx, a, b):
 
 @intrinsic
 def likely(typingctx, test):
-    """A test that mostly holds: the code for where it does not is put out of the way."""
+    """The test itself, with a hint that it mostly holds: the other branch's code is moved out of line."""
 
     def emit(context, builder, signature, arguments):
         bit = context.cast(builder, arguments[0], test, types.boolean)
@@ -246,14 +245,14 @@ def likely(typingctx, test):
 
 
 @intrinsic
-def root(typingctx, lanes):
+def sqrt(typingctx, lanes):
     """The square root of each lane, correctly rounded."""
     return lanes(lanes), lambda context, builder, signature, arguments: _call(builder, "sqrt", *arguments)
 
 
 @intrinsic
 def rows_of(typingctx, lanes):
-    """Four single rows: those there are, and None for the others."""
+    """The rows one by one, as a tuple of four, None for those missing."""
     one = Lanes(lanes.number, 1, lanes.width, lanes.paired, lanes.parity)
     missing = 4 - lanes.rows
     rows = types.Tuple([one] * lanes.rows + [types.none] * missing)

@@ -1,30 +1,37 @@
 """The backward arithmetic of numba_fused: a group of rows at a time, the sweeps of two groups in one loop.
 
-About the rounded mean m, equation (14): z = x - m, delta = mean(z), sum(g*(z - delta)) = sum(g*z) -
-delta*sum(g), so no error grows with mean/std, and re-centring takes no sweep of its own. A row needs two
-sweeps, one for its sums and one for its results. The second of one group runs in one loop with the first of
-the next, so that memory is read and written all the time. In a turn of that loop the next group comes first:
-its loads would wait for the stores of this one, where a row has a multiple of 4096 bytes. Where the sums and
-the coefficients do not fit into the registers together (`apart`), the two sweeps take turns in loops of their
-own; where registers are few and lines do not come from memory, one follows the other.
+It centres x about the rounded mean m by equation (14): z = x - m, delta = mean(z), sum(g*(z - delta)) =
+sum(g*z) - delta*sum(g). So no error grows with mean/std, and re-centring needs no extra sweep. A row takes
+two sweeps, one for its sums and one for its results. The second sweep of one group runs in the same loop as
+the first of the next, so that memory is read and written all the time. Each iteration works on the next group
+first: where a row has a multiple of 4096 bytes, its loads would otherwise wait for the stores of this group.
+Where the sums and the coefficients do not fit into the registers together (`separate_loops`), the two sweeps
+alternate in separate loops; where registers are few and x is cache-resident, one sweep follows the other.
 
-`widened` is None, or two rows of numbers of the sums, each (D,) in whole lines, in which z and dy of the
-group read last are kept for its second sweep: 16-bit ones would be widened again. Only single rows are kept
-so. `lag` is True where a group is worked on as in `numba_lag_backward`, else None.
+widened: None, or two buffers (D,) in whole lines, in the dtype of the sums, that hold z and dy of the group
+read last for its second sweep, which then need not widen 16-bit numbers again; for single rows only. lag:
+True where a group is worked on as in `numba_lag_backward`, else None.
 
-`ragged` is None where every row consists of whole lines, and begins with one of the result's, else True.
-gamma is padded with zeros to whole lines. All arrays are given by their `elements`; `part` are those of the
-running sums of dgamma and of dbeta, (D,) in whole lines or more. A row's lines are added BLOCK at a time,
-16-bit ones folded; then the lanes of the sum are added in pairs.
+ragged: None where every row consists of whole lines and each begins at a line of the result, else True. gamma
+is padded with zeros to whole lines. All arrays are passed as their `elements`; `part` holds the running sums
+of dgamma and of dbeta, (D,) in whole lines or more. A row's lines, folded if x has 16 bits, are added in
+blocks of BLOCK lines; then the lanes of the sum are added pairwise.
 """
 
 from numba import njit
 
 from layernorm_backward.kernels.lane_memory import align_stack, line, numbers
-from layernorm_backward.kernels.lanes import across, fma, fold, height, spread, totals, width
+from layernorm_backward.kernels.lanes import broadcast, fma, fold, full, height, totals, width
 from layernorm_backward.kernels.numba_backward_lines import centred, differentiate, normalized, project
 from layernorm_backward.kernels.numba_lag_backward import lagging_sweeps, sums_ahead
-from layernorm_backward.kernels.numba_walk import BLOCK, FEW, INLINE, PLAIN, apart, ask
+from layernorm_backward.kernels.numba_walk import (
+    BLOCK,
+    FEW_REGISTERS,
+    INLINE,
+    PLAIN,
+    prefetch_rows,
+    separate_loops,
+)
 
 
 @njit(**PLAIN)
@@ -32,7 +39,7 @@ def backward_sums(rows, widened, i, hidden, recentre, like):
     """The sums of z, g and g*z of the group at row i; rows are dy, x, mean, rstd, gamma, dx."""
     align_stack()
     dy, x, mean, _, gamma, _ = rows
-    lanes, at, centre = width(like), i * hidden, across(numbers(mean, i, like), like)
+    lanes, at, centre = width(like), i * hidden, broadcast(numbers(mean, i, like), like)
     zero = fold(like)
     sums = (zero, zero, zero)
     for start in range(0, hidden, BLOCK * lanes):
@@ -50,27 +57,27 @@ def backward_sums(rows, widened, i, hidden, recentre, like):
 
 @njit(**INLINE)
 def _coefficients(sums, mean, rstd, i, hidden, recentre, like):
-    """What the results of the group at row i need, numbers of each row.
+    """(mean, rstd, offset, slope, shift) of each row of the group at row i.
 
-    With these, x_hat = z*rstd + offset and dx = rstd*(gamma*dy + shift + slope*x_hat). The next results wait
-    for them: so two sums are multiplied by 1/D instead of divided by D. That of g is divided, since the mean
-    of equal numbers is to cancel them.
+    With these, x_hat = z*rstd + offset and dx = rstd*(gamma*dy + shift + slope*x_hat). All results of the
+    group depend on them, so two sums are multiplied by 1/D, which has less latency than a division by D. The
+    sum of g is divided, so that the mean of equal numbers cancels them.
     """
     centre, scale = numbers(mean, i, like), numbers(rstd, i, like)
-    share = spread(1 / hidden, centre)
+    share = full(1 / hidden, centre)
     sum_g = totals(sums[1])
-    delta = spread(0, centre) if recentre is None else totals(sums[0]) * share
+    delta = full(0, centre) if recentre is None else totals(sums[0]) * share
     slope = fma(delta, sum_g, -totals(sums[2])) * (scale * share)
-    return centre, scale, -delta * scale, slope, -sum_g / spread(hidden, centre)
+    return centre, scale, -delta * scale, slope, -sum_g / full(hidden, centre)
 
 
 @njit(**INLINE)
 def _both_sweeps(rows, part, widened, at, then, row, centre, walk, streamed, ring, ragged, recentre, like):
     """Results of the group at element `at`, and the sums of that at `then`.
 
-    A single row of one block goes without the loop over blocks, whose instructions count on short rows.
+    A single row of one block skips the loop over blocks, whose overhead matters on short rows.
     """
-    hidden, most, zero = walk[0], BLOCK * width(like), fold(spread(0, like))
+    hidden, most, zero = walk[0], BLOCK * width(like), fold(full(0, like))
     given, how = (rows, part, widened, at, then, row, centre, walk), (streamed, ring, ragged, recentre, like)
     if ragged is None and height(like) == 1 and hidden <= most:
         return _block(*given, 0, hidden, *how)
@@ -87,13 +94,13 @@ def _block(
 ):
     """Columns `start` to `end` of both sweeps."""
     dy, x, _, _, gamma, dx = rows
-    hidden, early = walk
-    lanes, zero = width(like), fold(spread(0, like))
+    hidden, schedule = walk
+    lanes, zero = width(like), fold(full(0, like))
     block = (zero, zero, zero)
     whole = end if ragged is None else end - end % lanes
     for j in range(start, whole, lanes):
-        ask(x, 0, then, j, hidden, early, streamed, like)
-        ask(dy, 1, then, j, hidden, early, streamed, like)
+        prefetch_rows(x, 0, then, j, hidden, schedule, streamed, like)
+        prefetch_rows(dy, 1, then, j, hidden, schedule, streamed, like)
         if widened is not None:
             z, d = line(widened[0], j, like), line(widened[1], j, like)
         here, there = (at + j, hidden, j), (then + j, hidden, j)
@@ -101,10 +108,10 @@ def _block(
         if widened is not None:
             x_hat = normalized(z, row)
             differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
-        elif not apart(like):
+        elif not separate_loops(like):
             d, x_hat = centred(dy, x, here, None, row)
             differentiate(d, x_hat, gamma, dx, part, here, None, row, streamed, ring)
-    if widened is None and apart(like):
+    if widened is None and separate_loops(like):
         for j in range(start, whole, lanes):
             here = at + j, hidden, j
             d, x_hat = centred(dy, x, here, None, row)
@@ -112,8 +119,8 @@ def _block(
     if ragged is not None and whole < end:
         count = end - whole
         here, there = (at + whole, hidden, whole), (then + whole, hidden, whole)
-        ask(x, 0, then, whole, hidden, early, streamed, like)
-        ask(dy, 1, then, whole, hidden, early, streamed, like)
+        prefetch_rows(x, 0, then, whole, hidden, schedule, streamed, like)
+        prefetch_rows(dy, 1, then, whole, hidden, schedule, streamed, like)
         d, x_hat = centred(dy, x, here, count, row)
         block = project(x, dy, gamma, widened, there, None, count, centre, recentre, block)
         differentiate(d, x_hat, gamma, dx, part, here, count, row, streamed, ring)
@@ -122,7 +129,7 @@ def _block(
 
 @njit(**INLINE)
 def _results(rows, part, at, row, hidden, ragged, like):
-    """Results of the group at element `at`, through the caches."""
+    """Results of the group at element `at`, by ordinary stores."""
     dy, x, _, _, gamma, dx = rows
     lanes = width(like)
     whole = hidden if ragged is None else hidden - hidden % lanes
@@ -138,7 +145,7 @@ def _results(rows, part, at, row, hidden, ragged, like):
 
 @njit(**INLINE)
 def first_sums(rows, widened, i, following, hidden, lag, recentre, like):
-    """What `backward_group` at row i has to know: all sums of it, and those ahead of the group behind it."""
+    """What `backward_group` at row i needs: the group's sums and, if it lags, the following group's first."""
     sums = backward_sums(rows, widened, i, hidden, recentre, like)
     if lag is None:
         return sums, sums
@@ -146,10 +153,10 @@ def first_sums(rows, widened, i, following, hidden, lag, recentre, like):
 
 
 @njit(**INLINE)
-def backward_group(rows, part, widened, i, known, hidden, early, ring, ragged, lag, recentre, like, one):
-    """Results of the group at row i[0]; what is known of those at rows i[1] and i[2], as in `first_sums`."""
+def backward_group(rows, part, widened, i, known, hidden, schedule, ring, ragged, lag, recentre, like, one):
+    """Results of the group at row i[0]; returns `first_sums` for the groups at rows i[1] and i[2]."""
     mean, rstd = rows[2:4]
-    at, then, walk = i[0] * hidden, i[1] * hidden, (hidden, early)
+    at, then, walk = i[0] * hidden, i[1] * hidden, (hidden, schedule)
     own, centre = _coefficients(known[0], mean, rstd, i[0], hidden, recentre, like), numbers(mean, i[1], like)
     if lag is not None:
         places, means = (at, then, i[2] * hidden), (centre, numbers(mean, i[2], like))
@@ -158,14 +165,14 @@ def backward_group(rows, part, widened, i, known, hidden, early, ring, ragged, l
             return lagging_sweeps(*given, False, *how)
         return lagging_sweeps(*given, True, *how)
     row = (
-        across(own[0], like),
-        across(own[1], like),
-        across(own[2], like),
-        across(own[3], like),
-        across(own[4], like),
+        broadcast(own[0], like),
+        broadcast(own[1], like),
+        broadcast(own[2], like),
+        broadcast(own[3], like),
+        broadcast(own[4], like),
     )
-    given, how = (rows, part, widened, at, then, row, across(centre, like), walk), (ragged, recentre, like)
-    if ring[1] < 0 and FEW:
+    given, how = (rows, part, widened, at, then, row, broadcast(centre, like), walk), (ragged, recentre, like)
+    if ring[1] < 0 and FEW_REGISTERS:
         _results(rows, part, at, row, hidden, ragged, like)
         sums = backward_sums(rows, widened, i[1], hidden, recentre, like)
     elif ring[1] < 0:

@@ -1,8 +1,9 @@
 """The backward arithmetic of numba_fused on one line of each row of a group.
 
-A place is (start, stride, j): the element of the first row's line, how far it is to the next row's line, and
-the first row's column. Each row is `lag` columns behind the one before it; None: all are at the same column.
-z is x - mean; `row` is what `numba_backward` has found for the results of the group's rows.
+A place is (start, stride, j): the element at which the first row's line begins, the distance from there to
+the next row's line, and the first row's column. Each row is `lag` columns behind the one before it; None: all
+are at the same column. z is x - mean; `row` holds the coefficients of `numba_backward`, in all lanes of each
+row.
 """
 
 from numba import njit
@@ -14,22 +15,22 @@ from layernorm_backward.kernels.lanes import (
     add_rows,
     fma,
     fold,
-    keep,
+    mask_tail,
     rows_of,
 )
 from layernorm_backward.kernels.numba_ring import write
-from layernorm_backward.kernels.numba_walk import INLINE, narrow, shared
+from layernorm_backward.kernels.numba_walk import INLINE, narrow, vector_lines
 
 
 @njit(**INLINE)
 def project(x, dy, gamma, widened, place, lag, count, mean, recentre, sums):
     """Add a line of a group to its sums of z, g and g*z."""
     start, stride, j = place
-    z, d = keep(load(x, start, stride, count, mean) - mean, count), load(dy, start, stride, count, mean)
+    z, d = mask_tail(load(x, start, stride, count, mean) - mean, count), load(dy, start, stride, count, mean)
     if widened is not None:
         put(z, widened[0], j)
         put(d, widened[1], j)
-    g = d * shared(gamma, j, lag, mean)
+    g = d * vector_lines(gamma, j, lag, mean)
     sum_z = sums[0] if recentre is None else sums[0] + fold(z)
     return sum_z, sums[1] + fold(g), add_folded_products(sums[2], g, z)
 
@@ -45,7 +46,7 @@ def centred(dy, x, place, count, row):
 
 @njit(**INLINE)
 def normalized(z, row):
-    """x_hat of z, about the mean that is re-centred."""
+    """x_hat of z, about the re-centred mean."""
     _, rstd, offset, _, _ = row
     return fma(z, rstd, offset)
 
@@ -55,7 +56,7 @@ def differentiate(d, x_hat, gamma, dx, part, place, count, row, streamed, ring):
     """Write a line of a group's dx, and add the line to dgamma and dbeta."""
     start, stride, j = place
     write(_result(d, x_hat, gamma, j, None, row), dx, start, stride, count, streamed, ring)
-    put(add_products(line(part[0], j, d), d, keep(x_hat, count)), part[0], j)
+    put(add_products(line(part[0], j, d), d, mask_tail(x_hat, count)), part[0], j)
     put(add_rows(line(part[1], j, d), d), part[1], j)
 
 
@@ -63,8 +64,8 @@ def differentiate(d, x_hat, gamma, dx, part, place, count, row, streamed, ring):
 def differentiate_pair(d, x_hat, gamma, dx, part, place, lag, row, streamed, carried):
     """`differentiate` for two rows, the second a line, `lag` columns, behind the first.
 
-    carried: the lines of dgamma and of dbeta at which the second row is, with the first. They are written
-    with the second's, and those of the next turn returned.
+    carried: the lines of dgamma and of dbeta at the second row's column, to which the first row has been
+    added. The second is added and they are written; those for the next iteration are returned.
     """
     start, stride, j = place
     write(_result(d, x_hat, gamma, j, lag, row), dx, start, stride, None, streamed, None)
@@ -79,10 +80,11 @@ def differentiate_pair(d, x_hat, gamma, dx, part, place, lag, row, streamed, car
 def _result(d, x_hat, gamma, j, lag, row):
     """A line of a group's dx.
 
-    gamma*dy is rounded as in the sum that it is held against. In the dtype of the sums that of 16-bit numbers
-    is exact, and an operation less gives the same bits; with a float32 gamma beside them it is not rounded.
+    gamma*dy is rounded as in the sum of g, which it is to cancel. The product of 16-bit numbers is exact in
+    the dtype of the sums, so that fma gives the same bits with one operation less; with a float32 gamma
+    beside 16-bit x, fma leaves the product unrounded.
     """
     mean, rstd, _, slope, shift = row
-    scale = shared(gamma, j, lag, mean)
+    scale = vector_lines(gamma, j, lag, mean)
     held = fma(scale, d, shift) if narrow(d) else scale * d + shift
     return rstd * fma(x_hat, slope, held)

@@ -1,7 +1,7 @@
-"""What calls of numba_fused of one kind have in common: planned and worked out once.
+"""What calls of numba_fused of one kind have in common: planned once, then looked up in a cache.
 
-The kind of a call is the shape and dtype of x, the dtype of gamma, and how its work is shared and written. A
-call on a few rows takes as long as what Python does for it, so that is one question to a cache.
+The kind of a call is its direction, the shape and dtype of x, the dtype of gamma and the number of threads.
+On a few rows most of a call's time is spent in Python, so a call of a known kind makes a single look-up.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import name_of
-from layernorm_backward.kernels import checks, numba_pace, numba_plan, numba_scratch, processor
+from layernorm_backward.kernels import checks, numba_plan, numba_scratch, numba_tuning, processor
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
@@ -24,13 +24,13 @@ from layernorm_backward.kernels.numba_vectors import Vectors, between
 Run = Callable[..., bool]
 Ints = NDArray[np.intp]
 Shape = tuple[int, ...]
-Kind = tuple[str, Shape, np.dtype, np.dtype, int]  # the first arguments of `kept` and of `call`
+Kind = tuple[str, Shape, np.dtype, np.dtype, int]  # the first arguments of `cached_call` and of `call`
 
 
 class Code(NamedTuple):
-    """Which code of `numba_passes` runs: that of a pass, "forward" or "backward", for a storage dtype.
+    """Which code of `numba_passes` runs: the direction, "forward" or "backward", and the arguments there.
 
-    The other fields are as there; a forward pass has no use for `recentre`.
+    A forward pass does not use `recentre`.
     """
 
     direction: str
@@ -49,12 +49,11 @@ class Code(NamedTuple):
 
 
 def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 0) -> Code:
-    """What a plan runs for rows of D elements, the first of which begin `first` elements before a line."""
+    """The code of a plan for rows of D elements; the result's first line boundary is at element `first`."""
     lanes = LINE // dtype.itemsize
     ragged, group = hidden % lanes > 0 or first > 0, plan.group
     if ragged:
-        how = processor.few_registers(), processor.asks_far()
-        group = numba_pace.ragged_group(group, hidden * dtype.itemsize, direction, *how)
+        group = numba_tuning.ragged_group(group, hidden * dtype.itemsize, direction, processor.traits())
     lag = not ragged and numba_plan.lags(plan, hidden, lanes)
     chosen = Code(direction, name_of(dtype), group, ragged, plan.widened and group == 1, lag)
     return chosen if direction == "forward" else chosen._replace(recentre=plan.recentre)
@@ -63,12 +62,14 @@ def code(direction: str, hidden: int, dtype: np.dtype, plan: Plan, first: int = 
 class Call(NamedTuple):
     """What calls of a kind have in common.
 
-    `run` takes flat arrays and fills the last of them: run(x, gamma, beta, eps, y, mean, rstd) forward,
+    run: takes flat arrays and fills the results: run(x, gamma, beta, eps, y, mean, rstd) forward,
     run(dy, x, mean, rstd, gamma, dx, dgamma, dbeta) backward. It returns False, and has written no result,
-    where the pass refuses what it is given, and raises Numba's TypeError, as in `numba_passes`.
-
-    The code of `numba_passes` that runs, its numbers, the pieces of the work by task, the dtype of the sums,
-    the shape of mean and rstd, and whether a result that is allocated may begin anywhere.
+    where the pass refuses its arguments, and raises Numba's TypeError, as in `numba_passes`.
+    compiled, numbers: the code of `numba_passes`, and its argument of that name.
+    pieces: the pieces of the work by task.
+    wide: the dtype of the sums.
+    per_row: the shape of mean and rstd.
+    any_alignment: whether a newly allocated result may begin at any address.
     """
 
     run: Run
@@ -77,7 +78,7 @@ class Call(NamedTuple):
     pieces: Ints
     wide: np.dtype
     per_row: Shape
-    anywhere: bool
+    any_alignment: bool
 
 
 def _plain_forward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, shares: Ints) -> Run:
@@ -101,10 +102,10 @@ def _plain_backward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, 
 
 
 def _narrow_forward(plain: Run, vectors: Vectors | None, hidden: int, columns: int, wide: np.dtype) -> Run:
-    """`run` for 16-bit x; vectors: what converts gamma and its like, (D,), to whole lines, or None."""
+    """`run` for 16-bit x; vectors: the conversions of gamma, beta, dgamma and dbeta (D,), if needed."""
 
     def run(x, gamma, beta, eps, y, mean, rstd):
-        if beta.dtype != gamma.dtype:  # integers may be those that 16-bit floating point is stored as
+        if beta.dtype != gamma.dtype:  # to be seen here: as stored, float16 and int16 are the same
             return False
         x, gamma, beta, y = map(as_stored, (x, gamma, beta, y))
         if vectors is None:
@@ -141,8 +142,10 @@ _NARROW = {"forward": _narrow_forward, "backward": _narrow_backward}
 
 
 @lru_cache(numba_plan.SHAPES)
-def kept(direction: str, shape: Shape, dtype: np.dtype, gamma_dtype: np.dtype, threads: int) -> Call | None:
-    """As `call`, by the plan that is chosen, where the results stay in the caches; None where they do not."""
+def cached_call(
+    direction: str, shape: Shape, dtype: np.dtype, gamma_dtype: np.dtype, threads: int
+) -> Call | None:
+    """`call` by the chosen plan where the results stay in the caches; None where they do not."""
     checks.sums_of_kind(shape, dtype, *[shape[-1:], gamma_dtype] * 2)
     plan = numba_plan.choose(prod(shape[:-1]), shape[-1], dtype, direction, threads)
     return None if plan.stream else call(direction, shape, dtype, gamma_dtype, threads, None, plan)
@@ -160,8 +163,7 @@ def call(
 ) -> Call:
     """The call of a pass, "forward" or "backward", for x (..., D); a wrong shape or dtype raises.
 
-    begin: bytes from the line in which results that go past the caches begin to their own beginning; None
-    where they do not.
+    begin: the result's address modulo a line, where it is written by non-temporal stores, else None.
     """
     wide = checks.sums_of_kind(shape, dtype, *[shape[-1:], gamma_dtype] * 2)
     *lead, hidden = shape
@@ -186,13 +188,13 @@ def call(
     run = _PLAIN[direction](compiled, scratch.size, wide, numbers, shares)
     if dtype.itemsize < wide.itemsize:
         run = _NARROW[direction](run, vectors, hidden, columns, wide)
-    anywhere = not stream and _anywhere(rows * hidden * dtype.itemsize)
-    return Call(run, compiled, numbers, shares, wide, (*lead, 1), anywhere)
+    any_alignment = not stream and _any_alignment(rows * hidden * dtype.itemsize)
+    return Call(run, compiled, numbers, shares, wide, (*lead, 1), any_alignment)
 
 
-def _anywhere(size: int) -> bool:
-    """Whether it takes longer to find a place for a result of so many bytes, in the caches, than it spares.
+def _any_alignment(size: int) -> bool:
+    """Whether a cache-resident result of so many bytes gains less from alignment than finding it takes.
 
-    Vectors of a whole line that begin within one would each lie across two; shorter ones seldom do.
+    A vector as long as a line straddles two lines wherever it is unaligned; shorter vectors seldom do.
     """
-    return size < numba_plan.GRAIN or processor.few_registers()
+    return size < numba_plan.GRAIN or processor.traits().few_registers

@@ -1,8 +1,9 @@
-"""The loops of numba_fused over all rows of a piece: groups in blocks, blocks in chunks.
+"""The loops of numba_fused over the rows of a piece: groups in blocks, blocks in chunks.
 
-Rows come in blocks of `block` rows, blocks in chunks, whose number depends on N and D only. dgamma and dbeta
-are added row by row within a block, the blocks of a chunk in pairs, and the chunks in pairs: neither threads
-nor the rows in a group change a bit. One pipeline runs through the rows of neighbouring chunks.
+A chunk consists of blocks of `block` rows; the number of chunks depends on N and D only. dgamma and dbeta are
+added row by row within a block, pairwise over the blocks of a chunk, and pairwise over the chunks: neither
+the number of threads nor the rows in a group change a bit. One pipeline runs through the rows of neighbouring
+chunks.
 """
 
 from numba import int64, njit
@@ -14,18 +15,18 @@ from layernorm_backward.kernels.lane_memory import (
     line,
     moved,
     put,
-    some_lines,
+    stack_lines,
 )
 from layernorm_backward.kernels.lanes import by_parity, fold, height, width, zeros
 from layernorm_backward.kernels.numba_backward import backward_group, first_sums
 from layernorm_backward.kernels.numba_forward import first_moments, forward_group
-from layernorm_backward.kernels.numba_ring import HELD, empty
+from layernorm_backward.kernels.numba_ring import RING_LINES, flush
 from layernorm_backward.kernels.numba_scratch import BEYOND, part_row
 from layernorm_backward.kernels.numba_sharing import next_piece
-from layernorm_backward.kernels.numba_walk import PLAIN, ask_line, asked
+from layernorm_backward.kernels.numba_walk import PLAIN, prefetch_line, prefetch_schedule
 
 _STEP = 4  # lines of a chunk's sums that are added at a time
-_HELD_BY_GROUP = 4 * HELD
+_GROUP_RING_LINES = 4 * RING_LINES
 
 
 @njit(**PLAIN)
@@ -36,7 +37,7 @@ def _chunk_start(chunk, chunks, rows, block):
 
 @njit(**PLAIN)
 def _carry(levels, running, number, columns, like):
-    """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, as one adds 1 to a binary number."""
+    """Add block `number` of a chunk to the sums of 1, 2, 4, ... blocks, like a carry in a binary counter."""
     top = 0
     while number >> top & 1:
         top += 1
@@ -51,7 +52,7 @@ def _carry(levels, running, number, columns, like):
 
 @njit(**PLAIN)
 def _collect(levels, running, carried, out, chunk, columns, like):
-    """Write the sum of a chunk's last block and of those carried to `out`, the sums of the fewest first."""
+    """Write to `out` the sum of a chunk's last block and those carried, the sums of the fewest first."""
     for which in range(2):
         for j in range(0, columns, width(like)):
             sums, place, level = line(running[which], j, like), which * columns + j, 0
@@ -64,8 +65,8 @@ def _collect(levels, running, carried, out, chunk, columns, like):
 
 
 @njit(**PLAIN)
-def _at_hand(rows, given, i, count, copies):
-    """`rows` with copies of the given mean and rstd of `count` rows, from row i on."""
+def _with_copied_statistics(rows, given, i, count, copies):
+    """`rows` with mean and rstd replaced by copies of the given ones, of `count` rows from row i on."""
     dy, x, _, _, gamma, dx = rows
     for which in range(2):
         source, target = moved(given[which], i), copies[which]
@@ -78,19 +79,19 @@ def _at_hand(rows, given, i, count, copies):
 def _backward_chunks(
     rows, copies, sums, chunks, levels, running, widened, shape, how, ragged, lag, recentre, like, one
 ):
-    """A range of chunks in one pipeline: `like` holds a group's rows, one where they are ragged; `one` takes
-    what is left.
+    """A range of chunks in one pipeline, in groups of the rows of `like`; `one` is for single remaining rows.
 
-    mean and rstd come from copies of `stretch` rows at a time, or from where they lie where that is 0.
+    mean and rstd are copied `stretch` rows at a time, or read in place where that is 0.
     """
     align_stack()
     block, hidden, ahead, spread, pages, first, stretch = how
     count, whole, columns = shape
     group = height(like)
     distance = ahead, spread, pages
-    early, early_alone = asked(hidden, distance, like), asked(hidden, distance, one)
+    schedule = prefetch_schedule(hidden, distance, like)
+    schedule_single = prefetch_schedule(hidden, distance, one)
     i, end = _chunk_start(chunks[0], whole, count, block), _chunk_start(chunks[1], whole, count, block)
-    zero, ring = fold(like), (some_lines(rows[5], HELD), first, i * hidden)
+    zero, ring = fold(like), (stack_lines(rows[5], RING_LINES), first, i * hidden)
     known, given, copied = ((zero, zero, zero), (zero, zero, zero)), rows[2:4], i
     if i + group <= end:
         following = i + group if i + 2 * group <= end else i
@@ -101,16 +102,16 @@ def _backward_chunks(
             until = min(i + block, stop)
             if stretch > 0 and copied < until:
                 wanted = min(stretch + BEYOND, count - i)
-                rows, copied = _at_hand(rows, given, i, wanted, copies), i + stretch
+                rows, copied = _with_copied_statistics(rows, given, i, wanted, copies), i + stretch
             while i + group <= until:
                 following = i + group if i + 2 * group <= end else i
                 later = i + 2 * group if i + 3 * group <= end else i
-                where = (i, following, later), known, hidden, early, ring
+                where = (i, following, later), known, hidden, schedule, ring
                 known = backward_group(rows, running, widened, *where, ragged, lag, recentre, like, one)
                 i += group
             while i < until:
                 single = first_sums(rows, widened, i, i, hidden, None, recentre, one)
-                where = (i, i, i), single, hidden, early_alone, ring
+                where = (i, i, i), single, hidden, schedule_single, ring
                 backward_group(rows, running, widened, *where, ragged, None, recentre, one, one)
                 i += 1
             if i < stop:
@@ -118,7 +119,7 @@ def _backward_chunks(
                 number += 1
         _collect(levels, running, number, sums, chunk, columns, one)
     if ragged is not None:
-        empty(rows[5], end * hidden, hidden, ring, one)
+        flush(rows[5], end * hidden, hidden, ring, one)
     fence()
 
 
@@ -142,9 +143,9 @@ def backward_task(rows, sums, chunks, levels, part, copies, how, widened, ragged
 
 @njit(**PLAIN)
 def add_chunks(sums, shape, left, right, like):
-    """Add columns of the sums of all chunks, (chunks, columns) in C order, in pairs into the first.
+    """Add columns of the sums of all chunks, (chunks, columns) in C order, pairwise into the first.
 
-    A few lines of each at a time, while the next are asked for: the sums of early chunks are in no cache.
+    It goes a few lines of each at a time and prefetches the next: the sums of early chunks are in no cache.
     """
     chunks, columns = shape
     step = _STEP * width(like)
@@ -152,7 +153,7 @@ def add_chunks(sums, shape, left, right, like):
         end = min(start + step, right)
         for chunk in range(chunks):
             for j in range(start, end, width(like)):
-                ask_line(sums, chunk * columns + step + j, like)
+                prefetch_line(sums, chunk * columns + step + j, like)
         count = chunks
         while count > 1:
             half = (count + 1) // 2
@@ -173,21 +174,21 @@ def copy_total(sums, dgamma, dbeta):
 
 @njit(**PLAIN)
 def _forward_rows(rows, widened, i, end, how, ragged, lag, like, one):
-    """Rows from i on in one pipeline, as long as a whole group is left; returns the row behind them."""
+    """Whole groups of rows from row i on in one pipeline; returns the row after the last."""
     align_stack()
     hidden, ahead, spread, pages, first = how
-    group, early, begin = height(like), asked(hidden, (ahead, spread, pages), like), i
-    held = some_lines(rows[4], _HELD_BY_GROUP)
+    group, schedule, begin = height(like), prefetch_schedule(hidden, (ahead, spread, pages), like), i
+    held = stack_lines(rows[4], _GROUP_RING_LINES)
     if i + group <= end:
         following = i + group if i + 2 * group <= end else i
         known = first_moments(rows, widened, i, following, hidden, lag, like)
         while i + group <= end:
             following, ring = i + group if i + 2 * group <= end else i, (held, first, begin * hidden)
             later = i + 2 * group if i + 3 * group <= end else i
-            where = (i, following, later), known, hidden, early, ring
+            where = (i, following, later), known, hidden, schedule, ring
             known = forward_group(rows, widened, *where, ragged, lag, like, one)
             if ragged is not None and (group > 1 or following == i):
-                empty(rows[4], (i + 1) * hidden, hidden, ring, like)
+                flush(rows[4], (i + 1) * hidden, hidden, ring, like)
                 begin = i + group
             i += group
     return i
@@ -204,15 +205,15 @@ def forward_task(rows, widened, i, end, how, ragged, lag, like, one):
 
 
 @njit(**PLAIN)
-def forward_alone(rows, kept, how, widened, ragged, lag, like):
-    """All rows, by one task that shares with none; kept: as in `numba_scratch.of_forward`."""
+def forward_serial(rows, kept, how, widened, ragged, lag, like):
+    """All rows, by a single task; kept: the buffers of `numba_scratch.of_forward`."""
     like, one = by_parity(like), by_parity(zeros(rows[0], 1))
     forward_task(rows, _kept(kept, int64(0), widened), int64(0), rows[-1].size, how, ragged, lag, like, one)
 
 
 @njit(**PLAIN)
-def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
-    """As `forward_alone`; scratch: the arrays of `numba_scratch` that follow gamma."""
+def backward_serial(rows, scratch, how, widened, ragged, lag, recentre, like):
+    """As `forward_serial`; scratch: the arrays of `numba_scratch` that follow gamma."""
     like, one = by_parity(like), by_parity(zeros(rows[0], 1))
     sums, levels, parts, copies = scratch
     widened = _widened(parts[0], widened, rows[4].size)
@@ -222,7 +223,7 @@ def backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like):
 
 @njit(**PLAIN)
 def _kept(kept, task, widened):
-    """Where a task keeps z of a row in the dtype of the sums; None where it does not."""
+    """A task's buffer for z of a row in the dtype of the sums; None if it has none."""
     if widened is None:
         return None
     return elements(kept[task])
@@ -230,7 +231,7 @@ def _kept(kept, task, widened):
 
 @njit(**PLAIN)
 def _widened(part, widened, columns):
-    """Where a row is kept in the dtype of the sums, z and dy; None where it is not."""
+    """The buffers for z and dy of a row in the dtype of the sums; None if there are none."""
     if widened is None:
         return None
     return elements(part_row(part, 2, 4, columns)), elements(part_row(part, 3, 4, columns))
@@ -238,7 +239,7 @@ def _widened(part, widened, columns):
 
 @njit(**PLAIN)
 def forward_pieces(task, work, rows, kept, how, widened, ragged, lag, like):
-    """All pieces of the rows that a task gets; work: the ends of the pieces, and which are taken."""
+    """All pieces of the rows that a task takes; work: the pieces' bounds, and the counters of those taken."""
     like, one, span = by_parity(like), by_parity(zeros(rows[0], 1)), next_piece(*work, task)
     count, units, widened = rows[-1].size, work[0][-1, -1], _kept(kept, task, widened)
     while span[0] < span[1]:
@@ -249,7 +250,7 @@ def forward_pieces(task, work, rows, kept, how, widened, ragged, lag, like):
 
 @njit(**PLAIN)
 def backward_pieces(task, work, rows, scratch, how, widened, ragged, lag, recentre, like):
-    """As `forward_pieces` and `backward_alone`."""
+    """As `forward_pieces` and `backward_serial`."""
     like, one, span = by_parity(like), by_parity(zeros(rows[0], 1)), next_piece(*work, task)
     sums, levels, parts, copies = scratch
     part = parts[task]

@@ -1,12 +1,13 @@
-"""One pass over memory each way: a row is read once, all else about it happens while it is in the cache.
+"""Fused layer normalization on the CPU: each pass reads a row from memory once, then works on it in cache.
 
-The arithmetic is in `numba_forward` and `numba_backward`, the order of the rows in `numba_chunks`, what is
-compiled in `numba_passes`, what depends on the machine in `numba_plan`, and what calls of one kind have in
-common in `numba_calls`. Saved are the statistics, not x_hat; x is read again. 16-bit x has statistics and
-sums in float32, and gamma in its own dtype or in float32.
+The arithmetic is in `numba_forward` and `numba_backward`, the loops over rows in `numba_chunks`, the compiled
+functions in `numba_passes`, the choices that depend on the machine in `numba_plan`, and what calls of one
+kind have in common in `numba_calls`. The forward pass saves the statistics, not x_hat; the backward pass
+reads x again. 16-bit x has statistics and sums in float32, and gamma in its own dtype or in float32.
 
-The threads are Numba's. Several threads of a program may call at once where Numba works with OpenMP or TBB;
-its own layer, workqueue, ends the process then. After a call a process must not fork, but may spawn.
+The threads are Numba's. Several threads of a program may call at the same time if Numba's threading layer is
+OpenMP or TBB; its own layer, workqueue, then ends the process. After a call a process must not fork; it may
+spawn.
 """
 
 from collections.abc import Iterable
@@ -20,10 +21,10 @@ from layernorm_backward import numba_cache
 from layernorm_backward.aligned import PAGE, aligned_empty, apart
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_calls import Call, Kind, call, kept
+from layernorm_backward.kernels.numba_calls import Call, Kind, cached_call, call
 from layernorm_backward.kernels.numba_plan import Plan
 
-_UNTOLD = "a pass refuses arrays that the checks allow"
+_UNEXPLAINED = "a pass refuses arrays that the checks allow"
 numba_cache.ensure()
 
 
@@ -51,7 +52,7 @@ def forward(
     if not (x.flags.c_contiguous and (out is None or checks.fits(out, x.shape, x.dtype))):
         return _forward_of_copies(x, gamma, beta, eps, out, plan)
     kind = "forward", x.shape, x.dtype, gamma.dtype, numba_plan.tasks(x.size, x.itemsize)
-    how = None if plan else kept(*kind)
+    how = None if plan else cached_call(*kind)
     y = _new(how, x) if out is None else out
     how = how or _planned(kind, y, plan)
     mean, rstd = np.empty(how.per_row, how.wide), np.empty(how.per_row, how.wide)
@@ -65,7 +66,7 @@ def forward(
     if not done:
         checks.forward(x, gamma, beta, eps)
         checks.output("out", y, x.shape, x.dtype, (x, gamma, beta))
-        raise AssertionError(_UNTOLD)
+        raise AssertionError(_UNEXPLAINED)
     return y, tuple.__new__(Saved, (x, mean, rstd, gamma))  # Saved(...) is Python and takes thrice as long
 
 
@@ -85,7 +86,7 @@ def backward(
     if not (plain and rstd.flags.c_contiguous and (out is None or checks.all_fit(out, *wanted))):
         return _backward_of_copies(dy, saved, out, plan)
     kind = "backward", *wanted, numba_plan.tasks(x.size, x.itemsize)
-    how = None if plan else kept(*kind)
+    how = None if plan else cached_call(*kind)
     results = out or (_new(how, x, dy), *(np.empty(x.shape[-1:], gamma.dtype) for _ in range(2)))
     dx, dgamma, dbeta = results
     how = how or _planned(kind, dx, plan)
@@ -100,26 +101,26 @@ def backward(
     if not done:
         checks.kept(*saved)
         checks.gradients(results, *wanted, (dy, *saved))
-        raise AssertionError(_UNTOLD)
+        raise AssertionError(_UNEXPLAINED)
     return dx, dgamma, dbeta
 
 
 def _new(how: Call | None, *given: NDArray) -> NDArray:
-    """A result like those given; how: its call, if that keeps it in the caches.
+    """An uninitialized result of the shape and dtype of those given; how: its call, if it is cache-resident.
 
-    It begins at a cache line, as the faster code wants it. A load may have to wait for an earlier store at
-    the same place of another page: a result that begins 64 bytes farther into a page than x holds up all that
-    follows. What stays in the caches may gain less than it takes to find such a place: Python is slow there,
-    since the arrays have pushed it out of the caches.
+    It begins at a cache line, which the faster code requires, and far from x and dy modulo a page: a load may
+    have to wait for an earlier store to the same address modulo 4096, and a result that begins 64 bytes
+    farther into a page than x delays everything that follows. A cache-resident result may gain less than it
+    takes to find such an address: the arrays have evicted Python's own code and data.
     """
     shape, dtype = given[0].shape, given[0].dtype
-    if how and how.anywhere:
+    if how and how.any_alignment:
         return np.empty(shape, dtype)
     return aligned_empty(shape, dtype, PAGE, apart(*given) // LINE * LINE)
 
 
 def _planned(kind: Kind, result: NDArray, plan: Plan | None) -> Call:
-    """The call by a plan that is given, or by one whose result goes past the caches."""
+    """The call by the given plan, or by the chosen one, which writes the result by non-temporal stores."""
     direction, (*lead, hidden), dtype, _, threads = kind
     if plan:
         plan = numba_plan.checked(plan)
@@ -131,7 +132,7 @@ def _planned(kind: Kind, result: NDArray, plan: Plan | None) -> Call:
 def _forward_of_copies(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None, plan: Plan | None
 ) -> tuple[NDArray, Saved]:
-    """`forward` by way of plain arrays in the place of those that are not."""
+    """`forward` on C-contiguous, aligned copies of the arrays that are not so."""
     eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     given = [checks.HOST.to_plain(array) for array in (x, gamma, beta)]
@@ -156,7 +157,7 @@ def _plain(*arrays: NDArray) -> bool:
 
 
 def _target(result: NDArray) -> NDArray:
-    """Where a result is written: where it is wanted (a memory map, too), or memory to copy from."""
+    """The array that a pass writes: the result itself (a memory map, too), or a new one to copy from."""
     there = np.asarray(result)
     return there if checks.fits(there, result.shape, result.dtype) else np.empty(result.shape, result.dtype)
 

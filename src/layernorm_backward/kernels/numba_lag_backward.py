@@ -1,13 +1,14 @@
-"""The backward sweeps of numba_fused over pairs of rows whose lines do not meet in the first-level cache.
+"""The backward sweeps of numba_fused over pairs of rows, staggered against first-level cache conflicts.
 
-Rows of a multiple of 4096 bytes lie in the same sets of that cache. Side by side, two rows of x and dy in
-both sweeps ask for eight lines of a set at a time, which is all that some caches hold. Here the second row is
-a line behind the first, and the sums are LEAD lines ahead of the results: while the last lines of a pair are
-worked on, the sums of the pair behind the next begin. dgamma and dbeta take the rows of each column in their
-order, and the sums of a row its lines in their blocks: no bit differs from rows side by side.
+Rows of a multiple of 4096 bytes map to the same sets of the first-level cache. Side by side, two rows of x
+and dy in both sweeps need eight lines of a set at a time, which is the whole associativity of some caches.
+Here the second row lags a line behind the first, and the sums lead the results by LEAD lines: while the last
+lines of a pair are worked on, the sums of the pair after the next one begin. dgamma and dbeta still add the
+rows of each column in order, and a row's sums its lines in the same blocks: no bit differs from rows side by
+side.
 
-The first line of the first row and the last of the second are worked on alone. What such a row needs lies in
-`state`: its three sums, a line each, those of the block it is in, and its numbers.
+The first line of the first row and the last of the second are worked on as a single row. What such a row
+needs is in `state`: its three sums, a line each, those of its current block, and its numbers.
 """
 
 from numba import njit
@@ -17,16 +18,16 @@ from layernorm_backward.kernels.lane_memory import (
     lines,
     numbers,
     put,
-    some_lines,
+    stack_lines,
 )
-from layernorm_backward.kernels.lanes import across, fold, from_row, spread, width
+from layernorm_backward.kernels.lanes import broadcast, fold, from_row, full, width
 from layernorm_backward.kernels.numba_backward_lines import (
     centred,
     differentiate,
     differentiate_pair,
     project,
 )
-from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, LEAD, PLAIN, ask
+from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, LEAD, PLAIN, prefetch_rows
 
 _ROWS = 2  # of a pair
 _BLOCKS, _NUMBERS = 3 * _ROWS, 6 * _ROWS  # lines of a state before those of blocks, and before the numbers
@@ -37,7 +38,7 @@ _STATE = 2 * _NUMBERS
 def sums_ahead(rows, i, hidden, recentre, like):
     """The sums of the first LEAD lines of the pair at row i."""
     dy, x, mean, _, gamma, _ = rows
-    at, centre, zero = i * hidden, across(numbers(mean, i, like), like), fold(like)
+    at, centre, zero = i * hidden, broadcast(numbers(mean, i, like), like), fold(like)
     block = (zero, zero, zero)
     for j in range(0, LEAD * width(like), width(like)):
         block = project(x, dy, gamma, None, (at + j, hidden, j), None, None, centre, recentre, block)
@@ -46,13 +47,13 @@ def sums_ahead(rows, i, hidden, recentre, like):
 
 @njit(**INLINE)
 def lagging_sweeps(rows, part, places, known, means, ahead, walk, streamed, recentre, like, one):
-    """Results of a pair, the sums of the next, and those of the first LEAD lines of the third.
+    """Results of a pair; returns the sums of the next, and those of the first LEAD lines of the third.
 
     places: elements at which the three begin. known: numbers that the results need. means: of the second and
     the third. ahead: the sums of the second's first LEAD lines.
     """
     at, then, later = places
-    hidden, zero, lead = walk[0], fold(spread(0, like)), LEAD * width(like)
+    hidden, zero, lead = walk[0], fold(full(0, like)), LEAD * width(like)
     how = walk, streamed, recentre, like, one
     most, rest = (at, then, lead, 0, hidden - lead), (at, later, lead - hidden, hidden - lead, hidden)
     sums = _columns(rows, part, most, known, means[0], ahead, *how)
@@ -61,25 +62,27 @@ def lagging_sweeps(rows, part, places, known, means, ahead, walk, streamed, rece
 
 @njit(**PLAIN)
 def _columns(rows, part, span, known, centre, sums, walk, streamed, recentre, like, one):
-    """Results of columns `begin` to `end` of the pair at element `at`, and the sums of that at element `then`
-    in those that are `ahead` columns further on."""
+    """Results of columns `begin` to `end` of the pair at element `at`.
+
+    Returns the sums of the pair at element `then` over the columns `ahead` further on.
+    """
     dy, x, _, _, gamma, dx = rows
     at, then, ahead, begin, end = span
-    hidden, early = walk
-    lag, zero, state = width(like), fold(spread(0, like)), some_lines(gamma, _STATE)
+    hidden, schedule = walk
+    lag, zero, state = width(like), fold(full(0, like)), stack_lines(gamma, _STATE)
     _put_numbers(known, centre, state, zero)
     _put(sums, state, 0)
     _put((zero, zero, zero), state, _BLOCKS)
-    _ask(rows, then, begin + ahead, hidden, early, streamed, like)
-    _alone(rows, part, span, begin, 0, state, hidden, streamed, recentre, one)
+    _prefetch_rows(rows, then, begin + ahead, hidden, schedule, streamed, like)
+    _single_row(rows, part, span, begin, 0, state, hidden, streamed, recentre, one)
     sums, block = _get(state, 0, zero), _get(state, _BLOCKS, zero)
-    row, mean = _across(known, like), across(centre, like)
+    row, mean = _broadcast(known, like), broadcast(centre, like)
     carried = line(part[0], begin, one), line(part[1], begin, one)
     for j in range(begin + lag, end, lag):
         which = (j - begin) // lag % BLOCK
         if which < _ROWS:
             sums, block = _next_block(sums, block, which, zero)
-        _ask(rows, then, j + ahead, hidden, early, streamed, like)
+        _prefetch_rows(rows, then, j + ahead, hidden, schedule, streamed, like)
         there, here = (then + j + ahead, hidden - lag, j + ahead), (at + j, hidden - lag, j)
         block = project(x, dy, gamma, None, there, lag, None, mean, recentre, block)
         d, x_hat = centred(dy, x, here, None, row)
@@ -88,19 +91,19 @@ def _columns(rows, part, span, known, centre, sums, walk, streamed, recentre, li
     put(carried[1], part[1], end - lag)
     _put(sums, state, 0)
     _put(block, state, _BLOCKS)
-    _alone(rows, part, span, end - lag, 1, state, hidden, streamed, recentre, one)
+    _single_row(rows, part, span, end - lag, 1, state, hidden, streamed, recentre, one)
     return _sum(_get(state, 0, zero), _get(state, _BLOCKS, zero))
 
 
 @njit(**PLAIN)
-def _alone(rows, part, span, j, which, state, hidden, streamed, recentre, one):
+def _single_row(rows, part, span, j, which, state, hidden, streamed, recentre, one):
     """Column j of row `which` of a pair."""
     dy, x, _, _, gamma, dx = rows
     at, then, ahead, begin, _ = span
     zero = fold(one)
     own = _numbers_in(state, which, zero, one)
     sums, block = _get(state, which, zero), _get(state, _BLOCKS + which, zero)
-    row, mean = _across(own, one), across(own[5], one)
+    row, mean = _broadcast(own, one), broadcast(own[5], one)
     if (j - begin) // width(one) % BLOCK == 0:
         sums, block = _sum(sums, block), (zero, zero, zero)
     here, there = (at + which * hidden + j, 0, j), (then + which * hidden + j + ahead, 0, j + ahead)
@@ -112,9 +115,9 @@ def _alone(rows, part, span, j, which, state, hidden, streamed, recentre, one):
 
 
 @njit(**INLINE)
-def _ask(rows, then, j, hidden, early, streamed, like):
-    ask(rows[1], 0, then, j, hidden, early, streamed, like)
-    ask(rows[0], 1, then, j, hidden, early, streamed, like)
+def _prefetch_rows(rows, then, j, hidden, schedule, streamed, like):
+    prefetch_rows(rows[1], 0, then, j, hidden, schedule, streamed, like)
+    prefetch_rows(rows[0], 1, then, j, hidden, schedule, streamed, like)
 
 
 @njit(**INLINE)
@@ -135,14 +138,14 @@ def _with_row(which, yes, no):
 
 
 @njit(**INLINE)
-def _across(known, like):
+def _broadcast(known, like):
     """The first five numbers of each row, in all of its lanes."""
     return (
-        across(known[0], like),
-        across(known[1], like),
-        across(known[2], like),
-        across(known[3], like),
-        across(known[4], like),
+        broadcast(known[0], like),
+        broadcast(known[1], like),
+        broadcast(known[2], like),
+        broadcast(known[3], like),
+        broadcast(known[4], like),
     )
 
 
@@ -157,7 +160,7 @@ def _put(three, state, first):
 
 @njit(**INLINE)
 def _get(state, first, like):
-    """What `_put` wrote, of as many rows as `like` has."""
+    """Read what `_put` wrote, of as many rows as `like` has."""
     step = width(like)
     return (
         lines(state, first * step, step, like),

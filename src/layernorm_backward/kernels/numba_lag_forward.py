@@ -1,17 +1,17 @@
-"""The forward sweeps of numba_fused over groups whose lines do not meet in the first-level cache.
+"""The forward sweeps of numba_fused over groups of rows, staggered as in `numba_lag_backward`.
 
-As in `numba_lag_backward`, each row is a line behind the one before it, and the sums are LEAD lines ahead of
-the results. The first rows begin, and the last ones end, alone. What a row then needs lies in `state`: its
-two sums, a line each, those of the block it is in, and its numbers.
+Each row lags a line behind the one before it, and the sums lead the results by LEAD lines. The first lines of
+the first rows and the last lines of the last rows are worked on row by row. What a row then needs is in
+`state`: its two sums, a line each, those of its current block, and its numbers.
 """
 
 from numba import njit
 
-from layernorm_backward.kernels.lane_memory import lines, numbers, put, some_lines
-from layernorm_backward.kernels.lanes import across, fold, from_row, height, spread, width
+from layernorm_backward.kernels.lane_memory import lines, numbers, put, stack_lines
+from layernorm_backward.kernels.lanes import broadcast, fold, from_row, full, height, width
 from layernorm_backward.kernels.numba_forward_lines import moment, normalized, shifted
 from layernorm_backward.kernels.numba_ring import write
-from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, LEAD, PLAIN, ask
+from layernorm_backward.kernels.numba_walk import BLOCK, INLINE, LEAD, PLAIN, prefetch_rows
 
 _ROWS = 4  # of a group, at most
 _BLOCKS, _NUMBERS = 2 * _ROWS, 4 * _ROWS  # lines of a state before those of blocks, and before the numbers
@@ -21,7 +21,7 @@ _STATE = 2 * _NUMBERS
 @njit(**INLINE)
 def moments_ahead(rows, i, hidden, shift, like):
     """The sums of the first LEAD lines of the group at row i, about numbers `shift`."""
-    x, at, centre, zero = rows[0], i * hidden, across(shift, like), fold(like)
+    x, at, centre, zero = rows[0], i * hidden, broadcast(shift, like), fold(like)
     block = (zero, zero)
     for j in range(0, LEAD * width(like), width(like)):
         block = moment(x, None, (at + j, hidden, j), None, centre, block)
@@ -30,13 +30,13 @@ def moments_ahead(rows, i, hidden, shift, like):
 
 @njit(**INLINE)
 def lagging_sweeps(rows, places, known, shifts, ahead, walk, streamed, like, one):
-    """y of a group, the sums of the next, and those of the first LEAD lines of the third.
+    """y of a group; returns the sums of the next, and those of the first LEAD lines of the third.
 
     places: elements at which the three begin. known: numbers that y needs. shifts: numbers of the second and
     the third. ahead: the sums of the second's first LEAD lines.
     """
     at, then, later = places
-    hidden, zero, lead = walk[0], fold(spread(0, like)), LEAD * width(like)
+    hidden, zero, lead = walk[0], fold(full(0, like)), LEAD * width(like)
     most, rest = (at, then, lead, 0, hidden - lead), (at, later, lead - hidden, hidden - lead, hidden)
     sums = _columns(rows, most, known, shifts[0], ahead, walk, streamed, like, one)
     return sums, _columns(rows, rest, known, shifts[1], (zero, zero), walk, streamed, like, one)
@@ -44,27 +44,29 @@ def lagging_sweeps(rows, places, known, shifts, ahead, walk, streamed, like, one
 
 @njit(**PLAIN)
 def _columns(rows, span, known, centre, sums, walk, streamed, like, one):
-    """y in columns `begin` to `end` of the group at element `at`, and the sums of that at element `then` in
-    those that are `ahead` columns further on."""
+    """y in columns `begin` to `end` of the group at element `at`.
+
+    Returns the sums of the group at element `then` over the columns `ahead` further on.
+    """
     x, gamma, beta, _, y, _, _ = rows
     at, then, ahead, begin, end = span
-    hidden, early = walk
-    lag, count, zero = width(like), height(like), fold(spread(0, like))
-    last, state = begin + (count - 1) * lag, some_lines(gamma, _STATE)
+    hidden, schedule = walk
+    lag, count, zero = width(like), height(like), fold(full(0, like))
+    last, state = begin + (count - 1) * lag, stack_lines(gamma, _STATE)
     _put_numbers(known, centre, state, zero)
     _put(sums, state, 0)
     _put((zero, zero), state, _BLOCKS)
     for j in range(begin, last, lag):
-        ask(x, 0, then, j + ahead, hidden, early, streamed, like)
+        prefetch_rows(x, 0, then, j + ahead, hidden, schedule, streamed, like)
     for which in range(count):
-        _alone(rows, span, (begin, last - which * lag), which, state, hidden, streamed, one)
+        _single_row(rows, span, (begin, last - which * lag), which, state, hidden, streamed, one)
     sums, block = _get(state, 0, zero), _get(state, _BLOCKS, zero)
-    row, shift = _across(known, like), across(centre, like)
+    row, shift = _broadcast(known, like), broadcast(centre, like)
     for j in range(last, end, lag):
         which = (j - begin) // lag % BLOCK
         if which < count:
             sums, block = _next_block(sums, block, which, zero)
-        ask(x, 0, then, j + ahead, hidden, early, streamed, like)
+        prefetch_rows(x, 0, then, j + ahead, hidden, schedule, streamed, like)
         there, here = (then + j + ahead, hidden - lag, j + ahead), (at + j, hidden - lag, j)
         block = moment(x, None, there, None, shift, block)
         y_line = normalized(shifted(x, here, None, row), gamma, beta, j, lag, row)
@@ -72,19 +74,19 @@ def _columns(rows, span, known, centre, sums, walk, streamed, like, one):
     _put(sums, state, 0)
     _put(block, state, _BLOCKS)
     for which in range(count):
-        _alone(rows, span, (end - which * lag, end), which, state, hidden, streamed, one)
+        _single_row(rows, span, (end - which * lag, end), which, state, hidden, streamed, one)
     return _sum(_get(state, 0, zero), _get(state, _BLOCKS, zero))
 
 
 @njit(**PLAIN)
-def _alone(rows, span, columns, which, state, hidden, streamed, one):
+def _single_row(rows, span, columns, which, state, hidden, streamed, one):
     """Some columns of row `which` of a group."""
     x, gamma, beta, _, y, _, _ = rows
     at, then, ahead, begin, _ = span
     lanes, zero = width(one), fold(one)
     own = _numbers_in(state, which, zero, one)
     sums, block = _get(state, which, zero), _get(state, _BLOCKS + which, zero)
-    row, shift = _across(own, one), across(own[3], one)
+    row, shift = _broadcast(own, one), broadcast(own[3], one)
     for j in range(columns[0], columns[1], lanes):
         if (j - begin) // lanes % BLOCK == 0:
             sums, block = _sum(sums, block), (zero, zero)
@@ -111,8 +113,8 @@ def _next_block(sums, block, which, zero):
 
 
 @njit(**INLINE)
-def _across(known, like):
-    return across(known[0], like), across(known[1], like), across(known[2], like)
+def _broadcast(known, like):
+    return broadcast(known[0], like), broadcast(known[1], like), broadcast(known[2], like)
 
 
 @njit(**INLINE)
@@ -124,7 +126,7 @@ def _put(two, state, first):
 
 @njit(**INLINE)
 def _get(state, first, like):
-    """What `_put` wrote, of as many rows as `like` has."""
+    """Read what `_put` wrote, of as many rows as `like` has."""
     step = width(like)
     return lines(state, first * step, step, like), lines(state, (first + _ROWS) * step, step, like)
 

@@ -1,10 +1,11 @@
-"""The compiled passes of numba_fused: pieces of rows on threads, then the sums of all chunks in one.
+"""The compiled passes of numba_fused: pieces of rows on threads, then the sum over all chunks.
 
-A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`; a single task wakes no
-other thread. The code is compiled for each storage dtype and way to work on rows, and kept in Numba's cache.
+A thread takes one piece of neighbouring chunks after the other, as in `numba_sharing`; a single task runs
+without other threads. The code is compiled for each storage dtype and way to work on rows, and kept in
+Numba's cache.
 
-What they call is compiled for each type of its arguments, and a 0 has one of its own, as has the number that
-prange counts with. So both are handed on as the integers that others are: loops through rows once, not twice.
+Numba compiles a function anew for each set of argument types, and a literal 0 and the index of a prange have
+types of their own. Both are cast to int64, so that the loops over rows are compiled once, not twice.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,11 @@ from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import zeros
 from layernorm_backward.kernels.numba_chunks import (
     add_chunks,
-    backward_alone,
     backward_pieces,
+    backward_serial,
     copy_total,
-    forward_alone,
     forward_pieces,
+    forward_serial,
 )
 from layernorm_backward.kernels.numba_disjoint import disjoint, extent
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward
@@ -30,7 +31,7 @@ from layernorm_backward.kernels.numba_walk import PLAIN
 from layernorm_backward.kernels.sources import checksum, named
 
 _TILE = 512  # columns of partial sums that a thread adds
-_FEW = 1 << 16  # partial sums that one thread adds sooner than others begin
+_FEW = 1 << 16  # partial sums: one thread adds fewer before others would have started
 
 
 def _backward(sources, group, ragged, widened, lag, recentre):
@@ -50,7 +51,7 @@ def _backward(sources, group, ragged, widened, lag, recentre):
         like = zeros(x, group)
         tasks, scratch = len(pieces), (sums, levels, parts, copies)
         if tasks == 1:
-            backward_alone(rows, scratch, how, widened, ragged, lag, recentre, like)
+            backward_serial(rows, scratch, how, widened, ragged, lag, recentre, like)
         else:
             work = pieces, untaken(tasks)
             for task in prange(tasks):
@@ -84,7 +85,7 @@ def _forward(sources, group, ragged, widened, lag):
         like = zeros(x, group)
         tasks = len(pieces)
         if tasks == 1:
-            forward_alone(rows, kept, how, widened, ragged, lag, like)
+            forward_serial(rows, kept, how, widened, ragged, lag, like)
         else:
             work = pieces, untaken(tasks)
             for task in prange(tasks):
@@ -103,21 +104,20 @@ def forward_pass(
 ) -> Callable[..., bool]:
     """forward(x, gamma, beta, eps, y, mean, rstd, held, numbers, pieces), compiled.
 
-    The code is that for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with or without parts of
-    lines. widened: single rows are kept between their sweeps, see `numba_forward`; `held` has room for them
-    then. lag: rows of a group, if they are of 2*LEAD lines or more, are kept apart, see `numba_lag_forward`.
-    Later processes load it from Numba's cache. It lies beside this file, or in the user's cache folder
-    where that cannot be written.
+    It is compiled for a storage dtype, for 1, 2 or 4 rows in a group, and for rows with (ragged) or without a
+    remainder line. widened: single rows are buffered between their sweeps, see `numba_forward`; `held` then
+    has room for them. lag: each row of a group is a line behind the one before it, see `numba_lag_forward`;
+    rows need at least 2*LEAD lines. Later processes load the code from Numba's cache, which is beside this
+    file, or in the user's cache folder where that is read-only.
 
-    x, y (N*D,) as `lane_memory` stores them; mean, rstd (N,), gamma, beta in the dtype of the sums, and so is
-    the scratch `held`; gamma and beta as `lane_memory.in_lanes` has them. numbers: elements of gamma, hidden,
-    ahead, spread, pages and first, then the places in `held` as in `numba_scratch`. pieces as in
-    `numba_sharing`.
-    Returns False, and has written nothing, where y overlaps what is given, gamma or beta has other elements,
-    or eps is not finite and > 0 in the dtype of the sums.
+    x, y: (N*D,) as `lane_memory` stores them. mean, rstd (N,), gamma, beta and the scratch `held`: in the
+    dtype of the sums, gamma and beta ordered as by `lane_memory.in_lanes`. numbers: elements of gamma,
+    hidden, ahead, spread, pages and first, then the layout of `held`, see `numba_scratch`. pieces: see
+    `numba_sharing`. Returns False, and has written nothing, where y overlaps an input, the length of gamma or
+    beta is another, or eps is not finite and > 0 in the dtype of the sums.
 
     The arguments are few, since Numba takes 0.1 us or more for each, and twice that for a read-only array.
-    It refuses other dtypes and arrays whose elements do not lie behind each other by itself, by a TypeError.
+    It raises TypeError for other dtypes and for arrays that are not contiguous.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)
@@ -137,10 +137,10 @@ def backward_pass(
 ) -> Callable[..., bool]:
     """backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, held, numbers, pieces), compiled.
 
-    As `forward_pass`: dy, dx are as x and y there, dgamma and dbeta as gamma; numbers: elements of gamma,
-    hidden, ahead, spread, pages, first, block and stretch, then the places. False, too, where mean or rstd is
-    not one a row. Rows with parts of lines go one by one. widened: as there, see `numba_backward`. lag: as
-    there, of pairs of rows, see `numba_lag_backward`.
+    As `forward_pass`, with dy and dx as x and y there, dgamma and dbeta as gamma. numbers: elements of gamma,
+    hidden, ahead, spread, pages, first, block and stretch, then the layout. Also False where mean or rstd
+    does not have one number a row. Ragged rows are worked on one by one. widened: see `numba_backward`. lag:
+    of pairs of rows, see `numba_lag_backward`.
     """
     stored, wide = _STORED[dtype], _of_sums(dtype)
     flat, vector, row = _array(stored, readonly=True), _array(wide, readonly=True), _array(wide)

@@ -1,7 +1,7 @@
-"""The scratch of one call of numba_fused: one block of memory, and where its arrays lie in it.
+"""The scratch memory of one call of numba_fused: a single block, and the layout of its arrays.
 
-NumPy allots the block, so that tools which count memory see it; the compiled passes cut it up. Where what
-lies follows from a shape.
+NumPy allocates the block, so that memory profilers see it; the compiled passes slice it. The layout follows
+from the shape.
 """
 
 from itertools import chain
@@ -18,25 +18,26 @@ from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_walk import GROUPS, PLAIN
 
 ASIDE = 384  # bytes, six lines: three to eight are as fast
-APART = 8192  # bytes, two pages, between the running sums of two tasks: processors ask for the pages behind
-# what they read, and would take them from the thread that writes there
+APART = 8192  # bytes, two pages, between the running sums of two tasks: hardware prefetchers run on into the
+# following pages, and would take their lines from the thread that writes them
 
 
-# Rows of the groups behind a stretch of rows, whose statistics are wanted with its own.
+# Rows after a stretch of rows, those of the next two groups, whose statistics are copied with its own.
 BEYOND = 2 * max(GROUPS)
 
 
 class Layout(NamedTuple):
-    """Elements of the block, a page more than needed, and its arrays' (start, *shape) behind each other."""
+    """Elements of the block, a page more than needed, and (start, *shape) of its arrays, concatenated."""
 
     size: int
     places: NDArray[np.intp]
 
 
 def of_forward(columns: int, itemsize: int, tasks: int = 0) -> Layout:
-    """gamma and beta, each (columns,), and (tasks, more): a row that each of so many tasks keeps.
+    """gamma and beta, each (columns,), and (tasks, more): the buffer of a widened row for each task.
 
-    Such a row lies, modulo a page, as far from gamma and beta as can be, for the reason below.
+    A buffer's address is, modulo a page, as far from gamma and beta as possible, for the reason given in
+    `of_backward`.
     """
     page, vectors = PAGE // itemsize, 2 * columns
     row = APART // itemsize + -(-columns // page) * page
@@ -46,7 +47,7 @@ def of_forward(columns: int, itemsize: int, tasks: int = 0) -> Layout:
 
 
 def _apart_from(*taken: int) -> int:
-    """The line of a page, in bytes from its beginning, that is farthest from others, modulo a page."""
+    """The line of a page, as a byte offset, that is farthest from all those taken, modulo a page."""
 
     def distance(place: int) -> int:
         return min(min((place - other) % PAGE, (other - place) % PAGE) for other in taken)
@@ -66,11 +67,12 @@ def of_backward(
 ) -> Layout:
     """gamma (columns,), sums (chunks, 2*columns), levels (tasks, n, 2*columns), parts (tasks, more), copies.
 
-    Copies of mean and rstd: (tasks, 2, stretch and BEYOND in whole lines), none where the stretch is 0.
-
+    copies: mean and rstd, (tasks, 2, stretch + BEYOND in whole lines), none where the stretch is 0.
     A part has the running sums of dgamma and of dbeta and, if `widened`, z and dy of a row: see `part_row`.
-    A load waits for a store just before it at the same place modulo 4096. So these lie half or a quarter of a
-    page apart, and those of short rows lie neither where gamma does nor where rows do.
+
+    A load waits for a store just before it to the same address modulo 4096. So the rows of a part begin half
+    or a quarter of a page apart, and those of short rows share no offset in a page with gamma or with x and
+    dy.
     """
     vector, blocks, page = columns * itemsize, -(-rows // block), PAGE // itemsize
     carried = max(0, -(-blocks // chunks) - 1)
@@ -96,13 +98,13 @@ def _layout(size: int, places: list[tuple[int, ...]], itemsize: int) -> Layout:
 
 @njit(**PLAIN)
 def _first(held):
-    """The element of a block that begins a page."""
+    """The first element of a block that begins a page."""
     return -np.intp(held.ctypes.data) % PAGE // held.itemsize
 
 
 @njit(**PLAIN)
 def _vector(held, start, vector, columns):
-    """A vector (D,), copied to (columns,) from element `start` of a block on, with zeros behind it."""
+    """A vector (D,), copied to (columns,) at element `start` of a block and padded with zeros."""
     placed, size = held[start : start + columns], vector.size
     given, found = elements(vector), elements(placed)
     for j in range(size):
@@ -114,7 +116,7 @@ def _vector(held, start, vector, columns):
 
 @njit(**PLAIN)
 def part_row(part, which, count, columns):
-    """A part of a task from row `which` of its `count` rows of so many columns on."""
+    """A task's part, from row `which` on; the part has `count` rows of so many columns."""
     first = APART // part.itemsize
     return part[first + which * ((part.size - columns - first) // (count - 1)) :]
 

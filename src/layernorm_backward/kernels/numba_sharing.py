@@ -1,10 +1,10 @@
-"""How threads share equal units of work: each has a range of its own, and when it is done, takes from others.
+"""How threads share equal units of work: each has a range of its own, then steals pieces of the others.
 
-A thread's range is the same in every call, and that of whoever cuts work into equal ranges: what it has read
-or written before is in caches and memory near it. A processor whose physical core also serves someone else is
-slower than its neighbour for seconds, so ranges come in pieces that shrink: all threads end at about the same
-time. Not so where results stay in the caches: a line that the other core has written is what costs most where
-no cache lies between the two, and a few of them more than waiting for each other.
+A thread's range is the same in every call, and that of any static schedule of equal ranges: what it read or
+wrote before is in caches and memory near it. A virtual processor whose physical core also serves another
+program is slower than its neighbour for seconds, so ranges are cut into shrinking pieces and all threads end
+at about the same time. Where results stay in the caches, ranges are not cut: a line that another core has
+written is the most expensive access where the two share no cache, and a few of them cost more than waiting.
 """
 
 from functools import cache
@@ -14,22 +14,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from layernorm_backward.kernels.lane_memory import take
+from layernorm_backward.kernels.lane_memory import fetch_add
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_walk import PLAIN
 
-UNITS = 64  # for work that can be cut anywhere
+UNITS = 64  # for work that can be cut at any line
 _COUNTERS = LINE // np.dtype(np.intp).itemsize  # in a line
-SHARE = 2  # of what is left of a range, a piece is one part in so many
+SHARE = 2  # a piece is 1/SHARE of what is left of its range
 
 
 @cache
 def pieces(units: int, tasks: int, whole: bool = False) -> NDArray[np.intp]:
-    """Ends (tasks, n) of the pieces of each task's range, which lie behind each other from 0 to `units`.
+    """Bounds (tasks, n) of the pieces of each task's range; the ranges divide 0 to `units`.
 
-    A piece is one SHARE of what is left of the range, at least a unit; behind the last of a range there may
-    be empty ones. The range of a single task, and any if it is to be `whole`, is one piece. The array is
-    that of all such calls.
+    A piece is 1/SHARE of what is left of the range, at least a unit; the last of a range may be followed by
+    empty ones. The range of a single task is one piece; if `whole`, so is every range. The array is cached:
+    do not write to it.
     """
     borders = [task * units // tasks for task in range(tasks + 1)]
     ranges = [_cut(*ends, whole or tasks == 1) for ends in pairwise(borders)]
@@ -47,7 +47,7 @@ def _cut(start: int, end: int, whole: bool) -> list[int]:
 
 @njit(**PLAIN)
 def untaken(tasks):
-    """The counters of pieces, none of which has been taken, for one call: a line for each task."""
+    """The counters of the pieces taken, all 0, for one call: a line for each task."""
     return np.zeros((tasks, _COUNTERS), np.intp)
 
 
@@ -55,12 +55,12 @@ def untaken(tasks):
 def next_piece(ends, counters, task):
     """The units (from, to) of the next piece for a task; from = to where nothing is left.
 
-    Pieces of its own range come first, then those of the ranges behind it.
+    Pieces of its own range come first, then those of the following ranges.
     """
     tasks, count = ends.shape
     for further in range(tasks):
         owner = (task + further) % tasks
-        piece = take(counters[owner])
+        piece = fetch_add(counters[owner])
         if piece + 1 < count and ends[owner, piece] < ends[owner, piece + 1]:
             return ends[owner, piece], ends[owner, piece + 1]
     return 0, 0

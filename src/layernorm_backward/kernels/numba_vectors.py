@@ -1,7 +1,8 @@
-"""gamma, beta, dgamma and dbeta beside 16-bit x: from how they are stored to how a pass takes them, and back.
+"""gamma, beta, dgamma and dbeta beside 16-bit x: conversions from storage to what a pass takes, and back.
 
-A pass takes numbers of the sums, in whole lines, and beside bfloat16 in the order of `lanes.by_parity`. NumPy
-would take as long for that as the pass for some ten rows; and so would it to tell which arrays overlap.
+A pass takes vectors in the dtype of the sums, in whole lines, and beside bfloat16 in the order of
+`lanes.by_parity`. In NumPy the conversion would take as long as the pass takes for some ten rows, and so
+would the check for overlap.
 """
 
 from collections.abc import Callable
@@ -30,12 +31,12 @@ _LANES = LINE // 2  # of a line of 16-bit x
 
 
 class Vectors(NamedTuple):
-    """Compiled for a dtype of x and one of gamma; all arrays flat, as `lane_memory` stores them.
+    """Functions compiled for a dtype of x and one of gamma; arrays are flat, as `lane_memory` stores them.
 
     before_forward(x, gamma, beta, y, wide_gamma, wide_beta) and before_backward(dy, x, mean, rstd, gamma, dx,
-    dgamma, dbeta, wide_gamma) fill what is `wide` and return True, or False where a result overlaps another
-    array. after_backward(wide_dgamma, wide_dbeta, dgamma, dbeta) rounds to nearest even. Those in `wide` have
-    whole lines.
+    dgamma, dbeta, wide_gamma) fill the wide_ arrays and return True, or False where a result overlaps another
+    array. after_backward(wide_dgamma, wide_dbeta, dgamma, dbeta) rounds to nearest even. The wide_ arrays
+    have whole lines.
     """
 
     before_forward: Callable[..., bool]
@@ -45,7 +46,7 @@ class Vectors(NamedTuple):
 
 @cache
 def between(dtype: str, gamma_dtype: str) -> Vectors | None:
-    """For a dtype of x and one of gamma; None where a pass takes them as they are stored."""
+    """The conversions for a dtype of x and one of gamma; None where a pass takes vectors as stored."""
     ordered = gamma_dtype == "float32" and parity_lanes(dtype_of(dtype)) > 0
     if gamma_dtype not in _NARROW and not ordered:
         return None
@@ -96,7 +97,7 @@ def _after_backward(sources, ordered):
 
 @njit(**INLINE)
 def _widen(vector, wide, ordered):
-    """Fill `wide`: element by element if what is stored need only be `ordered`, else line by line."""
+    """Fill `wide` from `vector`: only reorder it if `ordered`, as float32 needs no more, else widen lines."""
     like, size = by_parity(zeros(vector, 1)), vector.size
     given, found, lanes = elements(vector), elements(wide), width(like)
     if ordered:
@@ -113,7 +114,7 @@ def _widen(vector, wide, ordered):
 
 @njit(**INLINE)
 def _narrow(wide, vector, ordered):
-    """What `_widen` was given."""
+    """The inverse of `_widen`."""
     like, size = by_parity(zeros(vector, 1)), vector.size
     given, found, lanes = elements(wide), elements(vector), width(like)
     if ordered:
@@ -129,7 +130,7 @@ def _narrow(wide, vector, ordered):
 
 @njit(**INLINE)
 def _place(j):
-    """Where element j of a vector is by parity: in its line, even elements before odd ones."""
+    """The index of element j of a vector by parity: in each line, even elements before odd ones."""
     return j - j % _LANES + j % 2 * (_LANES // 2) + j % _LANES // 2
 
 

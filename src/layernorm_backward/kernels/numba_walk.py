@@ -1,4 +1,4 @@
-"""How numba_fused walks through rows: what is asked for ahead, and what the rows of a group share.
+"""How numba_fused traverses rows: software prefetching, and the vectors that the rows of a group share.
 
 x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked on line by line.
 """
@@ -6,39 +6,40 @@ x, dy, dx and y are flat, (N*D,). A group is 1, 2 or 4 neighbouring rows, worked
 from numba import njit
 
 from layernorm_backward.kernels import processor
-from layernorm_backward.kernels.lane_memory import line, lines, prefetch, prefetch_far
+from layernorm_backward.kernels.lane_memory import line, lines, prefetch, prefetch_l2
 from layernorm_backward.kernels.lanes import height, repeat, width
 
 GROUPS = (1, 2, 4)  # rows
-BLOCK = 16  # lines added one after the other: more let squares of rows on a coarse grid round one way
-LEAD = BLOCK  # lines that the sums of lagging rows are ahead, so that blocks of both sweeps end together
-FAR, FEW = processor.asks_far(), processor.few_registers()
+BLOCK = 16  # lines added one after the other: with more, squares of rows on a coarse grid all round one way
+LEAD = BLOCK  # lines by which the sums of lagging rows lead, so that the blocks of both sweeps end together
+FEW_REGISTERS, PREFETCH_L2, _ = processor.traits()
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
 
 
 @njit(**INLINE)
-def asked(hidden, distance, like):
-    """start, turn, skip, leads, turns: what to ask for, from a distance of (ahead, spread, pages).
+def prefetch_schedule(hidden, distance, like):
+    """(start, turn, skip, leads, interleave): what to prefetch; distance: (ahead, spread, pages).
 
-    ahead and spread are columns. At column j of the group at element i that is element i + start + j, and
-    from column `turn` on `skip` more: a group's rows are read side by side, so behind the end of a row comes
-    the same row of the next group. Each further row is asked for leads[0] columns earlier, and each further
-    array leads[1]: all are spread over so many columns, but where rows of a group are too short for that.
-    Single rows follow each other, and are asked for as `in_turn` has it.
+    ahead and spread are in columns. At column j of the group at element i, element i + start + j is
+    prefetched, from column `turn` on the one `skip` further: a group's rows are read side by side, so the end
+    of a row is followed by the same row of the next group. Each further row is prefetched leads[0] columns
+    earlier, and each further array leads[1], so that simultaneous prefetches are spread over `spread`
+    columns, unless the rows of a group are too short for that. Single rows follow each other, and are
+    prefetched as in `interleaved`.
     """
     ahead, spread, pages = distance
     rows, groups, columns = height(like), ahead // hidden, ahead % hidden
     lead = spread // rows if rows == 1 or ahead + spread <= hidden else 0
     start, skip = groups * rows * hidden + columns, (rows - 1) * hidden
-    return start, hidden - columns, skip, (lead, lead // 2), order(ahead, pages, width(like))
+    return start, hidden - columns, skip, (lead, lead // 2), page_interleave(ahead, pages, width(like))
 
 
 @njit(**INLINE)
-def order(ahead, pages, lanes):
-    """mask, last, step, shift and first of `in_turn`: for pages of `ahead` elements, a power of two of lines.
+def page_interleave(ahead, pages, lanes):
+    """(mask, last, step, shift, first) of `interleaved`; a page has `ahead` elements, a power of two lines.
 
-    With one page that is element after element, `ahead` elements ahead, any number of them.
+    With one page, elements are prefetched in order, `ahead` elements ahead, which may be any number.
     """
     if pages == 1:
         return 0, 0, 0, 0, ahead
@@ -49,53 +50,53 @@ def order(ahead, pages, lanes):
 
 
 @njit(**INLINE)
-def in_turn(at, turns):
-    """The element to ask for while that at `at` is read: of `pages` pages in turn, a line of each.
+def interleaved(at, interleave):
+    """The element to prefetch while that at `at` is read: one line of each of the next `pages` pages in turn.
 
-    Those are the pages behind the one that is read: of the nearest its last lines are asked for, of the
-    farthest its first ones. Line l of a page of L lines is asked for while the page is read that lies
-    pages - l*pages//L before its own. So each line is asked for once, a page or more ahead.
+    Of the nearest page the last lines are prefetched, of the farthest the first ones: line l of a page of L
+    lines is prefetched while the page pages - l*pages//L before its own is read. So each line is prefetched
+    once, a page or more ahead.
     """
-    mask, last, step, shift, first = turns
+    mask, last, step, shift, first = interleave
     within = at & mask
     return at - within + first + (at & last) * step + (within >> shift)
 
 
 @njit(**INLINE)
-def ask(x, which, then, j, hidden, early, streamed, like):
-    """Ask for a line of each row of x, array number `which` of those read, as `early` has it for column j.
+def prefetch_rows(x, which, then, j, hidden, schedule, streamed, like):
+    """Prefetch a line of each row of x, array number `which` of those read, by the schedule for column j.
 
-    Where results are not `streamed`, x is in the caches already: where vectors are short, to find out what
-    to ask for takes longer than it spares.
+    Where results are not `streamed`, x is cache-resident. With few registers, whose vectors are short,
+    computing the addresses then takes longer than prefetching saves.
     """
-    if FEW and not streamed:
+    if FEW_REGISTERS and not streamed:
         return
-    start, turn, skip, leads, turns = early
+    start, turn, skip, leads, interleave = schedule
     if height(like) == 1:
-        ask_line(x, in_turn(then + j, turns) + which * leads[1], like)
+        prefetch_line(x, interleaved(then + j, interleave) + which * leads[1], like)
         return
     for row in range(height(like)):
         column = j + row * leads[0] + which * leads[1]
         at = then + row * hidden + start + column + (skip if column >= turn else 0)
-        ask_line(x, at, like)
+        prefetch_line(x, at, like)
 
 
 @njit(**INLINE)
-def ask_line(x, start, like):
-    """Ask for a line of x, in the cache where the processor wants it."""
-    if FAR:
-        prefetch_far(x, start, like)
+def prefetch_line(x, start, like):
+    """Prefetch a line of x, to the cache level that suits the processor."""
+    if PREFETCH_L2:
+        prefetch_l2(x, start, like)
     else:
         prefetch(x, start, like)
 
 
 @njit(**INLINE)
-def apart(like):
-    """Whether the sweeps of two groups have loops of their own, BLOCK lines at a time.
+def separate_loops(like):
+    """Whether the sweeps of two groups have separate loops, BLOCK lines at a time, for register pressure.
 
-    Lines of 16 bits have so many lanes that one sweep takes all registers, where there are few.
+    Where registers are few, one sweep over 16-bit lines, which have many lanes, takes all of them.
     """
-    return FEW and narrow(like)
+    return FEW_REGISTERS and narrow(like)
 
 
 @njit(**INLINE)
@@ -105,8 +106,8 @@ def narrow(like):
 
 
 @njit(**INLINE)
-def shared(vector, j, lag, like):
-    """The line of a vector (D,) at which each row of a group is, the first at column j.
+def vector_lines(vector, j, lag, like):
+    """For each row of a group, the line of a vector (D,) at the row's column; the first row is at column j.
 
     Each row is `lag` columns behind the one before it; None: all are at the same column.
     """

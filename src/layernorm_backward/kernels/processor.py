@@ -1,6 +1,7 @@
-"""The processor that Numba compiles for, and what of numba_fused depends on its design: no bit of a result.
+"""The processor that Numba compiles for, and the choices of numba_fused that follow from its design.
 
-Numba keeps compiled code by the processor's name and features, so what follows from these may be compiled in.
+Those choices change no bit of a result. Numba's cache identifies compiled code by the processor's name and
+features, so compiled code may depend on them.
 """
 
 from functools import cache
@@ -9,41 +10,35 @@ from typing import Any, NamedTuple
 from numba.core.registry import cpu_target
 
 
+class Traits(NamedTuple):
+    """What numba_fused needs to know of a processor; the defaults are those of a Xeon with AVX-512.
+
+    few_registers: the vector registers hold 512 bytes or less together (AVX2, AArch64), not 2048 (AVX-512).
+    prefetch_to_l2: prefetches go to the second-level cache only, not to the first: on AMD's Zen. On a Zen 4,
+    lines on their way to the first level delay others.
+    single_rows: single rows take less time than groups at any length: on AMD's Zen 3 (its predecessors were
+    not measured). Two rows side by side take 1.5 times as long there, and for some addresses of the result 6
+    times.
+    """
+
+    few_registers: bool = False
+    prefetch_to_l2: bool = False
+    single_rows: bool = False
+
+
 def features(context: Any) -> set[str]:
-    """Names of the instruction sets that a Numba context compiles for, as LLVM has them."""
+    """LLVM's names of the instruction sets that a Numba context compiles for."""
     _, _, known = context.codegen().magic_tuple()
     return {name[1:] for name in known.split(",") if name.startswith("+")}
 
 
-def asks_far() -> bool:
-    """Whether lines are asked for in the second-level cache instead of the first: on AMD's Zen.
-
-    On a Zen 4 lines that are still on their way to the first level keep others from it.
-    """
-    return _host().design.startswith("znver")
-
-
-def few_registers() -> bool:
-    """Whether vector registers hold 512 bytes or less (AVX2, AArch64) instead of 2048 (AVX-512)."""
-    return "avx512f" not in _host().features
-
-
-def single_rows() -> bool:
-    """Whether rows one by one take less time at any length: on AMD's Zen 3; its forebears were not tried.
-
-    Two rows side by side take half as long again there, and six times as long at some places of the result.
-    """
-    return _host().design in ("znver1", "znver2", "znver3")
-
-
-class _Host(NamedTuple):
-    design: str
-    features: set[str]
-
-
 @cache
-def _host() -> _Host:
-    """Asked once: LLVM takes a tenth of a millisecond to tell."""
+def traits() -> Traits:
+    """The traits of the processor that Numba compiles for; cached, since LLVM takes 0.1 ms to answer."""
     context = cpu_target.target_context
     _, design, _ = context.codegen().magic_tuple()
-    return _Host(design, features(context))
+    return Traits(
+        few_registers="avx512f" not in features(context),
+        prefetch_to_l2=design.startswith("znver"),
+        single_rows=design in ("znver1", "znver2", "znver3"),
+    )

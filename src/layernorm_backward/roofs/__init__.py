@@ -1,15 +1,15 @@
-"""What this machine can do at most: copy, triad and multiply-add, the roofs that kernels are held against.
+"""The roofs of this machine: the highest measured bandwidths and peaks, to which kernels are compared.
 
     copy          a = b            2 useful accesses an element, the mix of the forward pass
     triad         a = b + s*c      3 useful accesses an element, the mix of the backward pass
     multiply_add  v = v*a + b      2 operations, in registers, many independent chains
     update        v = v*a + b      2 accesses an element, in the first-level cache
-    handover      v = v*a + b      the same in the second level, on what another thread updated before
+    handover      v = v*a + b      the same in the second level, on a vector that another thread last updated
     relay         n = n + 1        one number, by all threads in turn
-    read          v = v + b        1 access an element: what is done at least with a result
+    read          v = v + b        1 access an element: the least use that is made of a result
 
-`_nt` marks non-temporal stores, `_pages` those with lines that are asked for in several pages in turn. Useful
-bytes only: an ordinary store also reads the line that it writes (write-allocate), which is not counted.
+`_nt` marks non-temporal stores, `_pages` those with prefetches interleaved over several pages. Only useful
+bytes count: an ordinary store also reads the line that it writes (write-allocate), which is not counted.
 Threads share the work as those of `numba_fused` do.
 """
 
@@ -25,7 +25,7 @@ from layernorm_backward.dtypes import sum_dtype
 from layernorm_backward.kernels.lane_memory import as_stored
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_sharing import UNITS, pieces
-from layernorm_backward.roofs import near, peak
+from layernorm_backward.roofs import in_cache, peak
 from layernorm_backward.roofs.flat_reads import reads
 from layernorm_backward.roofs.flat_streams import non_temporal_missing, streams
 from layernorm_backward.roofs.relay import relay as relay_of_threads
@@ -48,7 +48,7 @@ SCALE = 0.5
 
 
 def non_temporal(operation: str) -> bool:
-    """Whether a stream writes past the caches."""
+    """Whether a stream writes by non-temporal stores."""
     return operation.endswith(("_nt", "_pages"))
 
 
@@ -62,9 +62,9 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
 
     float64, float32; float16 and bfloat16 with the triad in float32, rounded to nearest even.
 
-    ValueError for an unknown operation, for one that is missing here, for arrays that are not so, and where
-    non-temporal stores would meet an `a` that is not at a multiple of 64 bytes. The thread count is the one
-    set when it is called.
+    The thread count is the one set at the time of the call. ValueError for an unknown operation, for one that
+    is missing here, for other arrays, and where non-temporal stores meet an `a` that is not at a multiple of
+    64 bytes.
     """
     if operation not in STREAMS:
         raise ValueError(f"unknown operation {operation!r}; allowed: {', '.join(STREAMS)}")
@@ -73,11 +73,12 @@ def stream(operation: Stream, a: NDArray, b: NDArray, c: NDArray | None = None) 
     if c is None and ACCESSES[operation] == 3:
         raise ValueError(f"{operation} reads two arrays, c is None; allowed: an array")
     if non_temporal(operation) and a.ctypes.data % LINE:
-        raise ValueError(f"a lies at {a.ctypes.data % LINE} modulo {LINE}; allowed: 0, as from aligned_empty")
+        at = a.ctypes.data % LINE
+        raise ValueError(f"a has address {at} modulo {LINE}; allowed: 0, as from aligned_empty")
     arrays = a, b, b if c is None else c
     if not all((one.size, one.dtype) == (a.size, a.dtype) and one.flags.c_contiguous for one in arrays):
-        told = ", ".join(f"{one.size} of {one.dtype}" for one in arrays)
-        raise ValueError(f"the arrays hold {told}; allowed: C-contiguous ones of one size and dtype")
+        found = ", ".join(f"{one.size} of {one.dtype}" for one in arrays)
+        raise ValueError(f"the arrays hold {found}; allowed: C-contiguous ones of one size and dtype")
     kind, scale = STREAMS.index(operation), sum_dtype(a.dtype).type(SCALE)
     flat = [as_stored(array.reshape(-1)) for array in arrays]
 
@@ -109,21 +110,21 @@ def multiply_adds(dtype: DTypeLike, rounds: int) -> Callable[[], float]:
 
 
 def updates(dtype: DTypeLike, rounds: int) -> Callable[[], None]:
-    """A call that runs `rounds` of `near.updates` in each thread, on a vector of its own."""
+    """A call that runs `rounds` of `in_cache.updates` in each thread, on a vector of its own."""
     half = np.dtype(dtype).type(0.5)
-    vectors = _of_ones(half, near.BYTES)
-    return lambda: near.updates(vectors, half, half, rounds)
+    vectors = _of_ones(half, in_cache.BYTES)
+    return lambda: in_cache.updates(vectors, half, half, rounds)
 
 
 def handovers(dtype: DTypeLike, rounds: int, step: int) -> Callable[[], None]:
-    """A call that runs `rounds` of `near.handovers`; with `step` 0 each thread keeps its vector."""
+    """A call that runs `rounds` of `in_cache.handovers`; with `step` 0 each thread keeps its vector."""
     half = np.dtype(dtype).type(0.5)
-    vectors = _of_ones(half, near.HANDED)
-    return lambda: near.handovers(vectors, half, half, rounds, step)
+    vectors = _of_ones(half, in_cache.HANDOVER_BYTES)
+    return lambda: in_cache.handovers(vectors, half, half, rounds, step)
 
 
 def relay(turns: int) -> Callable[[], int]:
-    """A call in which the threads that are set count to `turns` in turn; returns how far they came."""
+    """A call in which the threads that are set count to `turns` in turn; returns the number they reached."""
     counter, threads = aligned_empty(LINE // np.dtype(np.intp).itemsize, np.intp), get_num_threads()
 
     def run() -> int:
@@ -135,7 +136,7 @@ def relay(turns: int) -> Callable[[], int]:
 
 
 def _of_ones(number: np.floating, size: int) -> NDArray:
-    """A vector of so many bytes for each thread that is set; v*1/2 + 1/2 keeps it."""
+    """A vector of ones, of so many bytes, for each thread that is set; v*1/2 + 1/2 does not change it."""
     vectors = aligned_empty((get_num_threads(), size // number.itemsize), number.dtype)
     vectors.fill(1)
     return vectors

@@ -1,4 +1,4 @@
-"""A reading of a flat array over all cores: what a program does at least with a result that it was given."""
+"""Reading a flat array with all threads: the least that a program does with a result."""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 from numba import njit, prange
 
 from layernorm_backward.kernels.lanes import LINE
-from layernorm_backward.kernels.numba_reach import read_lines
+from layernorm_backward.kernels.numba_residency import read_lines
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
 from layernorm_backward.kernels.sources import checksum
 from layernorm_backward.roofs.flat_streams import part_of
@@ -33,7 +33,7 @@ def _reads(sources):
 def reads() -> Callable[..., None]:
     """reads(a, totals, pieces), compiled at its first call for a dtype.
 
-    a (n,) as `lane_memory` stores it, whole lines of it cut as in `numba_sharing`; totals, one number a unit:
-    the first of each piece is the sum of its part.
+    a: (n,) as `lane_memory` stores it; its whole lines are shared as in `numba_sharing`. totals: one number
+    for each unit; that of a piece's first unit becomes the sum of the piece.
     """
     return njit(parallel=True, cache=True)(_reads(checksum(part_of)))

@@ -1,9 +1,9 @@
-"""Copy and triad over all cores, with ordinary stores and with non-temporal ones, compiled by Numba.
+"""Copy and triad with all threads, with ordinary and with non-temporal stores, compiled by Numba.
 
-With the latter, lines are asked for one after the other, or in several pages in turn, as by numba_fused.
+With non-temporal stores, lines are prefetched in order, or interleaved over several pages, as in numba_fused.
 A non-temporal store writes a whole cache line without reading it first (no write-allocate). It must be
-aligned to its own size, and is ordered by a fence when all is written. A copy moves what is stored; a triad
-of 16-bit storage, given as `lanes` takes it, is computed in float32 and rounded.
+aligned to its own size, and a fence orders all of them at the end. A copy moves storage unchanged; a triad of
+16-bit storage, passed as `lane_memory` stores it, is computed in float32 and rounded.
 """
 
 import platform
@@ -20,19 +20,19 @@ from layernorm_backward.kernels.lane_memory import (
     stream,
     stream_line,
 )
-from layernorm_backward.kernels.lanes import LINE, by_parity, multiply_add, spread, width, zeros
+from layernorm_backward.kernels.lanes import LINE, by_parity, full, multiply_add, width, zeros
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
-from layernorm_backward.kernels.numba_walk import ask_line, in_turn, order
+from layernorm_backward.kernels.numba_walk import interleaved, page_interleave, prefetch_line
 from layernorm_backward.kernels.sources import checksum
 
-COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # lines asked for early beyond the cache, what was fastest
-PAGE, PAGES = 64, 8  # lines, and pages, asked for in turn
-EARLY = not processor.asks_far()  # such a processor is faster by itself, one line after the other
+COPY_AHEAD, TRIAD_AHEAD = 32, (44, 60)  # prefetch distances in lines, the fastest beyond the cache
+PAGE, PAGES = 64, 8  # lines of a page; pages over which prefetches are interleaved
+PREFETCH = not processor.traits().prefetch_to_l2  # else its own prefetchers are faster, for lines in order
 
 
 @cache
 def non_temporal_missing() -> str:
-    """Empty where non-temporal stores can be made, else the reason why they cannot."""
+    """Empty where non-temporal stores are available, else the reason why they are not."""
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64", "aarch64", "arm64"):
         return ""
@@ -49,10 +49,10 @@ def _copy(a, b):
 def _copy_nt(a, b, ahead, pages):
     like = zeros(a, 1)
     lanes = width(like)
-    whole, turns = a.size - a.size % lanes, order(ahead * lanes, pages, lanes)
+    whole, interleave = a.size - a.size % lanes, page_interleave(ahead * lanes, pages, lanes)
     for i in range(0, whole, lanes):
-        if EARLY or pages > 1:
-            ask_line(b, in_turn(i, turns), like)
+        if PREFETCH or pages > 1:
+            prefetch_line(b, interleaved(i, interleave), like)
         stream_line(b, i, a, i)
     _copy(a[whole:], b[whole:])
     fence()
@@ -65,7 +65,7 @@ def _scaled_sum(b, c, scale, i, count):
 
 @njit
 def _triad(a, b, c, s):
-    scale = spread(s, by_parity(zeros(a, 1)))
+    scale = full(s, by_parity(zeros(a, 1)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
     for i in range(0, whole, lanes):
@@ -76,14 +76,17 @@ def _triad(a, b, c, s):
 
 @njit
 def _triad_nt(a, b, c, s, ahead, pages):
-    scale = spread(s, by_parity(zeros(a, 1)))
+    scale = full(s, by_parity(zeros(a, 1)))
     lanes = width(scale)
     whole = a.size - a.size % lanes
-    first, second = order(ahead[0] * lanes, pages, lanes), order(ahead[1] * lanes, pages, lanes)
+    first, second = (
+        page_interleave(ahead[0] * lanes, pages, lanes),
+        page_interleave(ahead[1] * lanes, pages, lanes),
+    )
     for i in range(0, whole, lanes):
-        if EARLY or pages > 1:
-            ask_line(b, in_turn(i, first), scale)
-            ask_line(c, in_turn(i, second), scale)
+        if PREFETCH or pages > 1:
+            prefetch_line(b, interleaved(i, first), scale)
+            prefetch_line(c, interleaved(i, second), scale)
         stream(_scaled_sum(b, c, scale, i, None), a, i, 0)
     _triad(a[whole:], b[whole:], c[whole:], s)
     fence()
@@ -107,7 +110,7 @@ def _part(operation, a, b, c, s):
 
 @njit
 def part_of(span, units, lines, lanes):
-    """Elements between which a span of the work lies, which has so many units and lines."""
+    """First and last element of a span (from, to) of the units, of an array of so many lines."""
     return span[0] * lines // units * lanes, span[1] * lines // units * lanes
 
 
@@ -134,6 +137,6 @@ def _streams(sources):
 def streams() -> Callable[..., None]:
     """streams(operation, a, b, c, s, pieces), compiled at its first call for a dtype.
 
-    a, b, c (n,) as `lane_memory` stores them, cut into parts of whole lines as in `numba_sharing`.
+    a, b, c: (n,) as `lane_memory` stores them, shared in parts of whole lines as in `numba_sharing`.
     """
     return njit(parallel=True, cache=True)(_streams(checksum()))

@@ -1,42 +1,44 @@
-"""The loops of `row_streams` over groups that are kept apart, in the order of `numba_lag_backward`.
+"""The loops of `row_streams` over staggered groups, in the order of `numba_lag_backward`.
 
-`single` is one row of `scale`; the sums of lines of single rows are kept beside those of groups.
+`single` is one row of `scale`; sums of lines of single rows are kept separately from those of groups.
 """
 
 from numba import njit
 
 from layernorm_backward.kernels.lane_memory import line, put
 from layernorm_backward.kernels.lanes import height, width
-from layernorm_backward.kernels.numba_walk import INLINE, LEAD, ask
+from layernorm_backward.kernels.numba_walk import INLINE, LEAD, prefetch_rows
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
 
 
 @njit(**INLINE)
 def spans(places, hidden, lanes):
-    """(at, then, columns ahead, begin, end) of the two parts in which the lines of a group are worked on."""
+    """(at, then, columns ahead, begin, end) of the two spans in which the lines of a group are worked on."""
     lead = LEAD * lanes
     most = places[0], places[1], lead, 0, hidden - lead
     return most, (places[0], places[2], lead - hidden, hidden - lead, hidden)
 
 
 @njit(**INLINE)
-def backward_columns(rows, part, span, walk, sums, alone, again, weighed, added, streamed, scale, single):
-    """dx of columns of a pair; sums of those read for the first time, of both rows and of one alone."""
+def backward_columns(
+    rows, part, span, walk, sums, alone, read_twice, with_gamma, with_sums, streamed, scale, single
+):
+    """dx of columns of a pair; returns the sums of those first read, of both rows and of single rows."""
     dy, x, _, _ = rows
     at, then, ahead, begin, end = span
-    hidden, early = walk
-    lag, first, how = width(scale), then + ahead, (again, weighed, added, streamed)
-    ask(x, 0, then, begin + ahead, hidden, early, streamed, scale)
-    ask(dy, 1, then, begin + ahead, hidden, early, streamed, scale)
+    hidden, schedule = walk
+    lag, first, how = width(scale), then + ahead, (read_twice, with_gamma, with_sums, streamed)
+    prefetch_rows(x, 0, then, begin + ahead, hidden, schedule, streamed, scale)
+    prefetch_rows(dy, 1, then, begin + ahead, hidden, schedule, streamed, scale)
     here, there = (at + begin, 0, begin), (first + begin, 0, begin + ahead)
     alone, _ = backward_line(rows, part, here, there, None, part, alone, *how, single)
     carried = line(part[0], begin, single), line(part[1], begin, single)
     for j in range(begin + lag, end, lag):
-        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
-        ask(dy, 1, then, j + ahead, hidden, early, streamed, scale)
+        prefetch_rows(x, 0, then, j + ahead, hidden, schedule, streamed, scale)
+        prefetch_rows(dy, 1, then, j + ahead, hidden, schedule, streamed, scale)
         here, there = (at + j, hidden - lag, j), (first + j, hidden - lag, j + ahead)
         sums, carried = backward_line(rows, part, here, there, lag, carried, sums, *how, scale)
-    if added is not None:
+    if with_sums is not None:
         put(carried[0], part[0], end - lag)
         put(carried[1], part[1], end - lag)
     j = end - lag
@@ -46,25 +48,25 @@ def backward_columns(rows, part, span, walk, sums, alone, again, weighed, added,
 
 
 @njit(**INLINE)
-def forward_columns(rows, span, walk, sums, alone, again, weighed, streamed, scale, single):
-    """y of columns of a group; sums of those read for the first time, of all rows and of one alone."""
+def forward_columns(rows, span, walk, sums, alone, read_twice, with_gamma, streamed, scale, single):
+    """y of columns of a group; returns the sums of those first read, of all rows and of single rows."""
     x, _, _, _ = rows
     at, then, ahead, begin, end = span
-    hidden, early = walk
+    hidden, schedule = walk
     lag, count, there = width(scale), height(scale), then + ahead
     last = begin + (count - 1) * lag
     for j in range(begin, last, lag):
-        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
+        prefetch_rows(x, 0, then, j + ahead, hidden, schedule, streamed, scale)
     for which in range(count):
         for j in range(begin, last - which * lag, lag):
             own, first = (at + which * hidden + j, 0, j), (there + which * hidden + j, 0, j + ahead)
-            alone = forward_line(rows, own, first, None, alone, again, weighed, streamed, single)
+            alone = forward_line(rows, own, first, None, alone, read_twice, with_gamma, streamed, single)
     for j in range(last, end, lag):
-        ask(x, 0, then, j + ahead, hidden, early, streamed, scale)
+        prefetch_rows(x, 0, then, j + ahead, hidden, schedule, streamed, scale)
         own, first = (at + j, hidden - lag, j), (there + j, hidden - lag, j + ahead)
-        sums = forward_line(rows, own, first, lag, sums, again, weighed, streamed, scale)
+        sums = forward_line(rows, own, first, lag, sums, read_twice, with_gamma, streamed, scale)
     for which in range(count):
         for j in range(end - which * lag, end, lag):
             own, first = (at + which * hidden + j, 0, j), (there + which * hidden + j, 0, j + ahead)
-            alone = forward_line(rows, own, first, None, alone, again, weighed, streamed, single)
+            alone = forward_line(rows, own, first, None, alone, read_twice, with_gamma, streamed, single)
     return sums, alone

@@ -1,6 +1,6 @@
-"""The peak of multiply-add: chains of vectors that stay in registers, in LLVM IR through Numba.
+"""The peak rate of multiply-adds: chains of vectors that stay in registers, in LLVM IR through Numba.
 
-All that is compiled into `multiply_adds` lies in this file: Numba's cache looks for edits here only.
+All code compiled into `multiply_adds` is in this file, the only one that Numba's cache checks for edits.
 """
 
 from functools import cache

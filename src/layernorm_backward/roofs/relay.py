@@ -1,4 +1,4 @@
-"""Core-to-core latency, how long a line takes from one core to another: threads count a number up in turn."""
+"""Core-to-core latency, the time of a cache line from core to core: threads increment a number in turn."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,15 +7,15 @@ from llvmlite import ir
 from numba import njit, prange
 from numba.extending import intrinsic
 
-from layernorm_backward.kernels.lane_memory import elements, take
+from layernorm_backward.kernels.lane_memory import elements, fetch_add
 from layernorm_backward.kernels.sources import checksum
 
-PATIENCE = 1 << 26  # looks, a fifth of a second or more: a thread that waits longer for its turn gives up
+PATIENCE = 1 << 26  # polls, 0.2 s or more: a thread that waits longer for its turn gives up
 
 
 @intrinsic
 def _seen(typingctx, counter):
-    """counter[0] as it is now, of a pointer of `elements`: looked up in memory each time."""
+    """An atomic load of counter[0], for a pointer of `elements`: read from memory each time."""
 
     def emit(context, builder, signature, arguments):
         size = ir.IntType(signature.return_type.bitwidth)
@@ -34,7 +34,7 @@ def _relay(sources):
             while turn < turns and patience > 0:
                 patience -= 1
                 if turn % threads == thread:
-                    take(counter)
+                    fetch_add(counter)
                     patience = PATIENCE
                 turn = _seen(place)
 
@@ -43,8 +43,8 @@ def _relay(sources):
 
 @cache
 def relay() -> Callable[..., None]:
-    """relay(counter, turns, threads), compiled at its first call: counter[0] is `turns` afterwards.
+    """relay(counter, turns, threads), compiled at its first call: counts counter[0] from 0 to `turns`.
 
-    It is less where the threads did not run at the same time. counter (n,) of intp fills a line or more.
+    It stays below where the threads did not run at the same time. counter: (n,) of intp, a line or more.
     """
     return njit(parallel=True, cache=True)(_relay(checksum()))

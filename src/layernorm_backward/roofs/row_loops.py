@@ -1,4 +1,4 @@
-"""The compiled loops of `row_streams`: a group of rows at a time, as numba_fused walks through them.
+"""The compiled loops of `row_streams`: a group of rows at a time, in the order of numba_fused.
 
 Arguments and names are those of `row_lines`, `numba_backward` and `numba_forward`; `lag` is True or None.
 """
@@ -13,14 +13,14 @@ from layernorm_backward.kernels.lanes import (
     add_rows,
     by_parity,
     fold,
+    full,
     height,
-    spread,
     width,
     zeros,
 )
 from layernorm_backward.kernels.numba_scratch import cut_backward, cut_forward, part_row
 from layernorm_backward.kernels.numba_sharing import next_piece, untaken
-from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, ask, asked
+from layernorm_backward.kernels.numba_walk import INLINE, PLAIN, prefetch_rows, prefetch_schedule
 from layernorm_backward.kernels.sources import checksum, named
 from layernorm_backward.roofs.lagging_loops import backward_columns, forward_columns, spans
 from layernorm_backward.roofs.row_lines import backward_line, forward_line
@@ -30,62 +30,74 @@ _SOURCES = checksum(backward_columns, backward_line)
 
 @njit(**INLINE)
 def _backward_group(
-    rows, part, places, walk, sums, alone, again, weighed, added, lag, streamed, scale, single
+    rows, part, places, walk, sums, alone, read_twice, with_gamma, with_sums, lag, streamed, scale, single
 ):
-    """dx of the first group of `places`; sums of what is read of the others, of groups and of rows alone."""
+    """dx of the first group of `places`; returns sums read of the others, of groups and of single rows."""
     dy, x, _, _ = rows
-    hidden, early = walk
+    hidden, schedule = walk
     if lag is not None:
         most, rest = spans(places, hidden, width(scale))
-        how = again, weighed, added, streamed, scale, single
+        how = read_twice, with_gamma, with_sums, streamed, scale, single
         sums, alone = backward_columns(rows, part, most, walk, sums, alone, *how)
         return backward_columns(rows, part, rest, walk, sums, alone, *how)
     at, then, _ = places
     for j in range(0, hidden, width(scale)):
-        ask(x, 0, then, j, hidden, early, streamed, scale)
-        ask(dy, 1, then, j, hidden, early, streamed, scale)
+        prefetch_rows(x, 0, then, j, hidden, schedule, streamed, scale)
+        prefetch_rows(dy, 1, then, j, hidden, schedule, streamed, scale)
         here, there = (at + j, hidden, j), (then + j, hidden, j)
         sums, _ = backward_line(
-            rows, part, here, there, None, part, sums, again, weighed, added, streamed, scale
+            rows, part, here, there, None, part, sums, read_twice, with_gamma, with_sums, streamed, scale
         )
     return sums, alone
 
 
 @njit(**INLINE)
-def _forward_group(rows, places, walk, sums, alone, again, weighed, lag, streamed, scale, single):
-    """y of the first group of `places`; sums as in `_backward_group`."""
-    hidden, early = walk
+def _forward_group(rows, places, walk, sums, alone, read_twice, with_gamma, lag, streamed, scale, single):
+    """y of the first group of `places`; returns sums as `_backward_group`."""
+    hidden, schedule = walk
     if lag is not None:
         most, rest = spans(places, hidden, width(scale))
-        how = again, weighed, streamed, scale, single
+        how = read_twice, with_gamma, streamed, scale, single
         sums, alone = forward_columns(rows, most, walk, sums, alone, *how)
         return forward_columns(rows, rest, walk, sums, alone, *how)
     at, then, _ = places
     for j in range(0, hidden, width(scale)):
-        ask(rows[0], 0, then, j, hidden, early, streamed, scale)
+        prefetch_rows(rows[0], 0, then, j, hidden, schedule, streamed, scale)
         here, there = (at + j, hidden, j), (then + j, hidden, j)
-        sums = forward_line(rows, here, there, None, sums, again, weighed, streamed, scale)
+        sums = forward_line(rows, here, there, None, sums, read_twice, with_gamma, streamed, scale)
     return sums, alone
 
 
 @njit(**INLINE)
 def _places(i, end, group, hidden):
-    """Elements at which the group at row i begins, and the two behind it, where there are any."""
+    """Elements at which the group at row i and the next two begin; of a missing group, the first again."""
     then = i + group if i + group < end else i
     later = i + 2 * group if i + 2 * group < end else i
     return i * hidden, then * hidden, later * hidden
 
 
 @njit(**PLAIN)
-def _backward_task(rows, part, span, how, total, again, weighed, added, lag, streamed, scale, single):
-    """The groups of a span of rows; the sums of what is read again are added to `total`."""
+def _backward_task(
+    rows, part, span, how, total, read_twice, with_gamma, with_sums, lag, streamed, scale, single
+):
+    """The groups of a span of rows; the sums of what is read twice are added to `total`."""
     align_stack()
     hidden, distance = how
     i, end = span
-    group, zero, own = height(scale), fold(spread(0, scale)), fold(spread(0, single))
-    walk, sums, alone = (hidden, asked(hidden, distance, scale)), (zero, zero), (own, own)
+    group, zero, own = height(scale), fold(full(0, scale)), fold(full(0, single))
+    walk, sums, alone = (hidden, prefetch_schedule(hidden, distance, scale)), (zero, zero), (own, own)
     while i < end:
-        given = rows, part, _places(i, end, group, hidden), walk, sums, alone, again, weighed, added
+        given = (
+            rows,
+            part,
+            _places(i, end, group, hidden),
+            walk,
+            sums,
+            alone,
+            read_twice,
+            with_gamma,
+            with_sums,
+        )
         sums, alone = _backward_group(*given, lag, streamed, scale, single)
         i += group
     for which in range(2):
@@ -95,14 +107,14 @@ def _backward_task(rows, part, span, how, total, again, weighed, added, lag, str
 
 
 @njit(**PLAIN)
-def _forward_task(rows, span, how, total, again, weighed, lag, streamed, scale, single):
+def _forward_task(rows, span, how, total, read_twice, with_gamma, lag, streamed, scale, single):
     align_stack()
     hidden, distance = how
     i, end = span
-    group, sums, alone = height(scale), fold(spread(0, scale)), fold(spread(0, single))
-    walk = hidden, asked(hidden, distance, scale)
+    group, sums, alone = height(scale), fold(full(0, scale)), fold(full(0, single))
+    walk = hidden, prefetch_schedule(hidden, distance, scale)
     while i < end:
-        given = rows, _places(i, end, group, hidden), walk, sums, alone, again, weighed
+        given = rows, _places(i, end, group, hidden), walk, sums, alone, read_twice, with_gamma
         sums, alone = _forward_group(*given, lag, streamed, scale, single)
         i += group
     put(add_rows(line(total, 0, alone), sums) + alone, total, 0)
@@ -133,7 +145,7 @@ def _forward_step(step, given, lag, streamed, scale, single):
 
 @njit(**PLAIN)
 def _rows_of(span, units, rows, group):
-    """The rows of a span of the work, which has so many units, in whole groups."""
+    """First and last row of a span (from, to) of the units, in whole groups."""
     groups = rows // group
     return span[0] * groups // units * group, span[1] * groups // units * group
 
@@ -149,7 +161,7 @@ def _backward(sources, group, lag, streamed):
         counters, like, alone = untaken(len(pieces)), zeros(x, group), zeros(x, 1)
         for task in prange(len(pieces)):
             span, part, total = next_piece(pieces, counters, task), parts[task], elements(seen[task])
-            scale, single = spread(factor, by_parity(like)), spread(factor, by_parity(alone))
+            scale, single = full(factor, by_parity(like)), full(factor, by_parity(alone))
             part[:] = 0
             running = elements(part_row(part, 0, 2, hidden)), elements(part_row(part, 1, 2, hidden))
             while span[0] < span[1]:
@@ -176,7 +188,7 @@ def _forward(sources, group, lag, streamed):
         counters, like, alone = untaken(len(pieces)), zeros(x, group), zeros(x, 1)
         for task in prange(len(pieces)):
             span, total = next_piece(pieces, counters, task), elements(seen[task])
-            scale, single = spread(factor, by_parity(like)), spread(factor, by_parity(alone))
+            scale, single = full(factor, by_parity(like)), full(factor, by_parity(alone))
             while span[0] < span[1]:
                 given = read, _rows_of(span, pieces[-1, -1], rows, group), (hidden, distance), total
                 _forward_step(step, given, lag, streamed, scale, single)
@@ -189,8 +201,8 @@ def _forward(sources, group, lag, streamed):
 def compiled(direction: str, group: int, lag: bool, streamed: bool) -> Callable[..., None]:
     """The loops of all steps of a direction, compiled at the first call for a dtype.
 
-    The first argument is the number of the step; those behind it are as in `numba_passes`, and `seen`
-    (tasks, two lines or more), to which the sums of what is read again are added.
+    The first argument is the index of the step. The others are as in `numba_passes`, but for `seen`, (tasks,
+    two lines or more), to which the sums of what is read twice are added.
     """
     loops, way = (
         {"forward": _forward, "backward": _backward}[direction],

@@ -1,4 +1,4 @@
-"""Loops between a stream and numba_fused: what its passes read and write, one kind of access after the other.
+"""Loops between a stream and numba_fused: the accesses of its passes, added one kind at a time.
 
     backward                                       forward
     by_row        dx = x + s*dy, row by row        y = s*x, row by row
@@ -6,9 +6,9 @@
     gamma         and gamma with both              and gamma and beta
     partial_sums  and dgamma, dbeta added to       -
 
-Each step makes the accesses of the one before and its own, in the pass's order, asked for and written as the
-pass does it. The arithmetic is what keeps a compiler from leaving them out. What the pass takes beyond the
-last step is its arithmetic, and what it does once a row, block and chunk.
+Each step makes the accesses of the one before and its own, in the order of the pass and with its prefetches
+and stores. Its arithmetic only keeps the compiler from removing them. The time of the pass beyond the last
+step goes to its arithmetic, and to the work for each row, block and chunk.
 """
 
 from collections.abc import Callable
@@ -36,10 +36,11 @@ _SEEN = 64  # numbers a thread: two lines of sums and more
 
 
 def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, plan: Plan) -> Call:
-    """A call of one step forward, which writes y and returns what it sums up of the rows read again.
+    """A call of one step forward, which writes y and returns the sums of the rows read twice.
 
     x, y (N, D) of one dtype, C-contiguous, rows of whole lines, N a multiple of the plan's group; gamma, beta
-    (D,). The threads are those set when it is called. ValueError for an unknown step and for other rows.
+    (D,). The thread count is the one set at the time of the call. ValueError for an unknown step and for
+    other rows.
     """
     number, wide = _number("forward", step), sum_dtype(x.dtype)
     run, flat = _compiled("forward", x, plan), _flat(plan, x, y)
@@ -57,10 +58,10 @@ def forward(step: str, x: NDArray, gamma: NDArray, beta: NDArray, y: NDArray, pl
 
 
 def backward(step: str, dy: NDArray, x: NDArray, gamma: NDArray, dx: NDArray, plan: Plan) -> Call:
-    """A call of one step backward, which writes dx and returns the sums, dgamma and dbeta; as `forward`.
+    """A call of one step backward, which writes dx and returns the sums, dgamma and dbeta; else as `forward`.
 
-    dgamma and dbeta (D,) in the dtype of the sums are those of x and dy over all rows, and 0 before the step
-    that adds them.
+    dgamma and dbeta (D,), in the dtype of the sums, are the sums of x and dy over all rows, and 0 in the
+    steps that do not add them.
     """
     number, wide = _number("backward", step), sum_dtype(x.dtype)
     run, flat = _compiled("backward", x, plan), _flat(plan, dy, x, dx)
@@ -118,7 +119,7 @@ def _flat(plan: Plan, *arrays: NDArray) -> list[NDArray]:
 
 
 def lags(plan: Plan, hidden: int, dtype: np.dtype) -> bool:
-    """Whether the rows of a group are kept apart, as numba_fused keeps them."""
+    """Whether the rows of a group lag by a line, as in numba_fused."""
     return numba_plan.lags(plan, hidden, _lanes(dtype))
 
 
@@ -132,7 +133,7 @@ def _vectors(dtype: np.dtype, *vectors: NDArray) -> list[NDArray]:
 
 
 def _distance(plan: Plan, dtype: np.dtype) -> tuple[int, int, int]:
-    """Columns that a plan asks ahead and over which it spreads that, and pages that it asks in."""
+    """`distance` of `numba_walk.prefetch_schedule` for a plan: ahead and spread in columns, and pages."""
     return plan.ahead * _lanes(dtype), plan.spread * _lanes(dtype), plan.pages
 
 

@@ -1,8 +1,8 @@
-"""`kernels.lanes` and `lane_memory` in plain NumPy, for counting: the same names, arithmetic and bits.
+"""Stand-ins in NumPy for `kernels.lanes` and `lane_memory` that count: the same names, arithmetic and bits.
 
-`counting` puts this module in the place of the compiled one while numba_fused runs in Python. Each line
-that is read, written or asked for is then told to a tally, if it belongs to an array of x's size (`tensors`);
-each operation on lanes counts once a lane, `fma` twice.
+`counting` replaces both modules by this one while numba_fused runs in Python. A tally then records each line
+of an array of x's size (`tensors`) that is read, written or prefetched, and each operation on lanes, once for
+each lane, `fma` twice.
 """
 
 import importlib.util
@@ -60,14 +60,14 @@ _COPIED = (
     numba_vectors,
     numba_calls,
     numba_fused,
-)  # each uses those before it
+)  # in the order in which they import each other
 _tally = Tally()
 _tensors: list[NDArray] = []
 
 
 @contextmanager
 def counting(tally: Tally, tensors: Iterable[NDArray]) -> Iterator[ModuleType]:
-    """numba_fused, not compiled, whose operations and accesses to `tensors` count into `tally`."""
+    """numba_fused in Python, with its operations and its accesses to `tensors` counted in `tally`."""
     global _tally
     _tally, _tensors[:] = tally, tensors
     names = [module.__name__ for module in (*_REPLACED, *_COPIED)]
@@ -86,7 +86,7 @@ def counting(tally: Tally, tensors: Iterable[NDArray]) -> Iterator[ModuleType]:
 
 
 def _install(name: str, module: ModuleType) -> None:
-    """Let both ways to import a module of a package, by its full name and from the package, find this one."""
+    """Replace a module of a package for both kinds of import, by its full name and from the package."""
     package, _, own = name.rpartition(".")
     sys.modules[name] = module
     setattr(sys.modules[package], own, module)
@@ -160,7 +160,7 @@ def elements(array: NDArray) -> NDArray:
 
 
 class _Moved:
-    """The elements of an array, the first of them at -by."""
+    """The elements of an array, the first of them at index -by."""
 
     def __init__(self, values: NDArray, by: int) -> None:
         self.values, self.by = values, by
@@ -194,7 +194,7 @@ def prefetch(x: NDArray, start: int, like: Lanes) -> None:
     _tally.fetched(_addresses(x, places[(places >= 0) & (places < x.size)]))
 
 
-prefetch_far = prefetch
+prefetch_l2 = prefetch
 
 
 def fence() -> None:
@@ -205,7 +205,7 @@ def align_stack() -> None:
     pass
 
 
-def spread(value: float, like: Lanes) -> Lanes:
+def full(value: float, like: Lanes) -> Lanes:
     return Lanes(np.full_like(like.numbers, value))
 
 
@@ -213,7 +213,7 @@ def numbers(values: NDArray | _Moved, first: int, like: Lanes) -> Lanes:
     return Lanes(np.array([[values[first + row]] for row in range(like.rows)]))
 
 
-def across(numbers: Lanes, like: Lanes) -> Lanes:
+def broadcast(numbers: Lanes, like: Lanes) -> Lanes:
     return Lanes(np.broadcast_to(numbers.numbers, like.numbers.shape))
 
 
@@ -243,19 +243,19 @@ def _folded(numbers: NDArray) -> NDArray:
 
 
 def _halves(numbers: NDArray) -> list[NDArray]:
-    """The two halves of lines of the tensors that are added when they are folded."""
+    """The two halves of lines that are added when they are folded, by the dtype of the tensors."""
     if _tensors[0].dtype == _BFLOAT16:
         return [numbers[:, ::2], numbers[:, 1::2]]
     return np.hsplit(numbers, 2)
 
 
-def keep(lanes: Lanes, count: int | None) -> Lanes:
+def mask_tail(lanes: Lanes, count: int | None) -> Lanes:
     if count is None:
         return lanes
     return Lanes(np.where(np.arange(lanes.width) < count, lanes.numbers, 0).astype(lanes.numbers.dtype))
 
 
-def choose(test: Lanes, threshold: Lanes, yes: Lanes, no: Lanes) -> Lanes:
+def select_greater(test: Lanes, threshold: Lanes, yes: Lanes, no: Lanes) -> Lanes:
     return Lanes(np.where(test.numbers > threshold.numbers, yes.numbers, no.numbers))
 
 
@@ -263,11 +263,11 @@ def from_row(which: int, yes: Lanes, no: Lanes) -> Lanes:
     return Lanes(np.where(np.arange(no.rows)[:, None] == which, yes.numbers, no.numbers))
 
 
-def exceeds(a: Lanes, b: Lanes) -> bool:
+def any_greater(a: Lanes, b: Lanes) -> bool:
     return bool((a.numbers > b.numbers).any())
 
 
-def root(lanes: Lanes) -> Lanes:
+def sqrt(lanes: Lanes) -> Lanes:
     return Lanes(np.sqrt(lanes.numbers))
 
 
@@ -280,7 +280,7 @@ def rows_of(lanes: Lanes) -> list[Lanes | None]:
     return rows + [None] * (4 - lanes.rows)
 
 
-def some_lines(x: NDArray, count: int) -> NDArray:
+def stack_lines(x: NDArray, count: int) -> NDArray:
     return np.zeros(count * LINE // x.itemsize, x.dtype)
 
 
@@ -330,7 +330,7 @@ def _fused(a: float, b: float, c: float) -> float:
     return lanes.fma(a, b, c)
 
 
-def take(counter: NDArray) -> int:
+def fetch_add(counter: NDArray) -> int:
     counter[0] += 1
     return int(counter[0]) - 1
 
@@ -353,7 +353,7 @@ def _copy(source: NDArray, start: int, target: NDArray, to: int, count: int, *, 
 
 
 def _addresses(x: NDArray, places: NDArray) -> list[int]:
-    """Addresses of elements of an array that counts; of one that does not, none."""
+    """Addresses of the elements of an array among the tensors; none of other arrays."""
     if not any(np.may_share_memory(x, tensor) for tensor in _tensors):
         return []
     return (x.__array_interface__["data"][0] + x.itemsize * places.ravel()).tolist()

@@ -1,14 +1,14 @@
-"""Loops that stay in the caches of a core: each number of a vector is read, changed, written back.
+"""Cache-resident loops: each number of a vector is read, changed and written back.
 
-What slows `updates` down, in the first-level cache, holds up loads, stores or the instructions between them,
-and not memory. In `handovers` vectors go from the second-level cache of one core to that of another. All that
-is compiled into them lies in this file: Numba's cache looks for edits here only.
+`updates` stays in the first-level cache: whatever slows it down delays loads, stores or the instructions
+between them, and not memory. In `handovers` vectors move from the second-level cache of one core to that of
+another. All code compiled into them is in this file, the only one that Numba's cache checks for edits.
 """
 
 from numba import njit, prange
 
 BYTES = 8192  # of a thread's vector: a quarter of the smallest first-level cache in use, 32 KB
-HANDED = 256 << 10  # bytes of a vector that is handed on: in a second-level cache, and in no first-level one
+HANDOVER_BYTES = 256 << 10  # of a vector: it fits a second-level cache, and no first-level one
 
 
 @njit(parallel=True, cache=True)
@@ -23,9 +23,9 @@ def updates(vectors, factor, addend, rounds):
 
 @njit(parallel=True, cache=True)
 def handovers(vectors, factor, addend, rounds, step):
-    """`rounds` of v = v*factor + addend on all rows of `vectors`, (parts, n), a row each part.
+    """`rounds` of v = v*factor + addend on all rows of `vectors`, (parts, n), one thread and one row a part.
 
-    A part goes on `step` rows from round to round, one thread a part: with 0 it keeps its own.
+    A part moves `step` rows on from round to round; with 0 it keeps its own row.
     """
     parts = vectors.shape[0]
     for turn in range(rounds):

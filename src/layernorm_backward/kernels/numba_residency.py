@@ -1,11 +1,12 @@
-"""How many bytes the last-level cache keeps of what a thread works on, by trying it.
+"""How large a thread's working set may be for its result to stay in the last-level cache, by measurement.
 
-A result that is stored as usual is found in the cache by whoever reads it next, while a non-temporal store
-spares reading the line that it writes. The first wins as long as results stay. How long that is no size
-tells: a virtual machine is told the cache of the whole processor, whatever its few cores keep of it.
+After an ordinary store the next reader finds the result in the cache; a non-temporal store saves reading the
+line that it writes (write-allocate). Ordinary stores win as long as results stay in the cache. The reported
+size of the cache does not say how long that is: a virtual machine reports the cache of the whole processor,
+however little of it its few cores can use.
 
-Tried is one thread: it reads as many arrays as the pass does, writes one and reads that, with either kind of
-store. The fewer are read, the longer results stay.
+One thread is timed with either kind of store: it reads as many arrays as the pass does, writes one and reads
+that. The fewer it reads, the larger the working set whose result stays.
 """
 
 from collections.abc import Callable
@@ -22,27 +23,29 @@ from layernorm_backward.kernels.lane_memory import fence, load, put, store, stre
 from layernorm_backward.kernels.lanes import LINE, totals, width, zeros
 from layernorm_backward.kernels.sources import checksum
 
-TRIES = 5  # of either kind in turn: the median of their ratios counts
-SETTLED, TIMED = 5, 3  # runs of a try: what the other kind left in the caches is gone after the first
-GAIN = 0.97  # of the time is what ordinary stores must take to be worth the cache that they fill
+TRIES = 5  # of either kind in turn; the median of the ratios decides
+# Warm-up and timed runs of a try: the first warm-up run evicts what the other kind left in the caches.
+SETTLED, TIMED = 5, 3
+GAIN = 0.97  # ordinary stores must take less than this part of the time to be worth the cache that they fill
 
 
 @cache
-def of_thread(inner: int, last_level: int, direction: str) -> int:
-    """Bytes between the caches of one core, `inner`, and all of the last level, tried in steps of two.
+def bytes_per_thread(inner: int, last_level: int, direction: str) -> int:
+    """The largest working set, all large arrays of a pass, in bytes, whose result stays in the last level.
 
-    They are those of all large arrays of a pass. Takes some 20 ms to a second, by what is kept.
+    It is at least `inner`, the caches of one core, and at most `last_level`, found by doubling. Takes 20 ms
+    to a second, more the larger it is.
     """
     kept = inner
     while 2 * kept <= last_level:
-        if not _stays(2 * kept, TENSORS[direction]):
+        if not _cache_resident(2 * kept, TENSORS[direction]):
             return kept
         kept *= 2
     return last_level
 
 
-def _stays(size: int, count: int) -> bool:
-    """Whether a result stays in the cache, of `count` arrays of `size` bytes together, 2 or 3."""
+def _cache_resident(size: int, count: int) -> bool:
+    """Whether the result stays in the cache; `count` arrays, 2 or 3, have `size` bytes together."""
     lanes = LINE // np.dtype(np.float32).itemsize
     length = size // (count * LINE) * lanes
     *read, written = (aligned_empty(length, np.float32) for _ in range(count))
@@ -54,7 +57,7 @@ def _stays(size: int, count: int) -> bool:
 
 
 def _seconds(a: NDArray, b: NDArray | None, c: NDArray, streamed: bool) -> float:
-    """Of a pass and a reading of its result, the least of TIMED."""
+    """The shortest of TIMED runs of a pass and a reading of its result."""
     total, found = np.empty(1, np.float32), []
     for _ in range(SETTLED + TIMED):
         start = perf_counter()
@@ -79,7 +82,7 @@ def _pass(a, b, c, streamed):
 
 @njit
 def read_lines(c, total):
-    """total[0] = the sum of whole lines of flat c: no more than a reading of them."""
+    """total[0] = the sum of flat c, whole lines: the least work that reads all of them."""
     sums = zeros(c, 1)
     for i in range(0, c.size, width(sums)):
         sums = sums + load(c, i, 0, None, sums)
