@@ -1,11 +1,11 @@
 """CUDA C++ kernels that read x and dy once: the backward pass in one sweep over memory, then a small sum.
 
-A team of threads holds a row on the chip (`cuda/maps.py` says which), takes its sums, writes dx, and
-keeps its share of dgamma and dbeta in registers until its last row; then each block writes one partial sum,
-and `add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`).
-Saved are the statistics, not x_hat. An array that is not C-contiguous is copied first, or its result last.
-Bits are the same on every run; on another device, and where x, dy, y or dx begin elsewhere modulo 16 bytes,
-another map may add in another order.
+A team of threads (see `cuda/maps.py`) holds a row on the chip, computes its sums, writes dx, and keeps its
+share of dgamma and dbeta in registers until its last row; then each block writes one partial sum, and
+`add_partials` adds these in a fixed order. Rows too long for the chip are read again (`cuda/wide.cuh`). The
+forward pass saves the statistics, not x_hat. An input that is not C-contiguous is copied first, such a result
+is copied last. Results have the same bits on every run. On another device, or with another alignment of x,
+dy, y or dx modulo 16 bytes, another map may add in another order.
 """
 
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ def forward(
 ) -> tuple[Any, Saved]:
     """y (..., D) in x's dtype; x, gamma and beta on the device.
 
-    A map `chosen`, with what it leaves to later clusters, takes the place of the table's.
+    `chosen` replaces the map of the table, and `rest` what that leaves to later clusters.
     """
     machine = machine or device.current()
     arrays = machine.arrays
@@ -92,7 +92,7 @@ def backward(
 ) -> tuple[Any, Any, Any]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; `chosen` and `rest` as in `forward`.
 
-    `recentre=False` leaves rows centred about the saved mean, to find what re-centring costs.
+    `recentre=False` leaves rows centred about the saved mean, to measure what re-centring costs.
     """
     machine = machine or device.current()
     arrays = machine.arrays
@@ -162,7 +162,7 @@ def _plan(
     chosen: Map | None,
     rest: Rest | None,
 ) -> Plan | None:
-    """The plan of a pass over rows of arrays of one dtype; by the map `chosen`, if any."""
+    """The plan of a pass over rows of the arrays `placed`, of one dtype; by the map `chosen`, if any."""
     lie = plan.lie(hidden, dtype.itemsize, *(machine.address(array) for array in placed))
     if not chosen:
         return planned(machine, direction, types, rows, hidden, dtype.itemsize, lie)
@@ -180,7 +180,7 @@ def planned(
     itemsize: int,
     lie: int,
 ) -> Plan | None:
-    """The plan of a pass by the table's map, over rows that lie so; `types` are C++'s of x and gamma."""
+    """The plan of a pass by the table's map, for rows of alignment `lie`; types: x's and gamma's in C++."""
     how = plan.choose(direction, rows, hidden, itemsize, lie, machine.hardware)
     return _resident(machine, direction, types, rows, how)
 
@@ -188,7 +188,7 @@ def planned(
 def _resident(
     machine: Machine, direction: Direction, types: tuple[str, str], rows: int, how: Plan | None
 ) -> Plan | None:
-    """The plan for as many clusters as run at once on the machine."""
+    """The plan, for as many clusters as run at the same time on the machine."""
     if how is None or how.map.cluster == 1:
         return how
     return plan.resident(how, rows, machine.clusters(_program(direction, types, how), _launch(how)))
@@ -210,7 +210,7 @@ def _over_rows(machine: Machine, program: Program, how: Plan, arguments: tuple[A
 
 
 def wide_grid(rows: int, hidden: int, hardware: Hardware) -> tuple[int, int]:
-    """Tiles of columns and parts of rows, a block for each pair of them, of rows that are read again."""
+    """The grid of the kernels that read rows again: tiles of columns, parts of rows; a block for each."""
     tiles = -(-hidden // (WIDE_THREADS * WIDE_COLUMNS))
     return tiles, min(rows, max(1, WIDE_BLOCKS * hardware.multiprocessors // tiles))
 

@@ -1,9 +1,9 @@
-"""CUDA C++ kernels for the textbook equations, one an operator: what a framework without fusion launches.
+"""CUDA C++ kernels for the textbook equations, one for each operator, as in a framework without fusion.
 
-Every result of an operator is an array in memory, in the dtype of the sums. `STEPS` are the kernels, in the
-order they run. It is the baseline that claims about fusion speak of, made for rows of 32 elements or more.
-Saved is x_hat, as the equations have it. An array that is not C-contiguous is copied first, or its result
-last.
+Every operator writes its result to an array in memory, in the dtype of the sums. `STEPS` are the kernels in
+the order of execution. This is the baseline of the claims about fusion, tuned for rows of 32 elements or
+more. The forward pass saves x_hat, as in the equations. An input that is not C-contiguous is copied first,
+such a result is copied last.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cp
 from layernorm_backward.kernels.cuda.plan import Hardware
 from layernorm_backward.sums import threads_depth
 
-SHORT = 1024  # a row of so many elements is summed by a warp, a longer one by a block
+SHORT = 1024  # elements: up to this length a row is summed by a warp, above by a block
 THREADS, WARP = 256, 32  # of such a block, and of a warp
 UNROLL = 4  # of these rows, one after another
 BLOCKS = 8  # of a multiprocessor
 
 
 class Step(NamedTuple):
-    """A kernel: how many arrays of x's size it reads and writes, and how many of these are in x's dtype.
+    """A kernel: the arrays of x's size that it reads and writes, and how many of them are in x's dtype.
 
     The others are in the dtype of the sums.
     """
@@ -72,13 +72,13 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 
 def bytes_per_element(direction: str, dtype: np.dtype) -> int:
-    """What the steps read and write for each element of x."""
+    """Bytes that the steps read and write for each element of x."""
     wide = sum_dtype(dtype).itemsize
     return sum(step.stored * dtype.itemsize + step.wide * wide for step in STEPS[direction])
 
 
 def parts(rows: int, hidden: int, hardware: Hardware) -> int:
-    """Partial sums over rows that there are of each column."""
+    """The number of partial sums over rows of each column."""
     most = max(1, BLOCKS * hardware.multiprocessors // _tiles(hidden))
     return min(-(-rows // (DOWN * UNROLL)), most)
 
@@ -144,7 +144,7 @@ def backward(
     c1 = eager.mean(g)  # (7)  (..., 1)
     c2 = eager.mean(eager.times(g, x_hat))  # (8)  (..., 1)
     difference = eager.minus(eager.minus(g, c1), eager.times(x_hat, c2))  # (..., D)
-    products = arrays.empty(dy.shape, rstd.dtype)  # here, lest memory be out once dx is written
+    products = arrays.empty(dy.shape, rstd.dtype)  # before dx is written, in case memory runs out
     eager.times(difference, rstd, dx)  # (9)  (..., D)
     eager.sum_columns(eager.times(given, x_hat, products), partials[:, 0])  # (10) (parts, D)
     eager.sum_columns(given, partials[:, 1])  # (11) (parts, D)
@@ -156,9 +156,9 @@ def backward(
 
 
 class _Eager:
-    """Operators, a kernel each, on plain arrays: (..., D) of one shape; (..., 1) and (D,) broadcast to it.
+    """Operators, one kernel each, on plain arrays: (..., D) of one shape; (..., 1) and (D,) broadcast to it.
 
-    Results are new arrays in the dtype of the sums, unless one is given. Without rows nothing is launched.
+    Results are new arrays in the dtype of the sums, unless one is given. Without rows, nothing is launched.
     """
 
     def __init__(self, machine: Machine, shape: tuple[int, ...], wide: np.dtype) -> None:
@@ -182,7 +182,7 @@ class _Eager:
     times = partialmethod(combine, "Times")
 
     def mean(self, terms: Any) -> Any:
-        """Of each row."""
+        """The mean of each row."""
         means = self._machine.arrays.empty(self._per_row, self._wide)
         name, teams = ("WarpMap", THREADS // WARP) if self._hidden <= SHORT else ("BlockMap", 1)
         how = Launch(min(-(-self._rows // teams), self._blocks), THREADS)
@@ -198,7 +198,7 @@ class _Eager:
         return rstd
 
     def sum_columns(self, terms: Any, sums: Any) -> None:
-        """Of each part of the rows, to sums (parts, D), every second row of an array."""
+        """The column sums of each part of the rows, into `sums` (parts, D), every second row of an array."""
         self._launch("sum_columns", (cpp(terms.dtype), "ColumnMap"), self._tiled, (terms, sums, *self._size))
 
     @property

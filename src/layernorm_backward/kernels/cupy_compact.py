@@ -1,7 +1,7 @@
-"""The published compact formula in plain CuPy, as a user would write it first.
+"""The published compact formula in plain CuPy, as a user would first write it.
 
-CuPy launches a kernel for each operator, and keeps its result in memory. Formula, order of operations and
-saved items are those of `compact`. On a machine of NumPy arrays the same lines are NumPy's.
+CuPy launches a kernel for each operator and writes its result to memory. Formula, order of operations and
+saved items are those of `compact`. On a machine with NumPy arrays the same code runs NumPy.
 """
 
 from importlib import import_module

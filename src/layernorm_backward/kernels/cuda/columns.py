@@ -1,4 +1,4 @@
-"""Launches that all CUDA kernels share: the sum of partial sums, and N and D as they take them."""
+"""Launches that the CUDA kernels share: the sum of partial sums, and the arguments N and D."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import numpy as np
 from layernorm_backward.kernels.cuda.machine import Launch, Machine, Program, cpp
 
 ACROSS, DOWN = 32, 16  # of a block's threads, as ColumnMap in columns.cuh
-LONG = 32768  # D from which columns alone occupy a device, and few blocks or clusters share the rows
+LONG = 32768  # D from which the columns alone occupy a device, and few blocks or clusters share the rows
 LONGEST = 2**31 - 2048  # D
 
 
 def sizes(rows: int, hidden: int) -> tuple[np.int64, np.int32]:
     """N and D; ValueError for rows that are too long.
 
-    Offsets have 64 bits, columns 32, in which wide.cuh counts on to the end of a tile of 2048.
+    Offsets have 64 bits, column indices 32, and wide.cuh counts columns up to the end of a tile of 2048.
     """
     if hidden > LONGEST:
         raise ValueError(f"D is {hidden}; allowed: at most {LONGEST}")

@@ -1,7 +1,7 @@
-"""The CUDA sources compiled by NVRTC, by way of CuPy; no device is needed.
+"""Compiles the CUDA sources by NVRTC, through CuPy; no device is needed.
 
-Not by `cupy.RawModule`: that adds -ftz=true, which rounds small float32 numbers to 0, and takes from its
-cache what was compiled from older headers.
+It does not use `cupy.RawModule`, which adds -ftz=true, so that subnormal float32 numbers become 0, and whose
+cache ignores changes of the headers.
 """
 
 import json
@@ -16,14 +16,14 @@ OPTIONS = ("--std=c++17",)
 
 
 class Compiled(NamedTuple):
-    """Machine code for one architecture, and under which name each program's text is found in it."""
+    """Machine code for one architecture, and the name in it for each program's text."""
 
     cubin: bytes
     names: dict[str, str]
 
 
 def compiled(programs: Iterable[Program], arch: str, sources: Path = SOURCES) -> Compiled:
-    """Machine code for an architecture such as sm_90, from disk where it is kept there.
+    """Machine code for an architecture such as sm_90, from the cache on disk where it is there.
 
     Raises RuntimeError with the compiler's messages.
     """

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU by CuPy. Nothing here imports CuPy until a kernel is asked for."""
+"""An NVIDIA GPU through CuPy, which is not imported before a kernel is used."""
 
 import ctypes
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _NON_PORTABLE_CLUSTER = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWE
 PORTABLE_CLUSTER = 8
 _INVALID_CLUSTER_SIZE = 912  # CUDA_ERROR_INVALID_CLUSTER_SIZE
 _EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-_loading = Lock()  # held while a kernel is loaded, or allowed more: CuPy lets other threads run meanwhile
+_loading = Lock()  # held while a kernel is loaded or its limits raised: CuPy lets other threads run meanwhile
 
 
 class Device:
@@ -52,7 +52,7 @@ class Device:
         return array.data.ptr
 
     def clusters(self, program: Program, how: Launch) -> int:
-        """Clusters that the driver says run at once; not all multiprocessors lie so that they make up one."""
+        """Clusters that run at the same time, by the driver; not every multiprocessor can be part of one."""
         return _clusters(self._function(program, how).ptr, how._replace(blocks=how.cluster))
 
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
@@ -66,7 +66,8 @@ class Device:
     def _function(self, program: Program, how: Launch) -> Any:
         """The compiled kernel, allowed the shared memory and the cluster that the launch asks for.
 
-        It binds the device to this thread: CuPy does so only where it loads or launches, the driver never.
+        It makes the device current for this thread: CuPy does so only when it loads or launches, the driver
+        never.
         """
         self._device.use()
         with _loading:
@@ -78,17 +79,17 @@ class Device:
 
 
 def _aligned(array: Any) -> bool:
-    """Whether every element lies at a multiple of its size: CuPy's own copies need that, too."""
+    """Whether every element is at a multiple of its size, as CuPy's own copies need, too."""
     return all(place % array.itemsize == 0 for place in (array.data.ptr, *array.strides))
 
 
 def _overlap(one: Any, other: Any) -> bool:
-    """Whether two arrays share an element: CuPy compares bounds, or sorts all addresses on the device."""
+    """Whether two arrays share an element; CuPy compares bounds, or sorts all addresses on the device."""
     return HOST.overlap(_places(one), _places(other))
 
 
 def _places(array: Any) -> np.ndarray:
-    """A NumPy array at the addresses of one on the device, which nothing may read."""
+    """A NumPy array with the addresses of one on the device; it must not be read."""
     places = {"data": (array.data.ptr, True), "shape": array.shape, "strides": array.strides}
     return np.asarray(
         SimpleNamespace(__array_interface__=places | {"typestr": f"|V{array.itemsize}", "version": 3})
@@ -107,13 +108,13 @@ def current() -> Device:
 
 @cache
 def _known(number: int) -> Device:
-    """The device of a number, which is the current one."""
+    """The device with this number, which must be the current one."""
     return Device()
 
 
 @cache
 def _loaded(device: int, program: Program, cluster: int) -> tuple[Any, dict[str, int]]:
-    """The compiled kernel, allowed its cluster, and how much shared memory it has been allowed so far."""
+    """The compiled kernel, allowed its cluster, and the shared memory that it has been allowed so far."""
     import cupy
 
     code = compiled([program], f"sm_{cupy.cuda.Device(device).compute_capability}")
@@ -126,7 +127,7 @@ def _loaded(device: int, program: Program, cluster: int) -> tuple[Any, dict[str,
 
 
 def _allow_shared_memory(function: int, dynamic_bytes: int) -> None:
-    """So much of it for a block; and all that a multiprocessor can set apart for its blocks."""
+    """Allow a block this much, and prefer the largest shared-memory carveout of a multiprocessor."""
     from cupy.cuda import driver
 
     _set(function, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes)
@@ -140,7 +141,7 @@ def _set(function: int, attribute: int, value: int) -> None:
 
 
 class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute of cuda.h: which, and its value, a number among 64 bytes."""
+    """CUlaunchAttribute of cuda.h: its id, and its value, an int in a union of 64 bytes."""
 
     _fields_ = (
         ("which", ctypes.c_uint),
@@ -151,7 +152,7 @@ class _Attribute(ctypes.Structure):
 
 
 class _Config(ctypes.Structure):
-    """CUlaunchConfig of cuda.h, which CuPy has no name for."""
+    """CUlaunchConfig of cuda.h, which CuPy does not define."""
 
     _fields_ = (
         *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
@@ -168,7 +169,7 @@ def _config(how: Launch) -> _Config:
 
 
 def _launch_early(function: int, how: Launch, arguments: Sequence[Any]) -> None:
-    """Launch on CuPy's current stream; RuntimeError where the driver does not."""
+    """Launch on CuPy's current stream; RuntimeError where the driver refuses."""
     import cupy
 
     values = [one if isinstance(one, np.generic) else np.uintp(one.data.ptr) for one in arguments]

@@ -1,6 +1,6 @@
 """The CUDA sources on a CPU: compiled by g++ against `host/`, run thread by thread (`host/emulation.hpp`).
 
-For tests: it is right, and slow.
+It is for tests, and slow.
 """
 
 import ctypes
@@ -33,14 +33,14 @@ SMALL = Hardware(multiprocessors=3, shared_bytes=228 << 10, hopper=True)
 
 
 class EmulationError(RuntimeError):
-    """A kernel that broke a rule of the device, or sources that do not compile."""
+    """A kernel broke a rule of the device, or the sources do not compile."""
 
 
 class Emulation:
-    """A small device in this process; `order` is that of the threads, `late` whether bulk copies come late.
+    """A small device in this process; order: of the threads; late: whether bulk copies complete late.
 
-    Sources are those of `sources`. Under a checker other than plain, this process must have its runtime
-    loaded.
+    The kernels are compiled from the folder `sources`. For a checker other than "plain", its runtime must be
+    loaded in this process.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Emulation:
         self._checker, self._sources = checker, sources
 
     def address(self, array: Any) -> int:
-        """Where an array's first element lies."""
+        """The address of an array's first element."""
         return array.ctypes.data
 
     def clusters(self, program: Program, how: Launch) -> int:
-        """Here any number runs."""
+        """Any number can run here; one for each multiprocessor."""
         return self.hardware.multiprocessors
 
     def launch(self, program: Program, how: Launch, arguments: Sequence[Any]) -> None:
@@ -83,7 +83,7 @@ def missing() -> str:
 
 
 def build(programs: Iterable[Program], checker: Checker = "plain", sources: Path = SOURCES) -> Path:
-    """A library of these programs, each under `symbol(program)`; compiled where it is not there yet."""
+    """A library of these programs, each under `symbol(program)`; compiled if it is not cached."""
     programs = list(programs)
     lines = [f'#include "{source}.cuh"' for source in dict.fromkeys(one.source for one in programs)]
     lines += [
@@ -99,14 +99,14 @@ def symbol(program: Program) -> str:
 
 
 def runtime(checker: str) -> str:
-    """The checker's library, which is to be loaded before Python is (LD_PRELOAD)."""
+    """The checker's library, to be loaded before Python (LD_PRELOAD)."""
     name = {"address": "libasan.so", "thread": "libtsan.so"}[checker]
     found = _run(COMPILER, f"-print-file-name={name}")
     return str(Path(found.strip()).resolve())
 
 
 def _compiled(text: str, options: tuple[str, ...], sources: Path, *, kernels: bool = True) -> Path:
-    """The shared library of a C++ text, which includes headers of the host and, maybe, kernels."""
+    """The shared library of a C++ text, which includes host headers and, if `kernels`, the kernels'."""
     command = [COMPILER, *OPTIONS, *options, f"-I{sources}", f"-I{sources / 'host'}", "-x", "c++", "-"]
     headers = [*(sources / "host").glob("*"), *(sources.glob("*.cuh") if kernels else ())]
 
@@ -147,7 +147,7 @@ def _runtime(checker: str) -> ctypes.CDLL:
 
 
 def _argument(value: Any) -> Any:
-    """An array's address, or a NumPy scalar, as a C object that has an address of its own."""
+    """An array's address, or a NumPy scalar, as a C object that can be pointed to."""
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data)
     kinds = {

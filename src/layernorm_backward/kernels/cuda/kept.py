@@ -1,4 +1,4 @@
-"""What was compiled, kept on disk under a name made of all that it depends on."""
+"""A cache of compiled files on disk, named by a hash of everything they depend on."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from layernorm_backward.storage.files import whole, writable
 
 
 def kept(suffix: str, parts: object, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The file made of these sources with these parts (options, versions, text); made if it is not there.
+    """The file for these sources and parts (options, versions, text); `make` writes it if it is not cached.
 
     OSError where it cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What a launcher needs of the device that it launches on."""
+"""The interface of a device to the code that launches kernels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +27,9 @@ class Program(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory, and
-    whether it may begin before the launch before it has ended, which its program waits for itself.
+    """Blocks of the grid, threads of a block, blocks of a cluster, bytes of dynamic shared memory, early.
+
+    early: whether it may begin before the previous launch has ended, for which its program then waits itself.
     """
 
     blocks: int
@@ -39,11 +40,11 @@ class Launch(NamedTuple):
 
 
 class Machine(Protocol):
-    """A device, or what stands in for one.
+    """A device, or an emulation of one.
 
-    `arrays` are those that its kernels take; `address` is where one begins. `launch` runs a program on arrays
-    and NumPy scalars, in the order of earlier launches; the results may be read when the arrays are.
-    `clusters` says how many clusters of such a launch run at once.
+    arrays: those that its kernels take. address: where an array begins. launch: runs a program on arrays and
+    NumPy scalars, after earlier launches; reading an array waits for its results. clusters: how many clusters
+    of such a launch run at the same time.
     """
 
     hardware: Hardware

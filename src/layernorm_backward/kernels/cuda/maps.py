@@ -1,20 +1,23 @@
-"""How teams of threads share rows: the one table behind every launch of `cuda_fused`.
+"""The maps by which teams of threads share rows: one table for every launch of `cuda_fused`.
 
-A row of D elements has chunks of 16 bytes. `MAPS` says, for rows of at most so many chunks, how a team of
-threads shares a row; `plan.py` chooses from it. See `map.cuh` and `ring.cuh`.
+A row of D elements consists of chunks of 16 bytes. `MAPS` holds, for rows up to a number of chunks, how a
+team of threads shares a row; `plan.py` chooses from it. See `map.cuh` and `ring.cuh`.
 """
 
 from typing import NamedTuple
 
 CHUNK = 16  # bytes
 
-# How rows lie: all at multiples of 16 bytes, and as long as the map takes them; all at multiples of 16 bytes;
-# not so, but x, dy and the result alike; each array otherwise.
+# Alignment of rows (`lie`).
+# FULL: all rows begin at multiples of 16 bytes and have the map's full length.
+# ALIKE: all begin at multiples of 16 bytes.
+# RAGGED: they do not, but x, dy and the result agree modulo 16 bytes.
+# APART: the arrays differ modulo 16 bytes.
 FULL, ALIKE, RAGGED, APART = range(-1, 3)
 
 
 class Map(NamedTuple):
-    """How teams share rows; as `struct Map` in map.cuh, whose template arguments these are, in this order."""
+    """How teams share rows; the fields are the template arguments of `struct Map` in map.cuh, in order."""
 
     threads: int
     blocks: int
@@ -56,9 +59,9 @@ def _ring(threads: int, blocks: int, chunks: int, cluster: int = 1) -> Map:
     return Map(threads, blocks, cluster, threads, chunks, rows=1, ring=True)
 
 
-# By bytes of an element, from the shortest rows on; those of 16 and 32 bits are among the fastest of many on
-# an H200 (the experiment `maps_gpu` times others beside them). Rows that do not all begin at multiples of 16
-# bytes take those with fewer elements of a thread (MOST_RAGGED in plan.py), which has edges to hold besides.
+# By bytes of an element, from the shortest rows on. Those of 16 and 32 bits are among the fastest of many on
+# an H200 (the experiment `maps_gpu` compares others). Rows that do not all begin at multiples of 16 bytes use
+# maps with fewer elements to a thread (MOST_RAGGED in plan.py), since a thread also holds edges of rows.
 _LONG_OF_64_BITS = (
     *_lanes(256, 2, 2, 1, 32),
     *_lanes(256, 2, 4, 1, 32),

@@ -1,6 +1,6 @@
-"""Which threads work on which rows: a map of `maps.py`, and what depends on the device and on N.
+"""The plan of a launch: a map of `maps.py`, with the grid and ring buffer for the device and N.
 
-`choose` makes the plan of a launch, and `resident` corrects it where the device runs fewer clusters at once.
+`choose` makes the plan, and `resident` corrects it where the device runs fewer clusters at the same time.
 """
 
 from collections.abc import Iterator
@@ -15,27 +15,25 @@ from layernorm_backward.kernels.cuda.maps import ALIKE, APART, CHUNK, FULL, MAPS
 from layernorm_backward.sums import tree_depth
 
 GATE = 8  # bytes
-MIN_STAGES = 3  # rows in a ring: one is summed, the one before is written, the others come
+MIN_STAGES = 3  # rows in a ring: one is summed, the one before is written, the others are being loaded
 STAGES = {2: MIN_STAGES, 4: MIN_STAGES, 8: 4}  # at most, by bytes of an element
-ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth another block's partial sums
-ROWS_A_WAVE = 8  # whose time a cluster takes to begin and to end: about, and at most
-SYSTEM, GRANULE = 1024, 128  # bytes of a block's shared memory: the driver's, and what all are a multiple of
-MOST_STATIC = 48 << 10  # bytes of it that the compiler lays out, at most
+ROWS_A_TEAM = {False: 1, True: 2}  # without and with a ring: fewer are not worth a block's partial sums
+ROWS_A_WAVE = 8  # a cluster takes about the time of these rows, and no more, to begin and to end
+SYSTEM, GRANULE = 1024, 128  # bytes of a block's shared memory: reserved by the driver; unit of allocation
+MOST_STATIC = 48 << 10  # bytes of static shared memory, at most
 WARP = 32
-MOST_EDGES = 2  # of a thread: fewer threads than that would have the edges of a ragged row are no team for it
-# Elements of a thread, of ragged rows or without a ring: with more it spills. Backward those of one row,
-# forward those that it has at once.
+MOST_EDGES = 2  # elements of a ragged row's edges to a thread: with more, the team is too small
+# Elements of a thread, of ragged rows or without a ring: with more, registers spill. Backward those of one
+# row, forward those that it holds at the same time.
 MOST_RAGGED = 24
 
 READ = {"forward": 1, "backward": 2}  # arrays
 SUMS = {"forward": 2, "backward": 3}  # of a row
-PARTS = 4  # sums that meet at once, as `Parts` in team.cuh
+PARTS = 4  # sums that are reduced together, as `Parts` in team.cuh
 
 
 class Hardware(NamedTuple):
-    """Of a device: multiprocessors, bytes of shared memory of each, and whether it has clusters and bulk
-    copies.
-    """
+    """Multiprocessors, bytes of shared memory of each; hopper: whether there are clusters and bulk copies."""
 
     multiprocessors: int
     shared_bytes: int
@@ -43,8 +41,10 @@ class Hardware(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What the clusters that run at once leave to later ones: this share of the rows, in groups of so many
-    rounds of a cluster. A round is as many rows as its teams load at once.
+    """What the first clusters, which run at the same time, leave to later ones.
+
+    share: of the rows. rounds: of a cluster, to a group of rows; a round is the rows that its teams load
+    together.
     """
 
     share: float
@@ -52,28 +52,30 @@ class Rest(NamedTuple):
 
 
 class Rests(NamedTuple):
-    """Of rows in registers that fill their threads, of others in registers, and of rows in a ring."""
+    """The rest for rows in registers that fill their threads, others in registers, and rows in a ring."""
 
     full: Rest
     partly: Rest
     ring: Rest
 
 
-# Memory serves some multiprocessors of an H200 twice as fast as others: with as many rows for each, those are
-# done early. By bytes of an element. A forward pass takes rows that fill their threads in order, a new block
-# for each round or two; others begin too slowly for that. Nothing is left in the backward pass, where each
-# later cluster would have partial sums of its own: that was slower.
+# Memory serves some multiprocessors of an H200 twice as fast as others: with equal shares of the rows, those
+# finish early. By bytes of an element. A forward pass takes rows that fill their threads in order, with a new
+# block for every one or two rounds; for other rows blocks start too slowly for that. The backward pass leaves
+# no rest: each later cluster would have partial sums of its own, which was slower.
 REST = {
     "forward": {size: Rests(Rest(1.0, max(1, 4 // size)), Rest(0.3, 4), Rest(0.1, 8)) for size in (2, 4, 8)},
     "backward": dict.fromkeys((2, 4, 8), Rests(*(Rest(0.0, 1),) * 3)),
 }
-FEWEST = 0.6  # groups that all rows make, for each that the leading clusters would, for a rest to pay
+FEWEST = 0.6  # groups in all rows, for each that the leading clusters would take, from which a rest pays
 
 
 class Plan(NamedTuple):
-    """A launch over rows: blocks of the grid, stages of the ring and bytes of one array's slot in it (or 0,
-    0), the number of rows after which they begin alike modulo 16 bytes; as `struct Sharing` in map.cuh, and
-    what that was made from.
+    """A launch over rows.
+
+    blocks: of the grid. stages, slot: of the ring, and bytes of one array's slot in it, or 0, 0. period: rows
+    after which the alignment modulo 16 bytes repeats. lead, together, shared, group: as `struct Sharing` in
+    map.cuh, made from `rest`.
     """
 
     direction: Direction
@@ -102,7 +104,7 @@ class Plan(NamedTuple):
 
 
 def lie(hidden: int, itemsize: int, *addresses: int) -> int:
-    """How the rows of arrays at these addresses lie: ALIKE, RAGGED or APART."""
+    """The alignment of the rows of arrays at these addresses: ALIKE, RAGGED or APART."""
     places = {address % CHUNK for address in addresses}
     if len(places) > 1:
         return APART
@@ -110,23 +112,25 @@ def lie(hidden: int, itemsize: int, *addresses: int) -> int:
 
 
 def chunks(hidden: int, itemsize: int) -> int:
-    """The most chunks that a row has, wherever it begins."""
+    """The most chunks that a row has, whatever its alignment."""
     return hidden // (CHUNK // itemsize)
 
 
 def edges(one: Map, itemsize: int) -> int:
-    """The most elements beside its chunks that a thread has of a row; as `Share` in row.cuh."""
+    """The most elements of a row that a thread has besides its chunks; as `Share` in row.cuh."""
     return -(-2 * (CHUNK // itemsize - 1) // one.team) if one.lie > ALIKE else 0
 
 
 def _meets(one: Map) -> bool:
-    """Whether more than a warp adds up a row, in shared memory; a ring's rows always do."""
+    """Whether a row is summed by more than a warp, through shared memory; rows in a ring always are."""
     return one.ring or one.team > WARP or one.cluster > 1
 
 
 def static_bytes(direction: Direction, one: Map, itemsize: int) -> int:
-    """Of a block's shared memory, that the sums of rows take, as MEETING in team.cuh, and those over rows of
-    several teams, as `held` in backward.cuh.
+    """Bytes of a block's static shared memory.
+
+    They are for the sums of rows, as MEETING in team.cuh, and for those over the rows of several teams, as
+    `held` in backward.cuh.
     """
     wide = max(itemsize, np.dtype(np.float32).itemsize)
     meeting = 2 * (max(one.team // WARP, 1) + (one.cluster > 1)) * PARTS * wide
@@ -138,7 +142,7 @@ def static_bytes(direction: Direction, one: Map, itemsize: int) -> int:
 
 
 def refused(direction: Direction, one: Map, itemsize: int) -> str:
-    """Why the sources do not compile for a map, as their static_asserts say it; "" where they do."""
+    """The static_assert by which the sources do not compile for a map; "" where they do."""
     met = {
         "sums meet in pairs": all(number & (number - 1) == 0 for number in (one.team, one.cluster)),
         "one team meets in a block's shared memory": one.team == one.threads
@@ -151,14 +155,16 @@ def refused(direction: Direction, one: Map, itemsize: int) -> str:
 
 
 def phases(hidden: int, itemsize: int) -> int:
-    """How many positions modulo 16 bytes the beginnings of rows have."""
+    """The number of different alignments modulo 16 bytes of the rows."""
     lanes = CHUNK // itemsize
     return lanes // int(np.gcd(lanes, hidden))
 
 
 def depth(hidden: int, itemsize: int) -> int | None:
-    """The most additions between an element and the sum of its row, however rows lie: those of its thread,
-    then those of the team's threads in pairs. For a device with rings; None where no map takes rows as long.
+    """The most additions between an element and the sum of its row, for any alignment.
+
+    They are those of its thread, then the pairwise ones of the team's threads. For a device with rings; None
+    where no map takes rows of this length.
     """
     found = []
     needed = chunks(hidden, itemsize)
@@ -181,7 +187,7 @@ def _holding(direction: Direction, needed: int, itemsize: int, lie: int) -> Iter
 
 
 def _spills(direction: Direction, one: Map, itemsize: int) -> bool:
-    """Whether a thread lacks registers for ragged rows, or for rows that no ring holds."""
+    """Whether a thread's registers would spill, with ragged rows or without a ring."""
     at_once = one.rows if direction == "forward" and not one.ring else 1
     return at_once * one.chunks * CHUNK // itemsize > MOST_RAGGED
 
@@ -189,9 +195,9 @@ def _spills(direction: Direction, one: Map, itemsize: int) -> bool:
 def choose(
     direction: Direction, rows: int, hidden: int, itemsize: int, lie: int, device: Hardware
 ) -> Plan | None:
-    """The plan of a pass over rows of D elements; None where no map takes rows as long.
+    """The plan of a pass over rows of D elements; None where no map takes rows of this length.
 
-    Clusters are as many as the multiprocessors would hold; `resident` corrects that.
+    It has as many clusters as fit the multiprocessors; `resident` corrects that.
     """
     needed = chunks(hidden, itemsize)
     holding = _holding(direction, needed, itemsize, lie)
@@ -210,10 +216,10 @@ def fit(
     device: Hardware,
     rest: Rest | None = None,
 ) -> Plan:
-    """Grid and ring for a map; ValueError where it cannot hold a row, or too few of them in shared memory,
-    where the sources do not compile for it, or where the device has no clusters and bulk copies.
+    """The plan with a given map; `rest` replaces the entry of REST.
 
-    `rest` takes the place of what REST has for the map.
+    ValueError where the map cannot hold a row, where shared memory holds too few rows, where the sources do
+    not compile for it, or where the device lacks its clusters or bulk copies.
     """
     needed = chunks(hidden, itemsize)
     if needed > chosen.most:
@@ -237,7 +243,7 @@ def fit(
 
 
 def rest_of(direction: Direction, chosen: Map, needed: int, itemsize: int) -> Rest:
-    """What the plan leaves to later clusters, for rows of so many chunks."""
+    """The entry of REST for a map and rows of so many chunks."""
     rests = REST[direction][itemsize]
     if chosen.ring:
         return rests.ring
@@ -245,10 +251,11 @@ def rest_of(direction: Direction, chosen: Map, needed: int, itemsize: int) -> Re
 
 
 def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
-    """The plan where so many clusters run at once, fewer than were planned perhaps; None for none.
+    """The plan where only so many clusters run at the same time; None for none.
 
-    More wait until others have ended. But clusters come in multiples of the rows' period, and the next one
-    below may leave much of the device idle: where there are rows enough, more run, in waves that fill it.
+    Further clusters wait until others have ended. But the number of clusters is a multiple of the rows'
+    period, and the next lower one may leave much of the device idle: with enough rows, more clusters are
+    launched, in waves that fill it.
     """
     if not clusters:
         return None
@@ -263,8 +270,9 @@ def resident(how: Plan, rows: int, clusters: int) -> Plan | None:
 
 
 def _shared(how: Plan, rows: int) -> Plan:
-    """A plan in which all clusters lead, with a rest where there are rows enough; where that is all rows,
-    hardly any cluster leads.
+    """A plan in which all clusters lead, with a rest if there are enough rows.
+
+    Where the rest is all rows, only `together` clusters lead.
     """
     group = how.rest.rounds * how.map.teams * how.map.rows * how.together
     groups = int(how.rest.share * rows) // group
@@ -276,7 +284,7 @@ def _shared(how: Plan, rows: int) -> Plan:
 
 
 def _slot(chosen: Map, needed: int) -> int:
-    """Bytes for a block's slice of a row of so many chunks, wherever it begins."""
+    """Bytes for a block's slice of a row of so many chunks, whatever its alignment."""
     return (-(-needed // chosen.cluster) + 2) * CHUNK
 
 
@@ -289,8 +297,9 @@ def _stages(direction: Direction, chosen: Map, needed: int, itemsize: int, devic
 
 
 def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map | None:
-    """The map as this device has it: without rings, where bulk copies are missing; None where it has no
-    clusters, or a thread no registers for a row that no ring holds.
+    """The map on this device: without a ring where the device lacks bulk copies.
+
+    None where it lacks the map's clusters, or where registers would spill without the ring.
     """
     if device.hopper:
         return one
@@ -299,10 +308,10 @@ def _on(device: Hardware, one: Map, direction: Direction, itemsize: int) -> Map 
 
 
 def _lead(chosen: Map, rows: int, period: int, device: Hardware) -> int:
-    """Clusters that run at once, fewer for few rows.
+    """Clusters that run at the same time, fewer for few rows.
 
-    Of a forward pass over 16-bit rows with gamma in float32 fewer may (`Roomy` in forward.cuh): no result
-    depends on that, and the rest fills the device while the last of them run.
+    In a forward pass over 16-bit rows with gamma in float32 fewer may fit (`Roomy` in forward.cuh): no result
+    depends on it, and the rest of the rows fills the device while the last clusters run.
     """
     fitting = device.multiprocessors * chosen.blocks // chosen.cluster
     wanted = -(-rows // (chosen.teams * chosen.rows * ROWS_A_TEAM[chosen.ring]))
