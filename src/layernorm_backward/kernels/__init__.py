@@ -1,7 +1,7 @@
-"""The registry: every layer-normalization implementation, under the one name that tables and legends use.
+"""The registry of layer-normalization implementations, each under the name that tables and legends use.
 
-A kernel's module is imported when the kernel is asked for, so that a missing technology (CUDA, say)
-costs nothing until then. Other packages add kernels through the entry-point group `GROUP`.
+A kernel's module is imported when the kernel is looked up, so that a missing technology, such as CUDA, does
+no harm before. Other packages add kernels through the entry-point group `GROUP`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,9 +24,9 @@ from layernorm_backward.untrusted import taken_names
 GROUP = "layernorm_backward.kernels"
 Device = Literal["cpu", "cuda"]
 _INSTALLED_BY = {"cupy": "make cuda"} | dict.fromkeys(("torch", "jax", "flax"), "make peers")
-NO_DEVICE = (35, 100)  # what the runtime says: driver missing or too old, no device
+NO_DEVICE = (35, 100)  # status of the runtime: driver missing or too old, no device
 OLDEST_DEVICE, HOPPER = 80, 90  # compute capability times ten
-OLDEST_COMPILER = (12, 8)  # NVRTC for devices with clusters, whose fences have PTX 8.6
+OLDEST_COMPILER = (12, 8)  # NVRTC for devices with clusters, whose fences need PTX 8.6
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,13 @@ class Kernel:
     forward(x, gamma, beta, eps, out=None) -> y, saved      x, y (..., D); gamma, beta (D,)
     backward(dy, saved, out=None) -> dx, dgamma, dbeta      dy, dx (..., D); dgamma, dbeta (D,)
 
-    `default_eps` is the implementation's own eps; a kernel obeys the eps it is given. `source` says
-    where formula and layout come from. `unsupported` maps a dtype's name to the reason it is missing.
-    `requires` holds the import names of packages that it needs beyond our own. ValueError names the field and
-    what is allowed: for another device, no function, an eps that is not finite and > 0, an `unsupported` that
-    is no mapping of dtypes' names, a `requires` that is text.
+    default_eps: the implementation's own default; a kernel uses the eps that it is given.
+    source: where formula and layout come from.
+    unsupported: maps the name of a dtype to the reason why it is missing.
+    requires: the import names of packages that it needs beyond our own.
+
+    ValueError, with the field and what is allowed: for another device, no function, an eps that is not finite
+    and > 0, an `unsupported` that is no mapping from names of dtypes, a `requires` that is a string.
     """
 
     name: str
@@ -77,11 +79,11 @@ class _Registry(Mapping[str, Kernel]):
         if name not in _points():
             raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
         if len(_claims().get(name, ())) > 1:
-            said = f"entry points in the group {GROUP} share this name: {', '.join(_claims()[name])}"
-            raise ValueError(f"kernel {name!r}: {said}; allowed: a name that no other kernel has")
+            reason = f"entry points in the group {GROUP} share this name: {', '.join(_claims()[name])}"
+            raise ValueError(f"kernel {name!r}: {reason}; allowed: a name that no other kernel has")
         if taken_names.is_taken(name):
-            said = f"{whence(name)} has the name of a stream, a peer, a variant or a scheme"
-            raise ValueError(f"kernel {name!r}: {said}; allowed: a name that nothing else has")
+            reason = f"{whence(name)} has the name of a stream, a peer, a variant or a scheme"
+            raise ValueError(f"kernel {name!r}: {reason}; allowed: a name that nothing else has")
         kernel = _loaded(_points()[name])
         if kernel.name != name:
             raise ValueError(f"kernel {name!r} calls itself {kernel.name!r}; the two names must agree")
@@ -104,7 +106,7 @@ def _points() -> dict[str, EntryPoint]:
 
 @cache
 def _claims() -> dict[str, dict[str, EntryPoint]]:
-    """By name, the entry points that have it, ours first, by what they lead to."""
+    """For each name, its entry points by value (MODULE:NAME), ours first."""
     own = [EntryPoint(name, f"{__name__}.{home}", GROUP) for name, home in HOMES.items()]
     found: dict[str, dict[str, EntryPoint]] = {}
     for point in (*own, *entry_points(group=GROUP)):
@@ -113,9 +115,9 @@ def _claims() -> dict[str, dict[str, EntryPoint]]:
 
 
 def _loaded(point: EntryPoint) -> Kernel:
-    """ValueError where another package's entry point leads to no Kernel; what ours raise stays as it is."""
+    """Load a kernel; ValueError where another package's entry point leads to none. Our own errors pass."""
     try:
-        with np.errstate():  # which a module may set for its own program
+        with np.errstate():  # a module may change it
             found = point.load()
     except BaseException as error:  # a package in Rust may panic
         if point.name in HOMES or isinstance(error, KeyboardInterrupt):
@@ -132,14 +134,14 @@ def _misled(point: EntryPoint, how: str) -> ValueError:
 
 
 def module_of(name: str) -> str:
-    """The dotted module that holds a kernel, found without importing it."""
+    """The dotted name of the module that holds a kernel, found without importing it."""
     if name not in _points():
         raise ValueError(f"unknown kernel {name!r}; there are: {', '.join(_points())}")
     return _points()[name].module
 
 
 def missing(kernel: Kernel) -> str:
-    """Empty where this kernel can run here, else the reason why it cannot, in a sentence."""
+    """Empty where this kernel can run here, else the reason why not, as a sentence."""
     packages = [name for name in kernel.requires if not installed.is_there(name)]
     if packages:
         return f"not installed: {', '.join(packages)}"
@@ -147,7 +149,7 @@ def missing(kernel: Kernel) -> str:
 
 
 def remedy(packages: Iterable[str]) -> str:
-    """The command that installs what is lacking of these packages, as a clause; "" where none is known."""
+    """The command that installs the missing ones of these packages, as a clause; "" where none is known."""
     commands = {
         _INSTALLED_BY[name] for name in packages if name in _INSTALLED_BY and not installed.is_there(name)
     }
@@ -155,15 +157,15 @@ def remedy(packages: Iterable[str]) -> str:
 
 
 def whence(name: str) -> str:
-    """What a kernel that is not ours is registered by, in words; "" for one of ours."""
+    """The entry point that registers a kernel of another package, in words; "" for one of ours."""
     if name in HOMES or name not in _points():
         return ""
     return f"the entry point {_points()[name].value} in the group {GROUP}"
 
 
 def version(kernel: Kernel) -> str:
-    """The installed versions of the packages that a kernel requires, "torch 2.13.0" say; "" for none."""
-    return ", ".join(f"{name} {told}" for name in kernel.requires if (told := installed.of_import(name)))
+    """The installed versions of the packages that a kernel requires, such as "torch 2.13.0"; "" for none."""
+    return ", ".join(f"{name} {found}" for name in kernel.requires if (found := installed.of_import(name)))
 
 
 def device_missing() -> str:
@@ -172,7 +174,7 @@ def device_missing() -> str:
         import cupy
     except ImportError:
         return "CuPy is not installed"
-    except OSError as error:  # it makes a folder in the home directory
+    except OSError as error:  # importing it creates a folder in the home directory
         return f"CuPy cannot be imported: {error}; CUPY_CACHE_DIR names another folder"
     try:
         if not cupy.cuda.runtime.getDeviceCount():

@@ -1,4 +1,4 @@
-"""What every kernel refuses, and with which words: the input half of the kernel contract.
+"""Validation of arguments, the input half of the kernel contract, with one wording for all kernels.
 
 A wrong type or dtype raises TypeError, a wrong shape or value ValueError. Each message names the argument,
 its value, and what is allowed.
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, sum_dtype
 
-# A warning would speak for all rows. A row that holds inf says so in its own results (NaN); one whose squares
-# add up to more than the dtype of the sums holds has an infinite std, so that x_hat is 0 or NaN.
+# A warning would not say which row it is about. A row that holds inf shows it in its own results (NaN); one
+# whose sum of squares overflows the dtype of the sums has an infinite std, so that x_hat is 0 or NaN.
 ieee = np.errstate(over="ignore", invalid="ignore")
 
-_KINDS = 1024  # of calls that are known to be right: rows may differ in every call of a long run
-_MOST_WORK = 10_000  # candidates that NumPy tries for an element of two arrays
+_KINDS = 1024  # of valid calls to cache: bounded, as the rows may differ in every call of a long run
+_MOST_WORK = 10_000  # candidates for a common element of two arrays that NumPy tries
 
 _FLOAT32 = np.dtype(np.float32)
 _STORAGE = frozenset(dtype_of(name) for name in DTYPE_NAMES)
@@ -29,10 +29,10 @@ Outputs = tuple[NDArray, NDArray, NDArray]
 
 
 class Arrays(NamedTuple):
-    """The arrays that a kernel takes: `allowed` names them, `belongs` tells them from other objects.
+    """The arrays that a kernel takes: `allowed` describes them, `belongs` tests for them.
 
-    `plain` ones lie element after element in C order, each where its dtype may; `to_plain` copies what is
-    not.
+    `plain` arrays are C-contiguous and aligned to their dtype; `to_plain` copies those that are not. `empty`
+    allocates one, and `overlap` tests two for a common element.
     """
 
     allowed: str
@@ -44,7 +44,7 @@ class Arrays(NamedTuple):
 
 
 def _overlap(one: NDArray, other: NDArray) -> bool:
-    """Whether two arrays share an element; so, too, where that would take long to tell."""
+    """Whether two arrays share an element; also True where that would take long to decide."""
     if not np.may_share_memory(one, other):
         return False
     try:
@@ -85,7 +85,7 @@ def sums_of_kind(
 ) -> np.dtype:
     """Check shapes and dtypes of x, gamma and beta; returns the dtype of the sums.
 
-    It is kept, since a model's calls are of few kinds.
+    It is cached, since the calls of a model have few distinct signatures.
     """
     if dtype not in _STORAGE:
         raise TypeError(f"x has dtype {dtype}; allowed: {', '.join(DTYPE_NAMES)}")
@@ -104,7 +104,7 @@ def sums_of_kind(
 
 
 def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Arrays = HOST) -> None:
-    """Check dy against the shape and dtype of the x that the forward pass has seen."""
+    """Check dy against the shape and dtype of x in the forward pass."""
     _array("dy", dy, arrays)
     if dy.shape != shape:
         raise ValueError(f"dy has shape {dy.shape}; allowed: {shape}, as x in the forward pass")
@@ -113,26 +113,26 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Array
 
 
 def whole(saved: object, fields: type) -> None:
-    """Check that what a forward pass has saved is a tuple with all of the fields of a NamedTuple."""
+    """Check that `saved` is a tuple with all fields of the NamedTuple that the forward pass returns."""
     if not (isinstance(saved, tuple) and len(saved) == len(fields._fields)):
         raise TypeError(f"saved is {_kind(saved)}; allowed: what forward returned")
 
 
 def saved(arrays: Arrays = HOST, /, **values: NDArray) -> None:
-    """Check that what a forward pass has saved, by name, are arrays of its device."""
+    """Check that saved values, by name, are arrays of the kernel's device."""
     for name, value in values.items():
         _array(f"saved {name}", value, arrays)
 
 
 def kept(x: NDArray, mean: NDArray, rstd: NDArray, gamma: NDArray) -> None:
-    """Check what a forward pass keeps of x: gamma, and mean and rstd, one a row in any shape."""
+    """Check a saved gamma, mean and rstd against x; mean and rstd have one number a row in any shape."""
     wide = _sums_of_saved(x.shape, x.dtype, gamma)
     _one_a_row("mean", mean, x.shape, wide)
     _one_a_row("rstd", rstd, x.shape, wide)
 
 
 def kept_normalized(x_hat: NDArray, rstd: NDArray, gamma: NDArray, dtype: np.dtype) -> None:
-    """As `kept`, where x of a dtype is kept as x_hat in the dtype of the sums."""
+    """As `kept`, where x_hat in the dtype of the sums is saved instead of an x of this dtype."""
     wide = _sums_of_saved(x_hat.shape, dtype, gamma)
     if x_hat.dtype != wide:
         raise ValueError(f"saved x_hat has dtype {x_hat.dtype}; allowed: {wide}, for x of {dtype}")
@@ -149,13 +149,12 @@ def _sums_of_saved(shape: tuple[int, ...], dtype: np.dtype, gamma: NDArray) -> n
 def _one_a_row(name: str, found: NDArray, shape: tuple[int, ...], wide: np.dtype) -> None:
     rows = math.prod(shape[:-1])
     if found.size != rows or found.dtype != wide:
-        told = f"saved {name} has shape {found.shape} and dtype {found.dtype}"
-        raise ValueError(f"{told}; allowed: {rows} of {wide}")
+        given = f"saved {name} has shape {found.shape} and dtype {found.dtype}"
+        raise ValueError(f"{given}; allowed: {rows} of {wide}")
 
 
 def fits(array: object, shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether an array is NumPy's own, as wanted, plain and writable: most are, and this is the fast way to
-    tell."""
+    """Whether it is a plain, writable NumPy array of this shape and dtype; a fast test that most pass."""
     return type(array) is np.ndarray and array.shape == shape and array.dtype == dtype and array.flags.carray
 
 
@@ -176,7 +175,7 @@ def output(
     inputs: tuple[NDArray, ...],
     arrays: Arrays = HOST,
 ) -> NDArray:
-    """`out` when it is fit to be written (and lies apart from all inputs), or a new array when it is None."""
+    """`out`, checked to be writable and to overlap no input, or a new array where it is None."""
     if out is None:
         return arrays.empty(shape, dtype)
     if not inputs and fits(out, shape, dtype):
@@ -206,7 +205,7 @@ def gradients(
 ) -> Outputs:
     """dx (..., D), dgamma (D,), dbeta (D,) to be written: those of `out` after a check, or new ones.
 
-    inputs: the arrays that they must lie apart from, beside each other; None leaves that to the caller.
+    inputs: the arrays that they must not overlap, besides each other; None leaves that to the caller.
     """
     if out is not None and not (isinstance(out, tuple | list) and len(out) == 3):
         raise TypeError(f"out is {_kind(out)}; allowed: None or the tuple (dx, dgamma, dbeta)")
@@ -219,7 +218,7 @@ def gradients(
 
 
 def _folded(array: NDArray) -> bool:
-    """Whether two elements of an array share memory; by all their places only where no span tells."""
+    """Whether two elements of an array share memory; compares all addresses only if strides do not decide."""
     axes = zip(array.strides, array.shape, strict=True)
     steps = sorted((abs(stride), count) for stride, count in axes if count > 1)
     span, nested = array.itemsize, True
@@ -278,4 +277,4 @@ def _positive(eps: float, sums: np.dtype) -> float:
     return value
 
 
-_held = lru_cache(64)(_positive)  # it is the same in all calls of a model
+_held = lru_cache(64)(_positive)  # eps is the same in all calls of a model

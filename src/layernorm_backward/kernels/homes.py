@@ -1,6 +1,6 @@
-"""Where our kernels live: names to MODULE:NAME in this package.
+"""The locations of our kernels: names to MODULE:NAME in this package.
 
-The hash of a table holds of these only those of the kernels that it names.
+The hash of a table covers only the entries of the kernels that it names.
 """
 
 HOMES = {

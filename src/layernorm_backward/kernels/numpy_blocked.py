@@ -1,8 +1,8 @@
-"""The best of plain NumPy: `recentred` in blocks of rows that stay in the cache, into scratch that is reused.
+"""The fastest plain NumPy: `recentred` in cache-resident blocks of rows, with reused scratch memory.
 
 Every operation is a ufunc on one block with `out`, or a sum of NumPy's: there is no temporary of x's size,
-and no order of additions is left to a compiler or to BLAS. What is left of the mean after its rounding,
-`shift`, is saved beside it: one number a row instead of a sweep over the row in the backward pass.
+and no order of additions depends on a compiler or BLAS. The rounding error of the mean, `shift`, is saved
+beside it: one number a row instead of a sweep over the row in the backward pass.
 """
 
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def _differentiate(
     scratch: NDArray,
 ) -> None:
     mean, shift, rstd = statistics  # (rows, 1)
-    parts = scratch[:, : len(x)]  # (rows, D) each; float32 and float64 need one, g lies in dx
+    parts = scratch[:, : len(x)]  # (rows, D) each; float32 and float64 need one, since g is stored in dx
     x_hat, g, upstream = parts if len(parts) == 3 else (parts[0], dx, dy)
     dy = _widened(dy, upstream)
     np.subtract(_widened(x, x_hat), mean, out=x_hat)
@@ -156,7 +156,7 @@ def _rows(array: NDArray) -> NDArray:
 
 
 def _contiguous(array: NDArray) -> NDArray:
-    """The array itself, or a new one to be copied to it in the end."""
+    """The array itself, or a new one to be copied to it at the end."""
     return array if array.flags.c_contiguous and array.flags.aligned else np.empty(array.shape, array.dtype)
 
 

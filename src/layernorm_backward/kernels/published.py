@@ -1,10 +1,10 @@
-"""The two published NumPy implementations, rebuilt: what they save, what they compute, and when.
+"""The two published NumPy implementations, reimplemented with their saved items and order of operations.
 
-Both are from llm_programming_tests (sleepy, commit 8e72eef09c, 2026-04-23): `compact` is
-qwen36/backwards, `overcached` minimax-m2.7/backwards. Both take the variance in two passes. Formulas, the
-order of operations, the saved items and the default eps are theirs. Ours are: any leading dimensions (theirs
-are B, T), results in `out`, the checks of the contract, and 16-bit storage, for which sums are kept in
-float32 and every saved tensor is rounded to x's dtype (per-row statistics stay in float32).
+Both are from llm_programming_tests (sleepy, commit 8e72eef09c, 2026-04-23): `compact` is qwen36/backwards,
+`overcached` minimax-m2.7/backwards. Both take the variance in two passes. Formulas, the order of operations,
+the saved items and the default eps are theirs. Added here: any leading dimensions (theirs are B, T), results
+in `out`, the checks of the contract, and 16-bit storage, with sums in float32 and every saved tensor rounded
+to x's dtype (per-row statistics stay in float32).
 """
 
 from math import prod
@@ -29,7 +29,8 @@ class CompactSaved(NamedTuple):
 class OvercachedSaved(NamedTuple):
     """Tensors (..., D) in x's dtype, statistics (..., 1) in that of the sums, gamma, beta (D,), and scalars.
 
-    B, T, D are theirs for a three-dimensional x; else T is the last but one axis and B what stands before.
+    B, T, D are theirs for a three-dimensional x; else T is the last axis but one and B the product of those
+    before.
     """
 
     x: NDArray

@@ -1,8 +1,8 @@
 """NumPy with the mean re-centred in both passes: an error in dx that does not grow with mean/std.
 
 The rounded mean is off by up to kappa*u standard deviations. Equation (13), z = x - mean; z -= mean(z),
-removes that: the first subtraction is exact where it matters, and what is left of the mean is found from
-numbers as small as the row's own spread. x is read again in the backward pass, so x_hat is not saved.
+removes that error: the first subtraction is exact where it matters, and the rest of the mean is computed from
+numbers no larger than the row's own spread. x is read again in the backward pass, so x_hat is not saved.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""Rows in blocks that stay in the cache, for kernels in plain NumPy; and sums over rows that do not see them.
+"""Cache-resident blocks of rows for kernels in plain NumPy, and sums over rows that do not depend on them.
 
-A block is a power of two of groups of rows. How many rows a group has depends on D only, how many groups a
-block has on the second-level cache as well. Rows of a group are added one after the other, groups in pairs:
-the sums have the same bits whatever the cache and the block.
+A block is a power of two of groups of rows. The rows of a group depend on D only; the groups of a block also
+depend on the second-level cache. Rows of a group are added one after the other, groups pairwise: the sums
+have the same bits for every cache and block.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 
 from layernorm_backward import machine
 
-GROUP = (
-    16  # rows at most: sums of 16 rows in pairs are no worse than NumPy's sums in pairs, which start at 128/8
-)
+# Rows at most: with 16 added in sequence, pairwise sums are as accurate as NumPy's, which start at 128/8.
+GROUP = 16
 GROUP_ELEMENTS = 1 << 15  # of a group at most, unless a single row has more
-SHARE = 8  # a block of one array takes this part of the second-level cache: four arrays are in use
-LEAST_CACHE = 1 << 18  # bytes taken for the second-level cache where the system does not tell it
+SHARE = 8  # a block of one array takes 1/SHARE of the second-level cache: four arrays are in use
+LEAST_CACHE = 1 << 18  # bytes of the second-level cache, assumed where the system does not report it
 UNBUFFERED = 256  # elements of a row from which NumPy's broadcasting is faster without its buffer
 
 
 class Blocks(NamedTuple):
-    """Rows of a group, and of a block, which is a power of two of groups."""
+    """Rows of a group, and of a block of a power of two of groups."""
 
     group: int
     block: int
@@ -40,10 +39,10 @@ def blocks(hidden: int, itemsize: int) -> Blocks:
 
 @contextmanager
 def buffers_for(hidden: int) -> Iterator[None]:
-    """Long rows are broadcast in place, not through a copy in the buffer that NumPy's iterator fills.
+    """Let NumPy broadcast long rows in place, not through a copy in its iterator's buffer.
 
     The buffer of 8192 elements is filled with whole rows where a row is shorter, which doubles the time of
-    an operation of (N, D) with (N, 1) or (D,). The setting is this thread's, and is put back.
+    an operation of (N, D) with (N, 1) or (D,). The setting is this thread's, and is restored.
     """
     before = np.getbufsize()
     np.setbufsize(16 if hidden >= UNBUFFERED else before)
@@ -54,9 +53,9 @@ def buffers_for(hidden: int) -> Iterator[None]:
 
 
 class RowSums:
-    """The sum over the rows of blocks that come one after the other, `width` numbers a row.
+    """The sum over the rows of successive blocks, `width` numbers a row.
 
-    Blocks are added as a binary counter adds: a sum waits until as many rows again have been summed.
+    Blocks are added like carries in a binary counter: a sum waits until as many rows again have been summed.
     """
 
     def __init__(self, sizes: Blocks, width: int, dtype: np.dtype) -> None:
@@ -75,7 +74,7 @@ class RowSums:
         self._count += 1
 
     def total(self) -> NDArray:
-        """The sum (width,) of all that was added; 0 of nothing."""
+        """The sum (width,) of all blocks added; zeros where there are none."""
         waiting = self._waiting or [np.zeros(self._groups.shape[1], self._groups.dtype)]
         total = waiting[-1]
         for other in waiting[-2::-1]:
@@ -83,7 +82,7 @@ class RowSums:
         return total
 
     def _of_block(self, terms: NDArray) -> NDArray:
-        """A new array (width,): groups, the last of which may be short, in pairs."""
+        """A new array (width,): the pairwise sum over groups, the last of which may be short."""
         group, (rows, width) = self._sizes.group, terms.shape
         whole, rest = divmod(rows, group)
         sums = self._groups[: whole + (rest > 0)]
@@ -94,7 +93,7 @@ class RowSums:
 
 
 def _in_pairs(sums: NDArray) -> NDArray:
-    """A new array: the sum over the first axis, neighbours first, one without a neighbour as it is."""
+    """A new array: the pairwise sum over the first axis; a last element without a neighbour is kept."""
     while (count := len(sums)) > 1:
         folded = sums[0 : count - 1 : 2] + sums[1::2]
         sums = np.concatenate([folded, sums[-1:]]) if count % 2 else folded

@@ -1,4 +1,4 @@
-"""How much the backward pass keeps alive: bytes of the arrays that a forward pass saves, however deep."""
+"""The memory that the backward pass keeps alive: bytes of all arrays that a forward pass saves."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from layernorm_backward.untrusted.reachable import leaves
 
 
 def saved_bytes(saved: Any, *but: Any) -> int:
-    """Bytes of all arrays that `saved` holds; the same memory counts once, and that of `but` does not count.
+    """Bytes of all arrays in `saved`; shared memory counts once, and that of the arrays `but` does not count.
 
-    `but` takes x and gamma, which the caller holds anyway. Scalars (eps, integers) are not counted. Works for
-    any array, on any device.
+    `but` is for x and gamma, which the caller holds anyway. Scalars (eps, integers) are not counted. It works
+    for arrays on any device.
     """
     held = {_place(leaf): leaf.nbytes for leaf in leaves(saved) if _is_array(leaf)}
     return sum(size for place, size in held.items() if place not in set(map(_place, but)))
@@ -26,7 +26,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _place(array: Any) -> tuple[int, int]:
-    """Where its memory begins, and its length; which array it is where that is not told."""
+    """The address and length of an array's memory; its identity where no interface reports the address."""
     for name in ("__cuda_array_interface__", "__array_interface__"):
         if interface := getattr(array, name, None):
             return interface["data"][0], array.nbytes

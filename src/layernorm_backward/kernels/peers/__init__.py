@@ -1,6 +1,6 @@
 """Layer norms of other packages, measured beside our kernels where those packages are installed.
 
-Each is a Kernel that takes and returns NumPy arrays and obeys the eps that it is given; `requires` names the
+Each is a Kernel that takes and returns NumPy arrays and uses the eps that it is given; `requires` names the
 packages, which are imported when it runs. `make peers` installs them.
 """
 

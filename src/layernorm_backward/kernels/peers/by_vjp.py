@@ -1,6 +1,6 @@
-"""Kernels from a layer norm in JAX: its forward pass and JAX's own vjp of it, each compiled once a shape.
+"""Kernels from a layer norm in JAX: its forward pass and JAX's own vjp, each compiled once for each shape.
 
-float64 is switched on around each call and not for the process. Arrays are copied on the way in.
+float64 is enabled for each call, not for the process. Input arrays are copied.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LayerNorm = Callable[[Any, Any, Any, Any], Any]
 
 
 class Saved(NamedTuple):
-    """The vjp with all that it keeps, and shapes and dtypes for the checks of the backward pass."""
+    """The vjp with its residuals, and shapes and dtypes for the checks of the backward pass."""
 
     vjp: Any
     shape: tuple[int, ...]
@@ -25,7 +25,7 @@ class Saved(NamedTuple):
 
 
 def kernel(name: str, layer_norm: LayerNorm, default_eps: float, source: str, *requires: str) -> Kernel:
-    """The kernel of layer_norm(x, gamma, beta, eps), which is given and returns JAX arrays."""
+    """The kernel of layer_norm(x, gamma, beta, eps), a function from JAX arrays to a JAX array."""
     return Kernel(
         name=name,
         device="cpu",
