@@ -353,8 +353,8 @@ def test_whether_results_stay_in_the_caches_is_asked_for_the_threads_of_the_call
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
     monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: threads == 2)
     kind = "forward", (8, 64), np.dtype("float32"), np.dtype("float32")
-    assert numba_fused.kept.__wrapped__(*kind, 1) is None
-    assert numba_fused.kept.__wrapped__(*kind, 2) is not None
+    assert numba_fused.cached_call.__wrapped__(*kind, 1) is None
+    assert numba_fused.cached_call.__wrapped__(*kind, 2) is not None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

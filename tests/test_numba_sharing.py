@@ -96,8 +96,8 @@ def test_ranges_are_whole_where_results_stay_in_the_caches(direction, stream):
 
 
 def test_a_call_with_little_to_do_has_a_single_task_whatever_threads_are_set(problem, monkeypatch):
-    calls, whole = [], numba_calls.kept
-    monkeypatch.setattr(numba_fused, "kept", lambda *kind: calls.append(whole(*kind)) or calls[-1])
+    calls, whole = [], numba_calls.cached_call
+    monkeypatch.setattr(numba_fused, "cached_call", lambda *kind: calls.append(whole(*kind)) or calls[-1])
     with stopwatch.threads(2):
         for rows in (8, 800):
             x, gamma, beta, dy = problem((rows, 768), "float32")
