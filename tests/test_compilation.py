@@ -38,7 +38,7 @@ def needed(monkeypatch):
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_calls_need_nothing_else(dtype, stays, needed, monkeypatch):
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
-    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: stays)
+    monkeypatch.setattr(numba_plan, "cache_resident", lambda size, threads, direction: stays)
     monkeypatch.setattr(numba_fused, "cached_call", numba_calls.cached_call.__wrapped__)
     for hidden in (1, 5, 64, 129, 512, 1024, 2048, 4096, 16384, 65536):
         x, vector = np.ones((3, hidden), dtype_of(dtype)), np.ones(hidden, dtype_of(dtype))

@@ -52,7 +52,7 @@ def test_all_code_that_a_run_calls_was_compiled_before(direction, beforehand, mo
     called, compiled = set(), Code.compiled
     monkeypatch.setattr(Code, "compiled", lambda code: called.add(code) or compiled(code))
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
-    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: size > 100_000)
+    monkeypatch.setattr(numba_plan, "cache_resident", lambda size, threads, direction: size > 100_000)
     monkeypatch.setattr(numba_fused, "cached_call", numba_calls.cached_call.__wrapped__)
     numba_calls.call.cache_clear()
     check.errors_at.cache_clear()

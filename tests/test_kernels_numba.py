@@ -238,7 +238,7 @@ def test_without_recentring_the_plan_loses_what_the_mean_was_rounded_by():
 def past_the_caches(monkeypatch):
     """From here on no result of numba_fused stays in the caches."""
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
-    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: False)
+    monkeypatch.setattr(numba_plan, "cache_resident", lambda size, threads, direction: False)
     monkeypatch.setattr(numba_fused, "cached_call", numba_fused.cached_call.__wrapped__)
 
 
@@ -351,7 +351,7 @@ def test_a_plan_that_is_given_is_followed_either_way(problem, monkeypatch):
 def test_whether_results_stay_in_the_caches_is_asked_for_the_threads_of_the_call(monkeypatch):
     """More threads have more caches of their own."""
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
-    monkeypatch.setattr(numba_plan, "stays", lambda size, threads, direction: threads == 2)
+    monkeypatch.setattr(numba_plan, "cache_resident", lambda size, threads, direction: threads == 2)
     kind = "forward", (8, 64), np.dtype("float32"), np.dtype("float32")
     assert numba_fused.cached_call.__wrapped__(*kind, 1) is None
     assert numba_fused.cached_call.__wrapped__(*kind, 2) is not None
