@@ -68,10 +68,10 @@ def test_every_processor_gives_the_bits_that_others_gave(dtype):
 def normalize(x, y, count):
     """A line of what numba_fused is made of: masked load, sums, root, whole and partial stores, fence."""
     like = lanes.zeros(x, 1)
-    d = lanes.keep(lane_memory.load(x, 0, 0, count, like), count)
-    size = lanes.totals(lanes.spread(1.0, like))
-    var = lanes.across(lanes.totals(d * d) / size, like)
-    result = d / lanes.root(lanes.choose(var, like, var, lanes.spread(1.0, like)))
+    d = lanes.mask_tail(lane_memory.load(x, 0, 0, count, like), count)
+    size = lanes.totals(lanes.full(1.0, like))
+    var = lanes.broadcast(lanes.totals(d * d) / size, like)
+    result = d / lanes.sqrt(lanes.select_greater(var, like, var, lanes.full(1.0, like)))
     result = lanes.fma(result, d, d * d + d)
     lane_memory.prefetch(x, 64, like)
     lane_memory.stream(result, y, 0, 0)
