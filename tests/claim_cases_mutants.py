@@ -59,7 +59,7 @@ def mutants() -> Iterator[Case]:
     )
     quiet, alarm = checked(0, True), checked(1, True)
     yield from cases_of(
-        "right_kernel_fails",
+        "correct_kernel_fails",
         0.5,
         {},
         confirmed=[alarm, on_sets(alarm, quiet)],

@@ -33,7 +33,7 @@ def trained() -> Iterator[Case]:
         refuted=wrapped(sites, (1.001, 2), (1.001, 2, 1.002)),
     )
     yield from cases_of(
-        "ways_err_alike",
+        "algorithms_err_alike",
         1.5,
         ALIKE,
         confirmed=wrapped(ways, (2.0, 3.0, 1.0)),
@@ -41,7 +41,7 @@ def trained() -> Iterator[Case]:
         refuted=wrapped(ways, (3.1, 3.1), (float("inf"), 4.0), (0.9, 0.9)),
     )
     yield from cases_of(
-        "ways_err_more",
+        "algorithms_err_more",
         10,
         BASELINE,
         confirmed=wrapped(ways, (20.0, 400.0)),
@@ -49,10 +49,14 @@ def trained() -> Iterator[Case]:
         refuted=wrapped(ways, (19.0, 3.0)),
     )
     yield from cases_of(
-        "way_errors_stay_below", 4, {}, confirmed=wrapped(ways, (3.9, 3.0)), refuted=wrapped(ways, (4.1, 3.0))
+        "trained_errors_stay_below",
+        4,
+        {},
+        confirmed=wrapped(ways, (3.9, 3.0)),
+        refuted=wrapped(ways, (4.1, 3.0)),
     )
     yield from cases_of(
-        "way_errors_within_bounds",
+        "trained_errors_within_bounds",
         1,
         {},
         confirmed=wrapped(ways, (49.0, 3.0)),

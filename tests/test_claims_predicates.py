@@ -83,7 +83,7 @@ def tables_of(name: str) -> list[str]:
 
 
 def cut_cases():
-    """Every case without each of the names in its tables' columns of text, one at a time."""
+    """Every case, with one name removed from a text column of one of its tables: each name in turn."""
     for case in CASES:
         frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
         arguments = case.numbers | {"tolerance": case.tolerance}
@@ -106,7 +106,7 @@ def test_the_verdict_follows_from_the_rows(case):
     assert "nan" not in " ".join(judgement)
 
 
-def test_every_predicate_has_been_seen_to_go_more_than_one_way():
+def test_every_predicate_gives_more_than_one_verdict():
     seen = {name: {case.expected for case in CASES if case.predicate == name} for name in PREDICATES}
     assert [name for name, verdicts in seen.items() if len(verdicts) < 2] == []
 
@@ -117,11 +117,11 @@ def test_a_claim_about_a_gpu_is_not_judged_without_one_and_says_why(case):
     judgement = PREDICATES[case.predicate](**frames, **case.numbers, tolerance=case.tolerance)
     assert judgement.verdict == "not measured"
     assert judgement.value == ""
-    assert judgement.reason in ("no CUDA device", "no such cell is in this study")
+    assert judgement.reason in ("no CUDA device", "this study has no such cell")
 
 
-def test_rows_that_are_left_out_end_in_no_bare_key_error():
-    """Whichever kernel, direction or other name is missing: a verdict, or ValueError, told with the claim."""
+def test_missing_rows_never_raise_a_bare_key_error():
+    """Whichever kernel, direction or other name is missing: a verdict, or a ValueError with the claim."""
     for predicate, frames, arguments in cut_cases():
         try:
             judgement = PREDICATES[predicate](**frames, **arguments)
@@ -130,7 +130,7 @@ def test_rows_that_are_left_out_end_in_no_bare_key_error():
         assert judgement.verdict in VERDICTS
 
 
-def test_the_fastest_peer_is_told_with_the_number_of_cells_that_each_was_timed_in():
+def test_the_fastest_peer_is_reported_with_the_number_of_cells_that_each_was_timed_in():
     cells = [(256, "torch", 2.0), (1024, "torch", 2.0), (4096, "torch", 9.0), (4096, "jax", 2.0)]
     (table,) = peers(*cells)
     judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
@@ -148,18 +148,18 @@ def test_what_a_reason_says_is_what_was_measured():
     checked = PREDICATES["spot_check_replaces"](
         spot(0, (8, False), (2, True)), elements="elements", tolerance=0
     )
-    assert checked.reason == "not caught each time: fault_1"
+    assert checked.reason == "not caught in every sample: fault_1"
     assert checked.value.startswith(
         "100 elements of each gradient catch 1 of 2 faults in each of 8 samples; "
     )
     assert checked.value.endswith("in 25 % of the samples")
     again = PREDICATES["reductions_are"](*reductions(2, False), expected=2, tolerance=0)
-    assert again.reason == "published: 2; x is read, or computed with, again"
+    assert again.reason == "published: 2; x is read again, or something is recomputed from it"
     (run,) = executed(2.0, 2)
     assert PREDICATES["packages_agree"](run, tolerance=0).value == "2 of 2 verdicts agree, of ours"
 
 
-def test_a_gain_is_told_of_the_cells_that_were_timed_beside_the_baseline_and_of_no_others():
+def test_a_gain_covers_only_cells_that_were_timed_beside_the_baseline():
     timed, alone = timing(2.5, 2.5), timing(2.5, 2.5).assign(dtype="float16", compact_ratio=float("nan"))
     judgement = PREDICATES["fusion_gains"](
         pd.concat([timed, alone], ignore_index=True), low=2.0, high=3.0, tolerance=0.1
@@ -168,14 +168,14 @@ def test_a_gain_is_told_of_the_cells_that_were_timed_beside_the_baseline_and_of_
     assert judgement.value.endswith("(medians, of 2 cells; intervals 2.5)")
 
 
-def test_the_rows_on_which_a_variance_is_exact_are_told_in_words():
+def test_the_rows_on_which_a_variance_is_exact_are_described():
     found = PREDICATES["stable_is_exact"](exact_on(0.0, 1e-16), tolerance=0)
     told = "relative error up to 0 (the row offset + [0, 1, 2, 3, 4]); 1e-16 (rows offset + N(0,1))"
     assert found.value == told
     assert found.reason == "exact only where the mean is representable: the row offset + [0, 1, 2, 3, 4]"
 
 
-def test_a_kappa_from_which_two_passes_pay_is_told():
+def test_the_kappa_from_which_two_passes_pay_is_reported():
     table = accuracy(1e-8, 1e-16, 1e-8, 1e-7)
     judgement = PREDICATES["stability_pays"](table, cost(0.8), most=2.0, tolerance=100)
     assert judgement.reason.startswith("100 times as accurate from kappa about 100 on; ")
@@ -191,7 +191,7 @@ def test_a_kernel_that_is_not_in_the_table_is_nothing_measured(missing):
 
 
 @pytest.mark.parametrize("predicate", ["saves_less", "saves_too_much"])
-def test_only_shapes_and_dtypes_of_which_both_kernels_save_are_told(predicate):
+def test_only_shapes_and_dtypes_for_which_both_kernels_save_are_reported(predicate):
     both, alone = saved(8, 4, 300), saved(8, 4, 300).assign(shape="2x2x2", dtype="float16")
     table = pd.concat([both, alone[alone["kernel"] == "overcached"]])
     numbers = {"saves_less": LESS, "saves_too_much": ITEMS}[predicate]
@@ -202,7 +202,7 @@ def test_only_shapes_and_dtypes_of_which_both_kernels_save_are_told(predicate):
     assert "float16" not in told
 
 
-def test_least_traffic_is_judged_where_both_directions_were_counted():
+def test_minimum_traffic_is_judged_only_if_both_directions_were_counted():
     table = traffic(1.0, 1.0)
     with pytest.raises(NothingMeasured, match=r"no measured ratio where \{'direction': 'backward'\}"):
         PREDICATES["traffic_is"](table[table["direction"] == "forward"], over_least={}, tolerance=0.1)
@@ -212,11 +212,11 @@ def test_spells_are_not_judged_where_the_core_was_never_free():
     never = slowed((float("nan"), 0.9, 0.9, 0.9))
     judgement = PREDICATES["core_slows_kernel_more"](never, slowed=1.2, tolerance=0.05)
     assert judgement.verdict == "not measured"
-    assert judgement.reason == "no cell met both a free core and a loop that took 1.2 times its least"
+    assert judgement.reason == "no cell ran both on a free core and where the loop took 1.2 times its minimum"
 
 
-def test_spells_are_judged_from_where_a_band_begins():
-    with pytest.raises(ValueError, match=r"slowed is 1\.3; allowed: where a band begins: 0, 1\.1, 1\.2"):
+def test_spells_are_judged_from_the_lower_end_of_a_band():
+    with pytest.raises(ValueError, match=r"slowed is 1\.3; allowed: the lower end of a band: 0, 1\.1, 1\.2"):
         PREDICATES["core_slows_kernel_more"](slowed((0.8, 0.8, 0.6, 0.6)), slowed=1.3, tolerance=0.05)
 
 
@@ -225,7 +225,7 @@ def test_an_exponent_that_could_be_linear_or_not_is_not_judged(ends):
     found = exponents((1.0, 0.95, 1.05), (1.0, *ends), (1.0, 0.95, 1.05))
     judgement = PREDICATES["grows_linearly"](found, tolerance=0.1)
     assert (judgement.verdict, judgement.value) == ("not measured", "")
-    assert judgement.reason.startswith("2 of 3 intervals lie within 0.1 of 1; not those of overcached")
+    assert judgement.reason.startswith("2 of 3 intervals are within 0.1 of 1; the others are overcached")
 
 
 def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted():
@@ -241,27 +241,27 @@ def test_checks_on_a_gpu_that_fail_are_named_and_those_without_a_verdict_counted
     assert judgement.reason.startswith("not passed: cuda_fused far float32 N=9 D=3 (Error: 701); ")
 
 
-def test_bytes_on_a_gpu_are_told_with_the_row_lengths_that_were_counted_and_the_cells_that_were_not():
+def test_bytes_on_a_gpu_are_reported_with_the_row_lengths_counted_and_the_number_of_cells_not_counted():
     keys = {"direction": "backward", "dtype": "float32", "rows": 9, "reason": ""}
     counted = frame("hidden measured_over_minimum", (64, 0.98), (64, 1.0), (128, np.nan), **keys)
     judgement = PREDICATES["gpu_traffic_is"](counted, least=0.95, tolerance=1.05)
     assert judgement.value == "0.98 to 1, median 0.99, in 2 cells, hidden 64; not measured: 1 of 3"
 
 
-def test_what_fails_of_an_audit_is_told_by_property_since_units_differ():
+def test_failures_of_an_audit_are_reported_per_property_since_units_differ():
     rows = [("long_sums", "a", 167.0), ("ones_counted", "a", 256.0), ("long_sums", "b", 160.0)]
     table = frame("property kernel value", *rows, dtype="bfloat16", passed=False)
     judgement = PREDICATES["peers_fail"](table, tolerance=0)
     assert judgement.value == "3 of 3 fail; long_sums 160 to 167 and ones_counted 256"
 
 
-def test_an_infinite_bound_is_none_that_is_kept():
+def test_an_infinite_bound_counts_as_no_bound():
     rows = [("cuda_fused", 1.0, 3.0, 4.0), ("cuda_fused", 1e7, 9.0, np.inf), ("jax", 1.0, 9.0, np.nan)]
     keys = {"dtype": "float32", "hidden": 64, "bound_ratio_max": np.nan}
     table = frame("kernel kappa error_u_max bound_u", *rows, **keys)
     judgement = PREDICATES["gpu_errors_within_bounds"](table, tolerance=1.0)
-    assert judgement.value == "largest error over bound 0.75 in 1 cells"
-    assert judgement.reason.endswith("; 2 of 3 have none")
+    assert judgement.value == "largest ratio of error to bound 0.75 in 1 cells"
+    assert judgement.reason.endswith("; 2 of 3 cells have no bound")
     assert judgement.condition == "cuda_fused; float32; kappa 1; hidden 64"
 
 
@@ -269,7 +269,10 @@ def test_a_row_over_its_own_bound_on_a_gpu_is_seen_where_the_largest_error_is_un
     keys = {"kernel": "cuda_fused", "dtype": "float32", "kappa": 1.0, "hidden": 64}
     table = frame("error_u_max bound_u bound_ratio_max", (3.0, 4.0, 28.0), (3.0, np.inf, 0.5), **keys)
     judgement = PREDICATES["gpu_errors_within_bounds"](table, tolerance=1.0)
-    assert (judgement.verdict, judgement.value) == ("refuted", "largest error over bound 28 in 2 cells")
+    assert (judgement.verdict, judgement.value) == (
+        "refuted",
+        "largest ratio of error to bound 28 in 2 cells",
+    )
 
 
 def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():
@@ -282,16 +285,16 @@ def test_the_longest_rows_that_the_claim_names_are_those_of_the_table_of_maps():
     assert all(static_bytes("backward", one, 4) for one in warp["backward"])
 
 
-def test_two_derivations_are_compared_and_no_other_number():
-    with pytest.raises(ValueError, match="two derivations are compared, 1 selected: a"):
+def test_exactly_two_derivations_are_compared():
+    with pytest.raises(ValueError, match="selects 1 derivations, needs two: a"):
         PREDICATES["two_derivations_agree"](derivation(("a", "random", 0.1, False)), tolerance=1)
 
 
 def test_derivations_are_not_judged_where_one_is_missing_or_no_proof_was_tried():
     pair = derivation(("a", "random", 1e-15, True), ("b", "random", 1e-15, False))
-    with pytest.raises(NothingMeasured, match="3 derivations are wanted, 2 measured: a and b"):
+    with pytest.raises(NothingMeasured, match="needs 3 derivations, 2 measured: a and b"):
         PREDICATES["derivations_agree"](pair, expected=3, tolerance=1)
-    with pytest.raises(NothingMeasured, match="no proof was tried"):
+    with pytest.raises(NothingMeasured, match="no proof was attempted"):
         PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1)
     wrong = PREDICATES["derivations_agree"](pair.assign(proved=False), expected=2, tolerance=1e-16)
     assert wrong.verdict == "refuted"
@@ -301,13 +304,13 @@ def test_derivations_are_not_judged_where_one_is_missing_or_no_proof_was_tried()
     ("last", "at", "short"),
     [(200, {"bfloat16": 256}, "256 rows in bfloat16"), (900, {"float16": 2048}, "2048 rows in float16")],
 )
-def test_whether_a_sum_stops_is_not_judged_by_sums_that_are_too_short_for_it(last, at, short):
+def test_whether_a_sum_stops_is_not_judged_by_sums_that_are_too_short(last, at, short):
     (table,) = stopped(min(last, 256.0), last=last)
     with pytest.raises(NothingMeasured, match=f"no sum of more than {short}"):
         PREDICATES["running_sum_stops"](table, at={"bfloat16": 256} | at, tolerance=0)
 
 
-def test_that_no_pass_errs_is_told_by_rows_of_large_kappa_alone():
+def test_only_rows_of_large_kappa_show_that_no_pass_errs():
     (small,), kappa = cell(error=3.0), {"gaussian": 1e4}
     with pytest.raises(
         NothingMeasured, match=r"from kappa 10000 \(gaussian\) on of two_pass float64 gaussian"
@@ -331,25 +334,25 @@ def test_the_condition_of_a_claim_names_what_was_measured_and_whether_it_was_cro
     )
 
 
-def test_that_a_rule_of_tolerance_does_not_fail_is_told_by_the_cell_that_is_named_alone():
+def test_only_the_named_cell_shows_that_a_tolerance_rule_does_not_fail():
     with pytest.raises(NothingMeasured, match="at kappa 1, std 1000 of allclose float64"):
         PREDICATES["rules_fail"](one_dtype_passes(), at={"kappa": 1, "std": 1000}, tolerance=0)
 
 
-def test_faults_do_not_survive_checks_of_which_none_passes_the_right_kernel():
-    with pytest.raises(NothingMeasured, match="no check and data set selected pass the right kernel"):
+def test_faults_do_not_survive_checks_that_all_fail_the_correct_kernel():
+    with pytest.raises(NothingMeasured, match="no selected check and data set pass the correct kernel"):
         PREDICATES["faults_survive"](*checked(1, True, True), tolerance=2)
 
 
 @pytest.mark.parametrize("predicate", ["spot_check_replaces", "large_check_catches"])
-def test_that_faults_are_caught_is_not_told_by_the_right_kernel_alone(predicate):
+def test_the_correct_kernel_alone_does_not_show_that_faults_are_caught(predicate):
     name = {"spot_check_replaces": "elements", "large_check_catches": "check"}[predicate]
-    with pytest.raises(NothingMeasured, match="no measured fault under elements"):
+    with pytest.raises(NothingMeasured, match="no fault was measured with the check elements"):
         PREDICATES[predicate](spot(0), **{name: "elements"}, tolerance=0)
 
 
 @pytest.mark.parametrize("missing", ["inside", "outside"])
-def test_where_a_gradient_exists_is_told_by_every_placement_that_is_named(missing):
+def test_where_a_gradient_exists_needs_every_named_placement(missing):
     (table,) = finite(True, False)
     with pytest.raises(NothingMeasured, match=f"no measured rows of {missing}"):
         PREDICATES["gradient_exists"](
@@ -358,20 +361,20 @@ def test_where_a_gradient_exists_is_told_by_every_placement_that_is_named(missin
 
 
 @pytest.mark.parametrize("rows", [slice(0, 1), slice(1, 2)])
-def test_up_to_which_eps_it_vanishes_is_told_by_eps_on_both_sides(rows):
+def test_up_to_which_eps_it_vanishes_needs_eps_on_both_sides(rows):
     (table,) = stored(0.0, 1e-5)
-    with pytest.raises(NothingMeasured, match="on both sides of eps 3e-8"):
+    with pytest.raises(NothingMeasured, match="not measured on both sides of eps 3e-8"):
         PREDICATES["stored_eps_vanishes"](table.iloc[rows], tolerance=3e-8)
 
 
 @pytest.mark.parametrize("missing", [1e-8, 1e-5])
-def test_which_eps_is_standard_is_told_where_both_were_used(missing):
+def test_which_eps_is_standard_needs_measurements_of_both(missing):
     table, numbers = eps_rows(1e-8, True), {"ours": 1e-8, "theirs": 1e-5, "defaults": {"A": 1e-8}}
     with pytest.raises(NothingMeasured, match=f"no measured rows of {missing}"):
         PREDICATES["eps_is_standard"](table[table["eps"] != missing], **numbers, tolerance=0)
 
 
-def test_that_one_data_set_is_not_enough_is_told_where_the_one_that_is_named_was_tried():
+def test_that_one_data_set_is_not_enough_needs_the_named_one():
     cover, tried = covers(2)
     with pytest.raises(NothingMeasured, match="no measured rows of set 3"):
         PREDICATES["sets_suffice"](cover, tried, data="set 3", tolerance=1)
@@ -391,7 +394,7 @@ def test_a_slope_needs_two_points():
 
 
 @pytest.mark.parametrize(("passed", "told"), [(None, "not measured"), (True, "1 of 1"), (False, "0 of 1")])
-def test_a_check_beyond_offsets_of_32_bits_is_told_apart(passed, told):
+def test_a_check_beyond_offsets_of_32_bits_is_reported_separately(passed, told):
     keys = {"kernel": "cuda_fused", "dtype": "bfloat16", "hidden": 4096, "value": 0.0, "reason": ""}
     rows = [("results", 9, True), ("results", 2**20 + 1, passed)]
     judgement = PREDICATES["gpu_checks_pass"](frame("check rows passed", *rows, **keys), tolerance=0)
@@ -442,14 +445,14 @@ def test_lists_read_as_english():
     ]
 
 
-def test_a_cell_whose_interval_holds_what_is_wanted_neither_misses_nor_reaches_it_for_certain():
+def test_a_cell_whose_interval_contains_the_limit_counts_neither_as_missed_nor_as_reached():
     (table,) = reached((256, 0.5), (512, 0.879), (1024, 0.881), (512, 0.95))
     judgement = PREDICATES["cells_reach"](table, column="roof_fraction", hidden=[[0, 4096]], tolerance=0.88)
-    assert judgement.reason.endswith("with their whole intervals 1 miss and 1 reach it")
+    assert judgement.reason.endswith("the whole interval misses it in 1 cell and reaches it in 1")
 
 
 @pytest.mark.parametrize("key", [*KEYS, "rows"])
-def test_a_cell_of_peers_is_one_of_all_its_keys(key):
+def test_a_cell_of_peers_is_identified_by_all_its_keys(key):
     one, other = (peers((256, "torch", 2.0))[0] for _ in range(2))
     told = 64 if pd.api.types.is_numeric_dtype(other[key]) else "another"
     table = pd.concat([one, other.assign(**{key: told})], ignore_index=True)
@@ -457,26 +460,26 @@ def test_a_cell_of_peers_is_one_of_all_its_keys(key):
     assert " over 2 cells " in judgement.value
 
 
-def test_the_least_array_that_ordinary_stores_lose_with_is_told():
+def test_the_smallest_arrays_with_which_ordinary_stores_lose_are_reported():
     table = read_next((0.6, False), (1.4, True), (1.5, True))
     judgement = PREDICATES["ordinary_within"](*table, tolerance=0.05)
-    assert judgement.reason == "1 of 3 cells stay within 5 %; the others have 2 MB and more"
+    assert judgement.reason == "1 of 3 cells stay within 5 %; the others have arrays of 2 MB and more"
 
 
-def test_the_slope_that_is_told_is_the_farthest_from_theory():
+def test_the_slope_farthest_from_theory_is_reported():
     judgement = PREDICATES["powers_are_those_of_theory"](*fitted(2.05, 0.8), tolerance=0.1)
     assert judgement.value.startswith("2 slopes; farthest from theory 0.80, welford dx ")
 
 
 @pytest.mark.parametrize(("wide", "free", "sure"), [(0.035, 0.0, 2), (0.0, 0.04, 2), (0.035, 0.04, 0)])
-def test_what_is_left_on_a_taken_core_is_as_uncertain_as_both_fractions(wide, free, sure):
-    """0.6 of 0.8 is under 0.8, for certain while only one of the two fractions is in doubt."""
+def test_the_fraction_kept_on_a_contended_core_is_as_uncertain_as_both_fractions(wide, free, sure):
+    """0.6 / 0.8 is certainly below 0.8 as long as only one of the two fractions is uncertain."""
     cells = slowed((0.8, 0.8, 0.6, 0.6), wide=wide, free=free)
     found = PREDICATES["core_slows_kernel_more"](cells, slowed=1.2, tolerance=0.2)
     assert f"{sure} of 2 cells" in found.reason
 
 
-def test_a_ratio_with_one_fraction_for_certain_has_the_ends_of_the_other():
+def test_a_ratio_with_one_exact_fraction_has_the_interval_of_the_other():
     sure, unsure = (0.6, 0.6, 0.6), (0.8, 0.7, 1.0)
     above, below = (pd.DataFrame([ends]) for ends in (sure, unsure))
     assert _ratio(above, below).iloc[0].tolist() == pytest.approx([0.6 / 0.8, 0.6 / 1.0, 0.6 / 0.7])

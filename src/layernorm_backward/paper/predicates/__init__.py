@@ -1,8 +1,8 @@
 """The predicates that claims.yaml names: functions from measured rows to a `Judgement`.
 
-A predicate's parameters are the stems of the tables it reads, the claim's own numbers, and `tolerance`; the
-table `tolerance` comes as `tolerance_table`.
-One module a subject; every public function of a module that returns a Judgement is a predicate.
+A predicate takes the tables that it reads, each named by its stem (the table `tolerance` as
+`tolerance_table`), the claim's own numbers, and `tolerance`.
+There is one module per subject. Every public function in it that returns a Judgement is a predicate.
 """
 
 from collections.abc import Callable

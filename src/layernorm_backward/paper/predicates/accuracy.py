@@ -18,7 +18,7 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def error_stays_below(backward_error: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The largest error of every selected cell is below the tolerance, in units of u."""
+    """The largest error of every selected cell is below the tolerance, in u."""
     return stays_below(pick(backward_error, "error_u_max"), _condition(backward_error), tolerance)
 
 
@@ -51,17 +51,18 @@ def cancellation_is_benign(cancellation: pd.DataFrame, *, tolerance: float) -> J
 
 
 def scales_are_sane(edge_cases: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every scale passes, and norm(dx)*scale stays within the factor `tolerance` of that at scale 1."""
+    """Every scale passes, and norm(dx)*scale is within the factor `tolerance` of its value at scale 1."""
     passed = pick(edge_cases, "passed").astype(bool)
     share = pick(edge_cases, "value")
     good = bool(passed.all())
     steady = bool(share.between(1 / tolerance, tolerance).all())
     return Judgement(
         verdict(good and steady, good),
-        f"{int(passed.sum())} of {len(passed)} cases pass; norm(dx)*scale {span(share)} of that at scale 1",
+        f"{int(passed.sum())} of {len(passed)} cases pass; norm(dx)*scale over that at scale 1: "
+        + span(share),
         _cases(edge_cases),
-        said(good, "every gradient is finite and right", f"failed: {_failed(edge_cases)}")
-        + "; where the variance is below eps, dx is smaller than in proportion to 1/scale",
+        said(good, "every gradient is finite and correct", f"failed: {_failed(edge_cases)}")
+        + "; where the variance is below eps, dx grows more slowly than 1/scale",
     )
 
 

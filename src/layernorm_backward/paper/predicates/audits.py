@@ -30,7 +30,7 @@ def peers_pass(audit_peers: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def peers_fail(audit_peers: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """At most `tolerance` of the selected findings about other packages pass."""
+    """At most `tolerance` of the selected findings about other packages pass; corrected where some fail."""
     judged = _judged(audit_peers)
     passed = judged[judged["passed"].astype(bool)]
     return Judgement(
@@ -71,7 +71,7 @@ def _grows(rows: pd.DataFrame, expected: float, tolerance: float) -> Judgement:
 def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     judged = rows.dropna(subset=["passed"])
     if judged.empty:
-        raise NothingMeasured("no finding of the audit was judged")
+        raise NothingMeasured("the selected findings of the audit have no verdict")
     return judged
 
 
@@ -80,7 +80,7 @@ def _names(rows: pd.DataFrame) -> list[str]:
 
 
 def _values(rows: pd.DataFrame) -> str:
-    """What was found of each property: values of two properties may differ in their units."""
+    """The range of the values of each property; the properties may have different units."""
     kinds = rows.dropna(subset=["value"]).groupby("property", sort=False)["value"]
     return listing(f"{name} {span(values)}" for name, values in kinds) if len(kinds) else "no value"
 

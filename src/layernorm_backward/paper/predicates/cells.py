@@ -1,6 +1,7 @@
-"""Claims that hold cell by cell: what the cells reach, and which are short of what is wanted.
+"""Claims that are judged cell by cell: what each cell reaches, and which cells miss what is required.
 
-Their verdicts are those of the cells' medians; for how many cells the whole interval agrees is told.
+A verdict follows from the medians of the cells. The reason also says in how many cells the whole confidence
+interval agrees.
 """
 
 from typing import Any
@@ -20,9 +21,9 @@ from layernorm_backward.paper.predicates.judgement import (
 )
 
 KEYS = ("direction", "dtype", "gamma_dtype", "hidden", "threads", "residency")
-NAMES = ("direction", "dtype", "gamma_dtype", "hidden")  # what a cell is called by
-NAMED = 6  # cells that are named one by one
-Range = list[float]  # the least and the largest D, both included
+NAMES = ("direction", "dtype", "gamma_dtype", "hidden")  # the columns that name a cell
+NAMED = 6  # cells named individually, at most
+Range = list[float]  # the smallest and the largest D, both included
 
 
 def memory_cells_reach(table: pd.DataFrame, column: str, hidden: list[Range], tolerance: float) -> Judgement:
@@ -32,14 +33,14 @@ def memory_cells_reach(table: pd.DataFrame, column: str, hidden: list[Range], to
     if cells.empty:
         return nothing(table, column)
     cells = cells.sort_values(column)
-    told = reached(cells, column, cells[column] >= tolerance, number(tolerance))
+    found = reached(cells, column, cells[column] >= tolerance, number(tolerance))
     sure = certainty(cells[f"{column}_high"] < tolerance, cells[f"{column}_low"] >= tolerance)
-    return told._replace(reason=f"{told.reason}; {sure}")
+    return found._replace(reason=f"{found.reason}; {sure}")
 
 
 def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: float) -> Judgement:
-    """Time of the fastest of the peers in each cell over ours: a geometric mean of at least the tolerance,
-    and no cell under `least`; corrected where one of the two holds."""
+    """Time of the fastest peer of each cell over ours: its geometric mean is at least the tolerance, and no
+    cell is below `least`; corrected where only one of the two holds."""
     cells = peers.groupby([*KEYS, "rows"])
     best = peers.loc[cells["ours_ratio"].idxmin()]
     timed = (
@@ -54,13 +55,14 @@ def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: 
         f"geometric mean {number(mean)}, {span(ratio)} over {count(len(best), 'cell')} ({listing(timed)})",
         f"time of the fastest of {over(peers, 'kernel')}{over_ours}; "
         + over(best, *KEYS[:2], "hidden", "threads", "residency"),
-        f"a mean {said(mean >= tolerance, 'of at least', 'under')} {number(tolerance)}; "
+        f"the geometric mean is {said(mean >= tolerance, 'at least', 'below')} {number(tolerance)}; "
         + f"{short(lost, 'ours_ratio', len(best), number(least))}; {sure}",
     )
 
 
 def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> Judgement:
-    """What the cells of a column reach, and which of them are not `good`: short of what is wanted."""
+    """What the cells of a column reach, and which of them miss what is `wanted`: those that are not
+    `good`."""
     found = cells[column]
     return Judgement(
         verdict(bool(good.all()), bool(good.any())),
@@ -71,24 +73,27 @@ def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> J
 
 
 def certainty(missed: pd.Series, reached: pd.Series) -> str:
-    """How many of some cells miss or reach what is wanted with the whole of their intervals."""
-    return f"with their whole intervals {int(missed.sum())} miss and {int(reached.sum())} reach it"
+    """In how many cells the whole confidence interval misses, or reaches, what is required."""
+    misses = count(int(missed.sum()), "cell")
+    return f"the whole interval misses it in {misses} and reaches it in {int(reached.sum())}"
 
 
 def short(cells: pd.DataFrame, column: str, many: int, wanted: str) -> str:
-    """How many cells are short of what is wanted, and which: those that are furthest from it by name."""
+    """How many cells miss what is wanted, and the names of those furthest from it (the first of `cells`)."""
     if cells.empty:
         return f"none of {count(many, 'cell')} misses {wanted}"
     alike = cells.duplicated([name for name in NAMES if name in cells], keep=False)
-    told = zip(cells.to_dict("records"), alike, strict=True)
-    names = [f"{_name_of(cell, rows='axis' in cell or same)} ({number(cell[column])})" for cell, same in told]
+    records = zip(cells.to_dict("records"), alike, strict=True)
+    names = [
+        f"{_name_of(cell, rows='axis' in cell or same)} ({number(cell[column])})" for cell, same in records
+    ]
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     miss = "misses" if len(names) == 1 else "miss"
     return f"{len(names)} of {count(many, 'cell')} {miss} {wanted}: {listing(names[:NAMED] + more)}"
 
 
 def _name_of(cell: dict[str, Any], *, rows: bool) -> str:
-    """A cell by its keys; with its rows where they are what varies, or what tells it from another."""
+    """The name of a cell, from its keys; with N where N varies along an axis or distinguishes two cells."""
     own = cell.get("gamma_dtype", cell["dtype"]) == cell["dtype"]
     gamma = "" if own else f" gamma {cell['gamma_dtype']}"
     count = f" N={int(cell['rows'])}" if rows else ""
@@ -96,10 +101,10 @@ def _name_of(cell: dict[str, Any], *, rows: bool) -> str:
 
 
 def nothing(table: pd.DataFrame, what: str) -> Judgement:
-    """No verdict, and the reason that most rows of the table give."""
+    """The judgement `not measured`, with the most frequent reason in the table."""
     reasons = table.loc[table["reason"] != "", "reason"] if "reason" in table else pd.Series(dtype=str)
-    told = listing(reasons.mode()[:1]) if len(reasons) else "no such cell is in this study"
-    return Judgement("not measured", "", what, told)
+    reason = listing(reasons.mode()[:1]) if len(reasons) else "this study has no such cell"
+    return Judgement("not measured", "", what, reason)
 
 
 def geometric_mean(values: pd.Series) -> float:

@@ -1,4 +1,4 @@
-"""Forms that claims about different tables share: a ratio, errors below a limit or a bound, powers."""
+"""Judgements that claims about several tables share: ratios, errors below a limit or a bound, powers."""
 
 import pandas as pd
 
@@ -6,7 +6,7 @@ from layernorm_backward.paper.predicates.judgement import Judgement, listing, nu
 
 
 def ratio(rows: pd.DataFrame, part: str, whole: str) -> pd.Series:
-    """One column over another in the rows where both were measured; never empty."""
+    """One column over another, in the rows where both were measured; never empty."""
     return pick((rows[part] / rows[whole]).to_frame("ratio"), "ratio")
 
 
@@ -25,25 +25,25 @@ def stays_below(
 def within_bounds(
     rows: pd.DataFrame, column: str, error: str, condition: str, tolerance: float, *, what: str = "error"
 ) -> Judgement:
-    """In no cell is the largest ratio of an error to its bound, a column, above the tolerance.
+    """The ratio of an error to its bound, in `column`, is at most the tolerance in every cell.
 
-    Cells whose `error` was measured, and that have no bound, are counted.
+    Cells in which `error` was measured but has no bound are counted.
     """
     ratios = pick(rows, column)
     without = int(rows[error].notna().sum()) - len(ratios)
     return Judgement(
         verdict(bool((ratios <= tolerance).all())),
-        f"largest {what} over bound {number(ratios.max())} in {len(ratios)} cells",
+        f"largest ratio of {what} to bound {number(ratios.max())} in {len(ratios)} cells",
         condition,
         f"{int((ratios > tolerance).sum())} cells exceed {number(tolerance)} times their bound; {without} of "
-        f"{without + len(ratios)} have none",
+        f"{without + len(ratios)} cells have no bound",
     )
 
 
 def grows_as(
     powers: dict[str, float], condition: str, expected: float, tolerance: float, *, what: str = "slopes"
 ) -> Judgement:
-    """The power of each name is the expected one within the tolerance."""
+    """Each of the named powers is within the tolerance of the expected one."""
     return Judgement(
         verdict(all(abs(value - expected) <= tolerance for value in powers.values())),
         f"{what} {listing(f'{power(value)} ({name})' for name, value in powers.items())}",

@@ -1,7 +1,7 @@
-"""Floors and goals of the kernels: how near to the roof, how much faster than others, how little memory.
+"""Floors and goals of the kernels: fraction of the roof, speed relative to other packages, extra memory.
 
-Each is judged cell by cell on the machine that was measured: confirmed where every cell reaches it, corrected
-where some do, refuted where none does. A machine on which no such cell could be measured gives no verdict.
+Each is judged cell by cell on the machine that was measured: confirmed if every cell reaches it, corrected if
+some do, refuted if none does. Where no such cell could be measured there is no verdict.
 """
 
 import pandas as pd
@@ -22,7 +22,7 @@ def cells_reach(timing_cpu: pd.DataFrame, *, column: str, hidden: list[Range], t
 
 
 def best_peer_takes(peers_cpu: pd.DataFrame, *, ours: str, least: float, tolerance: float) -> Judgement:
-    """Time of the fastest peer at its best over ours, by the rule of `fastest_takes`."""
+    """Time of the fastest peer, in its best setting, over ours: see `fastest_takes`."""
     peers = peers_cpu[peers_cpu["kernel"] != ours].dropna(subset=["ours_ratio"])
     if peers.empty:
         return nothing(peers_cpu, "ours_ratio")
@@ -31,7 +31,7 @@ def best_peer_takes(peers_cpu: pd.DataFrame, *, ours: str, least: float, toleran
 
 
 def extra_memory_is(scaling_points: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Bytes beyond inputs and outputs, as a share of theirs, are at most the tolerance at every size."""
+    """At every size the memory beyond inputs and outputs is at most the share `tolerance` of theirs."""
     cells = scaling_points.dropna(subset=["extra_share"])
     if cells.empty:
         return nothing(scaling_points, "extra_share")
@@ -40,7 +40,7 @@ def extra_memory_is(scaling_points: pd.DataFrame, *, tolerance: float) -> Judgem
 
 
 def extra_memory_is_vectors(scaling_points: pd.DataFrame, *, bytes_each: int, tolerance: float) -> Judgement:
-    """Bytes beyond inputs and outputs are at most `tolerance` vectors of D numbers for each chunk of rows."""
+    """The memory beyond inputs and outputs is at most `tolerance` vectors of D numbers per chunk of rows."""
     cells = scaling_points.dropna(subset=["extra_bytes", "chunks"])
     if cells.empty:
         return nothing(scaling_points, "extra_bytes")

@@ -1,7 +1,7 @@
-"""Claims about a GPU: the published ones on its kernels, and floors and goals of ours.
+"""Claims about a GPU: the published ones about kernels, and the floors and goals of ours.
 
-Each is judged on the device that the tables are from. Tables that hold no such measurement give no verdict,
-and their own reason.
+Each is judged for the device on which the tables were measured. Where a table has no such measurement there
+is no verdict; the reason is that of the table.
 """
 
 import numpy as np
@@ -27,14 +27,14 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-# The checks of results; the others, by tools, are of accesses.
+# The checks of results; all others use tools and check memory accesses.
 RESULTS = ("results", "far", "apart", "strided", "unaligned", "repeats")
-OFFSETS = 2**32  # elements: with more of them offsets of 32 bits do not do
-NAMED = 4  # checks that are named one by one
+OFFSETS = 2**32  # elements: larger arrays need offsets of more than 32 bits
+NAMED = 4  # checks named individually, at most
 
 
 def gpu_checks_pass(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Of the checks of results, and of repeated runs, that ran no more than `tolerance` are not passed."""
+    """At most `tolerance` of the checks of results and of repeated runs fail, of those that ran."""
     wanted = checks_gpu[checks_gpu["check"].isin(RESULTS)]
     ran = wanted[wanted["passed"].notna()]
     if ran.empty:
@@ -51,52 +51,55 @@ def gpu_checks_pass(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def gpu_rows_stay(checks_gpu: pd.DataFrame, *, warp: int, chip: int, tolerance: float) -> Judgement:
-    """Without shared memory, rows are right up to `tolerance` elements and no further; corrected where all
-    longer rows are right, those on the chip as well. Refuted where rows up to `tolerance` are not right.
+    """Without shared memory, results are correct for rows of up to `tolerance` elements and for no longer
+    ones; corrected where they are correct for all longer rows too, up to those that stay on the chip. Refuted
+    where they are incorrect up to `tolerance`.
 
-    `warp` and `chip` are the longest float32 rows whose sums one warp takes in both directions, and that stay
-    on the chip.
+    `warp` is the length of the longest float32 row that one warp sums in both directions, `chip` that of the
+    longest that stays on the chip.
     """
     checked = checks_gpu[(checks_gpu["check"] == "results") & checks_gpu["passed"].notna()]
     right, hidden = checked["passed"].astype(bool), checked["hidden"]
     short = right[hidden <= tolerance]
     further, longer = (right[hidden.between(tolerance + 1, most)] for most in (warp, chip))
     if short.empty or further.empty:
-        return nothing(checks_gpu, f"results of rows up to {tolerance:g} elements, and of more")
+        return nothing(checks_gpu, f"results of rows of up to {tolerance:g} elements, and of longer ones")
     good = bool(short.all())
     return Judgement(
         verdict(good and not further.any(), good and bool(longer.all())),
-        f"right: {_right(short)} up to D = {tolerance:g}, {_right(further)} from there to {warp}, "
+        f"correct: {_right(short)} up to D = {tolerance:g}, {_right(further)} from there to {warp}, "
         f"{_right(longer)} to {chip}",
         "cuda_fused; " + over(checked[hidden <= chip], "dtype", "hidden"),
-        f"published: up to {tolerance:g} without shared memory; with several elements a lane the sums of a "
-        f"float32 row of up to {warp} do without it, while the sums over rows of a block's warps, backward, "
-        f"use it at any D; with it and clusters rows of {chip} stay on the chip",
+        f"published: up to {tolerance:g} without shared memory; with several elements per lane the sums of a "
+        f"float32 row of up to {warp} need none, but backward a block adds the sums over rows of its warps "
+        f"in shared memory at any D; with shared memory and clusters, rows of up to {chip} stay on the chip",
     )
 
 
 def gpu_sums_repeat(checks_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Corrected where sums without atomics give other bits in at most `tolerance` runs of every cell: atomics
-    are not needed. How sums with atomics do is not measured, so that no other verdict follows."""
+    """Corrected where sums without atomics give different bits in at most `tolerance` runs of every cell:
+    atomics are not needed. Sums with atomics are not measured, so no other verdict is possible."""
     cells = checks_gpu[(checks_gpu["check"] == "repeats") & checks_gpu["passed"].notna()]
     if cells.empty:
         return nothing(checks_gpu, "repeated runs of cuda_fused, which uses no atomics")
     same = bool((cells["value"] <= tolerance).all())
     return Judgement(
         "corrected" if same else "not measured",
-        f"{number(cells['value'].sum())} runs with other bits in {count(len(cells), 'cell')} without atomics",
+        f"{number(cells['value'].sum())} runs with different bits in {count(len(cells), 'cell')}, without "
+        "atomics",
         "cuda_fused; "
         + "; ".join(f"{dtype}: {over(its, 'hidden')}" for dtype, its in cells.groupby("dtype")),
-        "sums with atomics, which add in the order of arrival, were not measured; partial rows summed in a "
-        "fixed order " + said(same, "do without them and repeat their bits", "do not repeat their bits"),
+        "sums with atomics, which add in the order of arrival, were not measured; sums of partial rows in a "
+        "fixed order " + said(same, "need none, and their bits repeat", "do not repeat their bits"),
     )
 
 
 def gpu_launches_are(
     traffic_gpu: pd.DataFrame, *, fused: str, separate: str, low: int, high: int, tolerance: float
 ) -> Judgement:
-    """One kernel in the place of `low` to `high`, but for `tolerance`, in each direction; corrected where the
-    fused pass launches fewer than the separate one. No verdict where a direction was not counted."""
+    """In each direction the fused pass launches one kernel, the separate one `low` to `high`, give or take
+    `tolerance`; corrected where the fused pass launches fewer. No verdict where a direction was not
+    counted."""
     counted = traffic_gpu.dropna(subset=["launches"])
     found = counted.groupby(["direction", "kernel"])["launches"].max().unstack()
     found = found.reindex(columns=[fused, separate]).dropna()
@@ -105,21 +108,21 @@ def gpu_launches_are(
         return nothing(traffic_gpu, f"kernels launched {listing(missing)} by {fused} and {separate}")
     ours, theirs = found[fused], found[separate]
     as_said = (ours == 1) & theirs.between(low - tolerance, high + tolerance)
-    told = (f"{number(ours[way])} in the place of {number(theirs[way])} {way}" for way in found.index)
+    counts = (f"{number(ours[way])} instead of {number(theirs[way])} {way}" for way in found.index)
     return Judgement(
         verdict(bool(as_said.all()), bool((ours < theirs).all())),
-        listing(told),
-        f"kernels of a pass, {fused} and {separate}; " + over(counted, "dtype", "hidden"),
-        f"published: 1 in the place of {low} to {high}; a grid of one block a row was not measured backward, "
-        "where a block walks over many rows and a second kernel adds the partial rows that blocks leave",
+        listing(counts),
+        f"kernel launches per pass, {fused} and {separate}; " + over(counted, "dtype", "hidden"),
+        f"published: 1 instead of {low} to {high}; a grid of one block per row was not measured backward, "
+        "where each block takes many rows and a second kernel adds the partial sums of the blocks",
     )
 
 
 def gpu_accesses_are(
     traffic_gpu: pd.DataFrame, *, kernel: str, accesses: dict[str, float], tolerance: float
 ) -> Judgement:
-    """Measured bytes, as accesses of an element, are those wanted of each direction, or fewer; no verdict
-    where a direction was not counted."""
+    """Accesses per element, from measured bytes, are those given for each direction; corrected where some
+    cells have as many or fewer. No verdict where a direction was not counted."""
     cells = traffic_gpu[(traffic_gpu["kernel"] == kernel) & traffic_gpu["direction"].isin(list(accesses))]
     cells = cells.dropna(subset=["measured_over_minimum"])
     missing = [way for way in accesses if way not in set(cells["direction"])]
@@ -131,16 +134,16 @@ def gpu_accesses_are(
     fewer, same = measured < wanted - tolerance, (measured - wanted).abs() <= tolerance
     return Judgement(
         verdict(bool(same.all()), bool((fewer | same).any())),
-        f"{span(measured)} accesses",
+        f"{span(measured)} accesses per element",
         f"{kernel}; " + over(cells, "direction", "dtype", "hidden"),
-        f"{count(int(fewer.sum()), 'cell')} of {len(cells)} with fewer, {int(same.sum())} with as many",
+        f"{count(int(fewer.sum()), 'cell')} of {len(cells)} have fewer, {int(same.sum())} have as many",
     )
 
 
 def gpu_fusion_gains(
     timing_gpu: pd.DataFrame, *, separate: str, low: float, high: float, tolerance: float
 ) -> Judgement:
-    """Time of the separate kernels over the fused ones' is between `low` and `high`."""
+    """The ratio of the time of the separate kernels to that of the fused ones is between `low` and `high`."""
     cells = timing_gpu[(timing_gpu["kernel"] == separate) & (timing_gpu["residency"] == "memory")]
     cells = cells.dropna(subset=["ours_ratio"])
     if cells.empty:
@@ -150,7 +153,7 @@ def gpu_fusion_gains(
     return Judgement(
         verdict(bool(inside.all()), bool((gains > 1).all())),
         f"{span(gains)} times as fast",
-        f"{separate} over cuda_fused; " + over(cells, "direction", "dtype", "hidden"),
+        f"time of {separate} over that of cuda_fused; " + over(cells, "direction", "dtype", "hidden"),
         f"{count(int(inside.sum()), 'cell')} of {len(cells)} within {number(low)} to {number(high)}",
     )
 
@@ -163,7 +166,7 @@ def gpu_cells_reach(
 
 
 def gpu_peers_take(timing_gpu: pd.DataFrame, *, ours: list[str], least: float, tolerance: float) -> Judgement:
-    """Time of the fastest peer over ours, by the rule of `fastest_takes`."""
+    """Time of the fastest peer over ours: see `fastest_takes`."""
     peers = timing_gpu[~timing_gpu["kernel"].isin(ours)].dropna(subset=["ours_ratio"])
     if peers.empty:
         return nothing(timing_gpu, "times of peers")
@@ -171,20 +174,20 @@ def gpu_peers_take(timing_gpu: pd.DataFrame, *, ours: list[str], least: float, t
 
 
 def gpu_traffic_is(traffic_gpu: pd.DataFrame, *, least: float, tolerance: float) -> Judgement:
-    """Measured over minimal bytes are at most the tolerance in every cell, and no fewer than `least`: a count
-    below it has missed some. How many cells were not counted is told."""
+    """The ratio of measured to minimum bytes is at most the tolerance in every cell, and at least `least`: a
+    smaller count has missed some. The value says how many cells were not counted."""
     cells = traffic_gpu.dropna(subset=["measured_over_minimum"])
     if cells.empty:
         return nothing(traffic_gpu, "bytes counted")
     cells = cells.sort_values("measured_over_minimum", ascending=False)
     good = cells["measured_over_minimum"].between(least, tolerance)
-    told = reached(cells, "measured_over_minimum", good, f"{number(least)} to {number(tolerance)}")
+    found = reached(cells, "measured_over_minimum", good, f"{number(least)} to {number(tolerance)}")
     uncounted = f"not measured: {len(traffic_gpu) - len(cells)} of {len(traffic_gpu)}"
-    return told._replace(value=f"{told.value}, {over(cells, 'hidden')}; {uncounted}")
+    return found._replace(value=f"{found.value}, {over(cells, 'hidden')}; {uncounted}")
 
 
 def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance: float) -> Judgement:
-    """The largest error of dx, in u, is at most the tolerance up to a kappa."""
+    """The largest error of dx, in u, is at most the tolerance up to `kappa`."""
     cells = backward_error_gpu[backward_error_gpu["kappa"] <= kappa].dropna(subset=["error_u_max"])
     if cells.empty:
         return nothing(backward_error_gpu, "errors of dx")
@@ -200,7 +203,7 @@ def gpu_errors_stay(backward_error_gpu: pd.DataFrame, *, kappa: float, tolerance
 def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: float) -> Judgement:
     """No row's error exceeds its own first-order bound by more than the factor `tolerance`.
 
-    Archived tables may lack `bound_ratio_max`; the largest error of their cells is held against the largest
+    Where an archived table lacks `bound_ratio_max`, the largest error of a cell is compared with the largest
     bound of the cell.
     """
     cells = backward_error_gpu.dropna(subset=["error_u_max"])
@@ -214,7 +217,7 @@ def gpu_errors_within_bounds(backward_error_gpu: pd.DataFrame, *, tolerance: flo
 
 
 def _offsets(checks: pd.DataFrame) -> str:
-    """Whether arrays that offsets of 32 bits do not reach were among the checks."""
+    """How many checks passed of those on arrays too large for offsets of 32 bits."""
     if checks.empty:
         return ""
     ran = checks["passed"].dropna().astype(bool)
@@ -222,7 +225,7 @@ def _offsets(checks: pd.DataFrame) -> str:
 
 
 def _first(checks: pd.DataFrame) -> str:
-    """The first of some checks by name."""
+    """The names of the first checks, with their values or reasons."""
     names = [
         f"{row.kernel} {row.check} {row.dtype} N={row.rows} D={row.hidden} "
         f"({number(row.value) if row.value == row.value else row.reason or 'no number'})"

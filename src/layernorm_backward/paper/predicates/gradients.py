@@ -1,4 +1,4 @@
-"""Claims about formulas for the gradients: table derivation, errors relative to the exact gradient."""
+"""Claims about formulas for the gradients: table derivation (errors relative to the exact gradient)."""
 
 import pandas as pd
 
@@ -16,10 +16,11 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def two_derivations_agree(derivation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Two derivations differ by less than the tolerance: by at most the sum of their errors."""
+    """Two derivations differ by less than the tolerance; the difference is bounded by the sum of their
+    errors."""
     errors = _worst(derivation)
     if len(errors) != 2:
-        raise ClaimMisfit(f"two derivations are compared, {len(errors)} selected: {listing(errors.index)}")
+        raise ClaimMisfit(f"selects {len(errors)} derivations, needs two: {listing(errors.index)}")
     bound = errors.sum()
     parts = listing(f"{name} {number(error)}" for name, error in errors.items())
     return Judgement(
@@ -31,33 +32,31 @@ def two_derivations_agree(derivation: pd.DataFrame, *, tolerance: float) -> Judg
 
 
 def formula_is_right(derivation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """A formula has an error within the tolerance for uniform gamma and for random; corrected where it has
-    for uniform gamma alone."""
+    """The error of a formula is within the tolerance for uniform and for random gamma; corrected where it is
+    for uniform gamma only."""
     uniform = pick(derivation, "rel_error", gamma_kind="uniform").max()
     general = pick(derivation, "rel_error", gamma_kind="random").max()
-    only = said(
-        uniform <= tolerance, "right only where gamma is uniform", "wrong even where gamma is uniform"
-    )
+    only = said(uniform <= tolerance, "correct only for uniform gamma", "incorrect even for uniform gamma")
     return Judgement(
         verdict(max(uniform, general) <= tolerance, uniform <= tolerance),
         f"relative error up to {number(uniform)} with uniform gamma, {number(general)} with random gamma",
         _condition(derivation),
-        said(max(uniform, general) <= tolerance, "right for every gamma", only),
+        said(max(uniform, general) <= tolerance, "correct for every gamma", only),
     )
 
 
 def derivations_agree(derivation: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
-    """The expected number of derivations are within the tolerance of the exact gradients, one of them proved
-    symbolically wherever a proof was tried."""
+    """As many derivations as expected agree with the exact gradients within the tolerance, and every
+    attempted symbolic proof of one succeeded."""
     errors = _worst(derivation)
     if len(errors) != expected:
         raise NothingMeasured(
-            f"{expected} derivations are wanted, {len(errors)} measured: {listing(errors.index)}"
+            f"needs {expected} derivations, {len(errors)} measured: {listing(errors.index)}"
         )
     agree, proved = bool((errors <= tolerance).all()), derivation["proved"].fillna(False).astype(bool)
     failed = derivation["rel_error"].notna() & (derivation["reason"] != "")
     if agree and not (proved | failed).any():
-        raise NothingMeasured("no proof was tried")
+        raise NothingMeasured("no proof was attempted")
     return Judgement(
         verdict(agree and not failed.any()),
         f"{len(errors)} derivations, relative error up to {number(errors.max())} ({errors.idxmax()}); "

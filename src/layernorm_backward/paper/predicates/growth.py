@@ -1,4 +1,4 @@
-"""Claims about growth with N and D: table scaling, exponents with their intervals."""
+"""Claims about growth with N and D: table scaling (exponents with their intervals)."""
 
 import pandas as pd
 
@@ -14,15 +14,16 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-STEEP = 1.5  # an exponent from here on is not that of linear growth
+STEEP = 1.5  # growth with this exponent or a larger one is not linear
 
 
 def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every exponent's whole interval is within the tolerance of 1; corrected where all intervals end
-    below STEEP and one leaves 1 out, refuted where an exponent is not below STEEP. No verdict where an
-    interval is missing or leaves that open: reaches STEEP, or is too wide and none leaves 1 out.
+    """The whole interval of every exponent is within the tolerance of 1.
 
-    A fit of times crosses from the cache to memory, which lifts the exponent without any growth in the work.
+    Corrected where all intervals end below STEEP and one excludes 1; refuted where an exponent is STEEP or
+    more. There is no verdict where an interval is missing, where one reaches STEEP, or where one is too wide
+    and none excludes 1. A fit over times crosses from the cache to memory, which raises the exponent although
+    the work grows no faster.
     """
     rows = scaling.loc[pick(scaling, "exponent").index]
     found, ends = rows["exponent"], rows[["exponent_low", "exponent_high"]]
@@ -35,8 +36,8 @@ def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
         "not measured" if unsure else verdict(bool(linear.all()), below),
         "" if unsure else _spans(rows),
         _what(rows),
-        f"{int(linear.sum())} of {len(linear)} intervals lie within {tolerance:g} of 1; not those of "
-        f"{listing(others)}, of which {int((hold & ~linear).sum())} hold 1 and are too wide to tell; "
+        f"{int(linear.sum())} of {len(linear)} intervals are within {tolerance:g} of 1; the others are "
+        f"{listing(others)}, of which {int((hold & ~linear).sum())} contain 1 but are too wide to decide; "
         "fits cross from cache to memory",
     )
 
@@ -44,7 +45,7 @@ def grows_linearly(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
 def memory_is_constant(
     scaling: pd.DataFrame, scaling_points: pd.DataFrame, *, published: str, bytes_each: int, tolerance: float
 ) -> Judgement:
-    """The published kernel's memory does not grow; corrected where it grows by input and output alone."""
+    """The memory of the published kernel does not grow; corrected where only its input and output do."""
     exponent = pick(scaling, "exponent", kernel=published).max()
     points = scaling_points.assign(elements=scaling_points["rows"] * scaling_points["hidden"])
     largest = points[points["elements"] == points["elements"].max()]
@@ -55,7 +56,7 @@ def memory_is_constant(
         verdict(exponent <= tolerance, extra[published] <= tolerance),
         f"{published}: exponent {number(exponent)}; arrays of x's size beyond input and output: "
         + listing(f"{number(round(value, 3))} ({name})" for name, value in extra.items()),
-        f"{over(scaling_points, 'direction', 'axis', 'rows', 'hidden', 'dtype')}; all alive at the peak",
+        f"{over(scaling_points, 'direction', 'axis', 'rows', 'hidden', 'dtype')}; when memory peaks",
         f"{published} {said(extra[published] <= tolerance, 'makes its output only', 'makes temporaries')}; "
         "the output alone is O(BTD)",
     )
@@ -67,8 +68,8 @@ def _what(scaling: pd.DataFrame) -> str:
 
 def _spans(rows: pd.DataFrame) -> str:
     parts = rows.groupby("quantity")
-    told = (
+    ranges = (
         (name, span(part["exponent"]), span([part["exponent_low"].min(), part["exponent_high"].max()]))
         for name, part in parts
     )
-    return "; ".join(f"exponent of {name} {values} (intervals {ends})" for name, values, ends in told)
+    return "; ".join(f"exponent of {name} {values} (intervals {ends})" for name, values, ends in ranges)

@@ -1,4 +1,4 @@
-"""What a predicate returns, and how it writes numbers: plain text, three significant digits at most."""
+"""What a predicate returns, and how it prints numbers: plain text, at most three significant digits."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,8 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class Judgement(NamedTuple):
-    """A verdict; the value measured, the condition it was measured under, and why the verdict follows."""
+    """A verdict, the measured value, the condition under which it was measured, and the reason for the
+    verdict."""
 
     verdict: Verdict
     value: str
@@ -21,22 +22,22 @@ class Judgement(NamedTuple):
 
 
 class NothingMeasured(ValueError):
-    """A table has no measured row for a claim; the message says which rows were wanted."""
+    """A table has no measured row for a claim; the message says which rows are needed."""
 
 
 class ClaimMisfit(ValueError):
-    """The rows or numbers of a claim are not what its predicate takes; the message says what it takes."""
+    """The rows or numbers of a claim do not suit its predicate; the message says what it needs."""
 
 
 def verdict(confirmed: bool, corrected: bool = False) -> Verdict:
-    """The first of the two that holds; refuted where none does."""
+    """The first of the two that holds; refuted if neither does."""
     if confirmed:
         return "confirmed"
     return "corrected" if corrected else "refuted"
 
 
 def pick(frame: pd.DataFrame, column: str, **where: object) -> pd.Series:
-    """The measured numbers of a column in the rows where columns have these values; never empty."""
+    """The measured numbers of a column, in the rows in which columns have these values; never empty."""
     for name, wanted in where.items():
         frame = frame[frame[name] == wanted]
     found = frame[column].dropna()
@@ -46,7 +47,7 @@ def pick(frame: pd.DataFrame, column: str, **where: object) -> pd.Series:
 
 
 def among(found: Iterable[object], *wanted: object) -> None:
-    """NothingMeasured where one of the names wanted, a kernel for instance, is not among those found."""
+    """NothingMeasured if one of the wanted names, of kernels for instance, is not among those found."""
     held = set(found)
     missing = [name for name in wanted if name not in held]
     if missing:
@@ -54,7 +55,8 @@ def among(found: Iterable[object], *wanted: object) -> None:
 
 
 def number(value: float) -> str:
-    """5.04e-11, 1e-5, 0.0312, 1.25, 13107, 1.2e8: three significant digits, all of them before the point."""
+    """5.04e-11, 1e-5, 0.0312, 1.25, 13107, 1.2e8: three significant digits, and every digit before the
+    point."""
     value = float(value)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -64,7 +66,7 @@ def number(value: float) -> str:
     return f"{_trimmed(mantissa)}e{int(exponent)}"
 
 
-_MANY = {"property": "properties", "data": "kinds of data"}  # columns whose plural is not made by an s
+_MANY = {"property": "properties", "data": "kinds of data"}  # columns with an irregular plural
 
 
 def count(how_many: int, thing: str) -> str:
@@ -77,22 +79,22 @@ def _trimmed(digits: str) -> str:
 
 
 def span(values: Iterable[float]) -> str:
-    """The smallest and the largest of some numbers, one of them where both print alike."""
+    """The smallest and the largest number; a single one if both print alike."""
     numbers = [float(value) for value in values]
     low, high = number(min(numbers)), number(max(numbers))
     return low if low == high else f"{low} to {high}"
 
 
 def listing(names: Iterable[object]) -> str:
-    """a, b and c; none for nothing."""
+    """a, b and c; "none" for an empty list."""
     words = [str(name) for name in names] or ["none"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def over(table: pd.DataFrame, *columns: str) -> str:
-    """What a table's rows range over: the names in each column of text, the range of each of numbers.
+    """What the rows of a table cover: the names in each column of text, the range of each column of numbers.
 
-    Of more than five names the first and the last stand for all.
+    Of more than five names, only their number, the first and the last are given.
     """
     parts = []
     for column in columns:
@@ -117,10 +119,10 @@ def power(exponent: float) -> str:
 
 
 def slope(x: Iterable[float], y: Iterable[float]) -> float:
-    """The least-squares slope of log y over log x, of the points where both are positive and finite; infinite
-    where a y is.
+    """The least-squares slope of log y over log x, for the points where both are positive and finite;
+    infinite if some y is.
 
-    Not the median slope of `fits`, which the table `slopes` has: its second decimal, in print, is another.
+    This is not the median slope of `fits`, used in the table `slopes`: the second printed decimal may differ.
     """
     x, y = np.asarray(list(x), dtype=float), np.asarray(list(y), dtype=float)
     if np.isinf(y).any():

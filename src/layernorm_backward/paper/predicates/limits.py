@@ -17,7 +17,8 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def division_last_avoids_overflow(division_order: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Dividing after the subtraction keeps more rows finite (by over `tolerance`), always or somewhere."""
+    """Dividing after the subtraction keeps over `tolerance` more rows finite in some cell, and fewer in none;
+    corrected where it keeps fewer in some."""
     pick(division_order, "finite_rows")
     keys = ["upstream", "std", "share"]
     finite = division_order.pivot_table(index=keys, columns="division", values="finite_rows", aggfunc="sum")
@@ -27,13 +28,13 @@ def division_last_avoids_overflow(division_order: pd.DataFrame, *, tolerance: fl
     rows = int(division_order["rows"].iloc[0])
     return Judgement(
         verdict(len(wins) > 0 and losses.empty, len(wins) > 0),
-        f"of {rows} rows up to {max(gain.max(), 0)} more are finite ({_cells(wins)}), and up to "
-        f"{max(-gain.min(), 0)} fewer ({_cells(losses)})",
-        f"float32, gamma = 1, {over(division_order, 'hidden')}; max|dz| over the largest "
+        f"dividing last, up to {max(gain.max(), 0)} of {rows} rows more are finite ({_cells(wins)}), and up "
+        f"to {max(-gain.min(), 0)} fewer ({_cells(losses)})",
+        f"float32, gamma = 1, {over(division_order, 'hidden')}; max|dz| over the largest finite "
         f"number: {over(division_order, 'share')}",
         said(
             losses.empty,
-            "no cell is lost by dividing last",
+            "dividing last loses rows in no cell",
             f"dividing first loses rows at std {_stds(wins)}, dividing last at {_stds(losses)}",
         ),
     )
@@ -42,7 +43,8 @@ def division_last_avoids_overflow(division_order: pd.DataFrame, *, tolerance: fl
 def eps_is_standard(
     eps: pd.DataFrame, *, ours: float, theirs: float, defaults: dict[str, float], tolerance: float
 ) -> Judgement:
-    """`ours` is the default of more libraries than `theirs`, and both are above `tolerance` once stored."""
+    """`ours` is the default of more libraries than `theirs`, and both exceed `tolerance` when stored;
+    corrected where one of the two holds."""
     near = {it: eps[[math.isclose(value, it) for value in eps["eps"]]] for it in (ours, theirs)}
     among((it for it, rows in near.items() if len(rows)), ours, theirs)
     both = pd.concat(near.values())
@@ -56,7 +58,7 @@ def eps_is_standard(
         f"rounds to 0: {_places(lost, 'dtype')}; results not finite: {_places(spoilt, 'dtype', 'row_kind')}",
         f"documented defaults of {listing(defaults)}; {over(both, 'dtype', 'row_kind', 'kernel')}",
         f"{number(ours)} is {said(standard, 'more', 'not more')} common than {number(theirs)}; "
-        + said(fine, "both work in every dtype", f"not both work in every dtype: {_places(lost, 'dtype')}"),
+        + said(fine, "both work in every dtype", f"one rounds to 0 or fails: {_places(lost, 'dtype')}"),
     )
 
 

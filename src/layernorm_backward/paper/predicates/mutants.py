@@ -13,28 +13,30 @@ from layernorm_backward.paper.predicates.judgement import (
     verdict,
 )
 
-UNSPOILED = "none"
+CORRECT = "none"
 
 
 def faults_are_caught(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Under every check and data set selected at most `tolerance` faults are missed, and no false alarm."""
+    """Each selected check on each data set misses at most `tolerance` faults, and none gives a false alarm;
+    corrected where some do."""
     faults, alarms = _faults(mutation), _alarms(mutation)
     missed = faults[~faults["caught"].astype(bool)]
     most = int(missed.groupby(["check", "data"]).size().max()) if len(missed) else 0
     return Judgement(
         verdict(most <= tolerance and not alarms, most <= tolerance),
-        f"{count(faults['mutant'].nunique(), 'fault')}, {most} missed at most; {_number(alarms)}",
+        f"{count(faults['mutant'].nunique(), 'fault')}, at most {most} missed; {_number(alarms)}",
         _what(mutation),
         f"missed: {listing(dict.fromkeys(missed['mutant']))}",
     )
 
 
 def faults_survive(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """At least `tolerance` faults are caught by no check and data set selected that pass the right kernel."""
+    """At least `tolerance` faults are caught by none of the selected checks and data sets that pass the
+    correct kernel."""
     faults, alarms = _faults(mutation), _alarms(mutation)
     useful = faults[[pair not in alarms for pair in zip(faults["check"], faults["data"], strict=True)]]
     if useful.empty:
-        raise NothingMeasured("no check and data set selected pass the right kernel")
+        raise NothingMeasured("no selected check and data set pass the correct kernel")
     caught = set(useful[useful["caught"].astype(bool)]["mutant"])
     survivors = [name for name in dict.fromkeys(faults["mutant"]) if name not in caught]
     return Judgement(
@@ -45,26 +47,27 @@ def faults_survive(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
     )
 
 
-def right_kernel_fails(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The unspoiled kernel is caught on at least the share `tolerance` of checks and data sets selected."""
-    cells, alarms = len(_unspoiled(mutation)), _alarms(mutation)
+def correct_kernel_fails(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """The correct kernel fails in at least the share `tolerance` of the selected checks and data sets."""
+    cells, alarms = len(_correct(mutation)), _alarms(mutation)
     return Judgement(
         verdict(len(alarms) >= tolerance * cells, bool(alarms)),
         f"{_number(alarms)} in {count(cells, 'cell')}",
         _what(mutation),
-        f"expected: at least {number(tolerance)} of the cells, in one draw or more",
+        f"expected: in at least {number(tolerance)} of the cells, in one draw or more",
     )
 
 
 def sets_suffice(
     mutation_cover: pd.DataFrame, mutation: pd.DataFrame, *, data: str, tolerance: float
 ) -> Judgement:
-    """At most `tolerance` data sets catch every fault, for each check; proven smallest, without survivors.
+    """For each check, at most `tolerance` data sets catch every fault, and no smaller set of them does
+    (proven).
 
-    Where they do not, the data set `data` is needed, to tell that there is none such.
+    To conclude that more are needed, the data set `data` must have been tried.
     """
     if mutation_cover.empty:
-        raise NothingMeasured("no cover selected")
+        raise NothingMeasured("no covering set is selected")
     sizes = mutation_cover.groupby(["check", "setting"])["member"].max()
     whole = bool((mutation_cover["survivors"] == "").all() and (sizes > 0).all())
     proven = bool(mutation_cover["smallest"].astype(bool).all())
@@ -80,36 +83,37 @@ def sets_suffice(
 
 
 def packages_agree(mutation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The package's own verdicts differ from those of the restated rule in at most `tolerance` rows."""
+    """The verdicts of the package itself differ from those of our copy of its rule in at most `tolerance`
+    rows."""
     run = mutation[mutation["executed"].astype(bool)]
     if run.empty:
-        raise NothingMeasured("no package's own check was run")
+        raise NothingMeasured("the check of no package was run")
     differ = run[run["package_caught_draws"] != run["caught_draws"]]
     return Judgement(
         verdict(len(differ) <= tolerance),
         f"{len(run) - len(differ)} of {count(len(run), 'verdict')} agree, of {over(run, 'check')}",
         over(run, "setting", "data"),
-        f"allowed: {number(tolerance)} others",
+        f"allowed: {number(tolerance)} that disagree",
     )
 
 
 def _faults(mutation: pd.DataFrame) -> pd.DataFrame:
-    found = mutation[mutation["mutant"] != UNSPOILED]
+    found = mutation[mutation["mutant"] != CORRECT]
     if found.empty:
-        raise NothingMeasured("no fault under the checks and data selected")
+        raise NothingMeasured("no fault was measured with the selected checks and data sets")
     return found
 
 
-def _unspoiled(mutation: pd.DataFrame) -> pd.DataFrame:
-    found = mutation[mutation["mutant"] == UNSPOILED]
+def _correct(mutation: pd.DataFrame) -> pd.DataFrame:
+    found = mutation[mutation["mutant"] == CORRECT]
     if found.empty:
-        raise NothingMeasured("the right kernel is not among the rows selected")
+        raise NothingMeasured("the correct kernel is not among the selected rows")
     return found
 
 
 def _alarms(mutation: pd.DataFrame) -> set[tuple[str, str]]:
-    """Pairs of check and data set that fail the right kernel in a draw."""
-    failed = _unspoiled(mutation).query("caught_draws > 0")
+    """Pairs of check and data set that fail the correct kernel in some draw."""
+    failed = _correct(mutation).query("caught_draws > 0")
     return set(zip(failed["check"], failed["data"], strict=True))
 
 

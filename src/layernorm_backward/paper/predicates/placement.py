@@ -1,4 +1,4 @@
-"""Claims about what eps does to the gradient: table eps_placement."""
+"""Claims about the effect of eps on the gradient: table eps_placement."""
 
 import pandas as pd
 
@@ -16,38 +16,39 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def eps_changes_dx(eps_placement: pd.DataFrame, *, below: float, above: float, tolerance: float) -> Judgement:
-    """dx changes by more than the tolerance up to a variance of `below`*eps, by less from `above`*eps on."""
+    """eps changes dx by more than the tolerance up to a variance of `below`*eps, and by less from a variance
+    of `above`*eps on."""
     ratio = eps_placement["variance"] / eps_placement["eps"]
     small = pick(eps_placement[(ratio > 0) & (ratio <= below)], "dx_change")
     large = pick(eps_placement[ratio >= above], "dx_change")
     return Judgement(
         verdict(small.min() > tolerance and large.max() < tolerance),
-        f"change from {number(small.min())} up to {number(below)} eps, at most {number(large.max())} from "
-        f"{number(above)} eps on",
+        f"dx changes by at least {number(small.min())} up to a variance of {number(below)} eps, and by at "
+        f"most {number(large.max())} from {number(above)} eps on",
         _condition(eps_placement),
-        f"the line is drawn at {number(tolerance)}; {len(small)} and {len(large)} cells",
+        f"limit: {number(tolerance)}; {len(small)} and {len(large)} cells",
     )
 
 
 def eps_change_is_first_order(eps_placement: pd.DataFrame, *, share: float, tolerance: float) -> Judgement:
-    """Up to a share eps/(var + eps), the change of dx is what the first-order law says."""
+    """While eps/(var + eps) is at most `share`, dx changes as first-order theory predicts."""
     rows = eps_placement[eps_placement["eps_share"] <= share]
     pick(rows, "dx_change")
     ratio = rows["dx_change"] / rows["dx_first_order"]
     return Judgement(
         verdict(bool(((ratio - 1).abs() <= tolerance).all())),
-        f"change over prediction {span(ratio)} in {len(ratio)} cells",
+        f"ratio of change to prediction {span(ratio)} in {len(ratio)} cells",
         _condition(rows),
         f"allowed: within {number(tolerance)} of 1",
     )
 
 
 def stored_eps_vanishes(eps_placement: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """eps stored in the dtype is zero up to the tolerance, and no other is."""
+    """Stored in the dtype, every eps up to the tolerance is zero, and no larger one is."""
     zero = pick(eps_placement, "eps_used") == 0
     small = eps_placement.loc[zero.index, "eps"] <= tolerance
     if small.all() or not small.any():
-        raise NothingMeasured(f"no measured eps_used on both sides of eps {number(tolerance)}")
+        raise NothingMeasured(f"eps_used was not measured on both sides of eps {number(tolerance)}")
     good = bool((zero == small).all())
     lost = eps_placement.loc[zero.index[zero], "eps"]
     return Judgement(
@@ -61,7 +62,7 @@ def stored_eps_vanishes(eps_placement: pd.DataFrame, *, tolerance: float) -> Jud
 def gradient_exists(
     eps_placement: pd.DataFrame, *, where: list[str], nowhere: list[str], tolerance: float
 ) -> Judgement:
-    """dx is finite for the placements `where` and not for `nowhere`, but for `tolerance` cells."""
+    """dx is finite for the placements `where` and not for `nowhere`, except in at most `tolerance` cells."""
     pick(eps_placement, "finite")
     among(eps_placement["placement"], *where, *nowhere)
     finite = eps_placement["finite"].astype(bool)
@@ -72,7 +73,7 @@ def gradient_exists(
         verdict(int(wrong.sum()) <= tolerance),
         f"dx finite in {int(finite.sum())} of {len(finite)} cells",
         _condition(eps_placement),
-        said(bool(wrong.any()), f"{int(wrong.sum())} cells are otherwise", "as expected in every cell"),
+        said(bool(wrong.any()), f"{int(wrong.sum())} cells differ from that", "as expected in every cell"),
     )
 
 

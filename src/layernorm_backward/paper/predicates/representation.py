@@ -1,4 +1,4 @@
-"""Claims that keep what rounding the input loses apart from what an algorithm adds: table representation."""
+"""Claims that separate the error of rounding the input from that of the algorithm: table representation."""
 
 import pandas as pd
 
@@ -17,11 +17,11 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def little_is_added(representation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Computed against exact, both for the rounded row, every error is at most the tolerance, in u."""
+    """Against the exact result for the rounded row, every error is at most the tolerance, in u."""
     added = pick(_in_u(representation), "added")
     return Judgement(
         verdict(bool((added <= tolerance).all())),
-        f"errors up to {number(added.max())} u, beside representation errors up to "
+        f"errors up to {number(added.max())} u; representation errors up to "
         + number(representation["representation_error"].max()),
         _what(representation),
         f"allowed: {number(tolerance)} u; {len(added)} cells",
@@ -29,7 +29,8 @@ def little_is_added(representation: pd.DataFrame, *, tolerance: float) -> Judgem
 
 
 def rounding_grows(representation: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:
-    """The representation error grows as kappa to the expected power, in every dtype and upstream."""
+    """The representation error grows as kappa to the expected power, for every dtype and upstream
+    gradient."""
     pick(representation, "representation_error")
     parts = representation.dropna(subset=["representation_error"]).groupby(["dtype", "upstream"])
     found = {" ".join(key): slope(part["kappa"], part["representation_error"]) for key, part in parts}
@@ -37,25 +38,27 @@ def rounding_grows(representation: pd.DataFrame, *, expected: float, tolerance: 
 
 
 def exceeds_rounding(representation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The algorithm's error is at least `tolerance` times the representation error in every cell, or some."""
+    """The error of the algorithm is at least `tolerance` times the representation error in every cell;
+    corrected where it is in some."""
     ratios = ratio(representation, "error_max", "representation_error")
     more = ratios >= tolerance
     return Judgement(
         verdict(bool(more.all()), bool(more.any())),
-        f"error of the algorithm over representation error {span(ratios)}",
+        f"ratio of the error of the algorithm to the representation error {span(ratios)}",
         _what(representation),
         f"{int(more.sum())} of {len(ratios)} cells reach {number(tolerance)}",
     )
 
 
 def errs_on_exact_rows(representation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """On rows that were rounded by nothing the error exceeds the tolerance, in u, in every cell, or some."""
+    """On rows that the dtype represents exactly, the error exceeds the tolerance, in u, in every cell;
+    corrected where it does in some."""
     added = pick(_in_u(representation), "added")
     exact = bool((pick(representation, "representation_error") == 0).all())
     wrong = added > tolerance
     return Judgement(
         verdict(exact and bool(wrong.all()), exact and bool(wrong.any())),
-        f"errors {span(added)} u; the rows are {said(exact, 'exact', 'not exact')}",
+        f"errors {span(added)} u; the rows are {said(exact, 'represented exactly', 'rounded')}",
         _what(representation),
         f"{int(wrong.sum())} of {len(added)} cells exceed {number(tolerance)} u",
     )

@@ -1,4 +1,4 @@
-"""Claims about what the backward pass keeps alive: tables timing_cpu (columns saved_*) and edge_cases."""
+"""Claims about what is saved for the backward pass: tables timing_cpu (columns saved_*) and edge_cases."""
 
 import pandas as pd
 
@@ -18,16 +18,17 @@ from layernorm_backward.paper.predicates.judgement import (
 def tensors_suffice(
     timing_cpu: pd.DataFrame, edge_cases: pd.DataFrame, *, arrays: int, tolerance: float
 ) -> Judgement:
-    """The backward pass is right with so many arrays and at most `tolerance` scalars saved, x overwritten."""
+    """The backward pass is correct with `arrays` arrays and at most `tolerance` scalars saved, and x
+    overwritten; corrected where more scalars are saved."""
     found = int(pick(timing_cpu, "saved_arrays").max())
     scalars = int(pick(timing_cpu, "saved_scalars").max())
     right = bool(pick(edge_cases, "passed").astype(bool).all())
     enough = right and found == arrays
     return Judgement(
         verdict(enough and scalars <= tolerance, enough),
-        f"{_items((found, scalars))} saved; dx {said(right, 'right', 'wrong')} with x overwritten",
+        f"{_items((found, scalars))} saved; dx {said(right, 'correct', 'incorrect')} with x overwritten",
         f"{over(edge_cases, 'kernel', 'dtype')}; x filled with NaN before the backward pass",
-        "rstd contains eps; the scalar saved beside them is D, which x_hat's shape holds too",
+        "rstd contains eps; the scalar that is saved with them is D, which is also in the shape of x_hat",
     )
 
 
@@ -41,7 +42,8 @@ def saves_too_much(
     scalars: int,
     tolerance: float,
 ) -> Judgement:
-    """`kernel` saves so many items (within the tolerance), `than` so many arrays and scalars."""
+    """`kernel` saves `items` items (within the tolerance), `than` saves `arrays` arrays and `scalars`
+    scalars; corrected where `kernel` only saves more."""
     counts = {
         name: tuple(int(pick(timing_cpu, column, kernel=name).max()) for column in _COUNTS)
         for name in (kernel, than)
@@ -58,7 +60,7 @@ def saves_too_much(
 
 
 def saves_less(timing_cpu: pd.DataFrame, *, kernel: str, than: str, tolerance: float) -> Judgement:
-    """`kernel` keeps at most the share `tolerance` of the bytes that `than` keeps, in every shape."""
+    """`kernel` saves at most the share `tolerance` of the bytes that `than` saves, for every shape."""
     share = _share(timing_cpu, kernel, than)
     return Judgement(
         verdict(share.max() <= tolerance),
@@ -77,13 +79,13 @@ def _items(counts: tuple[int, ...]) -> str:
 
 
 def _share(timing_cpu: pd.DataFrame, kernel: str, than: str) -> pd.Series:
-    """The bytes of one kernel over those of another, by shape and dtype, where both were measured."""
+    """The bytes that one kernel saves over those of another, per shape and dtype where both were measured."""
     volume = timing_cpu.pivot_table(index=_KEYS, columns="kernel", values="saved_bytes", aggfunc="max")
     among(volume.columns, kernel, than)
     return pick((volume[kernel] / volume[than]).rename("share").astype(float).to_frame(), "share")
 
 
 def _compared(timing_cpu: pd.DataFrame, share: pd.Series) -> str:
-    """The dtypes and shapes for which there is a share."""
+    """The dtypes and shapes for which `share` has a value."""
     rows = timing_cpu[timing_cpu.set_index(_KEYS).index.isin(share.index)]
     return over(rows, "dtype", "shape")

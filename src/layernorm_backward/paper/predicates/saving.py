@@ -30,7 +30,7 @@ def saved_errors_stay_below(saved_statistics: pd.DataFrame, *, tolerance: float)
 
 
 def saved_errors_grow(saved_statistics: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:
-    """The median error of dx grows as kappa to the expected power, for every thing saved."""
+    """The median error of dx grows as kappa to the expected power, for every choice of what is saved."""
     measured = saved_statistics.loc[pick(saved_statistics, "dx_error_u_median").index]
     parts = measured.groupby("saved")
     found = {name: slope(part["kappa"], part["dx_error_u_median"]) for name, part in parts}
@@ -38,19 +38,19 @@ def saved_errors_grow(saved_statistics: pd.DataFrame, *, expected: float, tolera
 
 
 def offsets_within_bound(saved_statistics: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No row is further off centre than the factor `tolerance` times its bound."""
+    """The error of no row's mean exceeds its bound by more than the factor `tolerance`."""
     condition, columns = _what(saved_statistics), ("eta_bound_ratio_max", "eta_u_max")
-    return within_bounds(saved_statistics, *columns, condition, tolerance, what="offset")
+    return within_bounds(saved_statistics, *columns, condition, tolerance, what="error of the mean")
 
 
 def rstd_costs_its_roundoff(saved_statistics: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Rounding rstd too adds at most the factor `tolerance` times its roundoff to the error of dx."""
+    """Rounding rstd as well adds at most `tolerance` times its roundoff to the error of dx."""
     errors = saved_statistics.pivot_table(
         index=["dtype", "forward", "backward", "kappa"], columns="saved", values="dx_error_u_max"
     )
     rounded = [name for name in errors.columns if name.startswith("mean_rstd_")]
     if not rounded:
-        raise NothingMeasured("rstd was rounded nowhere")
+        raise NothingMeasured("no row with a rounded rstd was measured")
     among(errors.columns, *(name.replace("mean_rstd_", "mean_") for name in rounded))
     shares = {}
     for name in rounded:
@@ -61,7 +61,7 @@ def rstd_costs_its_roundoff(saved_statistics: pd.DataFrame, *, tolerance: float)
     most = max(shares.values())
     return Judgement(
         verdict(most <= tolerance),
-        f"rounding rstd adds up to {number(most)} of its roundoff",
+        f"rounding rstd adds up to {number(most)} times its roundoff",
         _what(saved_statistics),
         f"allowed: {number(tolerance)} times the roundoff of rstd",
     )
@@ -69,6 +69,6 @@ def rstd_costs_its_roundoff(saved_statistics: pd.DataFrame, *, tolerance: float)
 
 def _what(table: pd.DataFrame) -> str:
     names = list(table["saved"].unique())
-    saved = listing(names) if len(names) <= 4 else f"{len(names)} things saved"
-    ways = f"forward {over(table, 'forward')}, backward {over(table, 'backward')}"
-    return f"{saved}; {over(table, 'dtype')}; {ways}; {over(table, 'kappa')}"
+    saved = listing(names) if len(names) <= 4 else f"{len(names)} choices of what is saved"
+    algorithms = f"forward {over(table, 'forward')}, backward {over(table, 'backward')}"
+    return f"{saved}; {over(table, 'dtype')}; {algorithms}; {over(table, 'kappa')}"

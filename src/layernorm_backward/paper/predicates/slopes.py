@@ -1,4 +1,4 @@
-"""Claims about how fast errors grow: table slopes, powers fitted on log-log axes."""
+"""Claims about how fast errors grow: table slopes (powers fitted on log-log axes)."""
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def powers_are_those_of_theory(slopes: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every fitted power is within the tolerance of the theory's."""
+    """Every fitted power is within the tolerance of the power in theory."""
     rows = slopes.loc[pick(slopes, "deviation").index]
     far = rows[rows["deviation"].abs() > tolerance]
     worst = rows.loc[rows["deviation"].abs().idxmax()]
@@ -29,7 +29,7 @@ def powers_are_those_of_theory(slopes: pd.DataFrame, *, tolerance: float) -> Jud
 
 
 def powers_are(slopes: pd.DataFrame, *, expected: dict[str, float], tolerance: float) -> Judgement:
-    """The fitted powers of each kernel named are within the tolerance of the expected one."""
+    """All fitted powers of each kernel in `expected` are within the tolerance of the expected one."""
     rows = slopes.loc[pick(slopes, "value").index]
     missing = set(expected) - set(rows["kernel"])
     if missing:

@@ -1,4 +1,4 @@
-"""Claims about the way from the roof to numba_fused: table roof_steps."""
+"""Claims about the steps between the roof and numba_fused: table roof_steps."""
 
 import pandas as pd
 
@@ -8,8 +8,8 @@ PASS = "pass"
 
 
 def accesses_bind(roof_steps: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The pass takes at most the share `tolerance` longer than a loop that makes its accesses, in every cell;
-    corrected where it does in the median cell."""
+    """In every cell the pass takes at most the share `tolerance` longer than a loop with the same accesses
+    and no arithmetic; corrected where it does in the median cell."""
     added = pick(roof_steps, "added", step=PASS)
     good = added <= 1 + tolerance
     return Judgement(

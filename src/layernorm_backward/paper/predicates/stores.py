@@ -1,6 +1,6 @@
-"""Claims about stores: ordinary and non-temporal ones, table stores, and where they go, table page_offset.
+"""Claims about ordinary and non-temporal stores (table stores) and the page offset (table page_offset).
 
-What non-temporal ones gain beyond the cache: `decisions`.
+For the gain of non-temporal stores beyond the cache see `decisions`.
 """
 
 import pandas as pd
@@ -9,8 +9,8 @@ from layernorm_backward.paper.predicates.judgement import Judgement, number, ove
 
 
 def stores_chosen_well(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """With a reader behind it the kernel's choice takes at most the share `tolerance` longer than the other
-    kind, in every cell; corrected where it does in the median cell."""
+    """Followed by a read of the result, the kind of stores that the kernel chooses takes at most the share
+    `tolerance` longer than the other kind, in every cell; corrected where it does in the median cell."""
     ratio = pick(stores, "ratio", then="read")
     chosen = ratio.where(~stores.loc[ratio.index, "stream"].astype(bool), 1 / ratio)
     good = chosen <= 1 + tolerance
@@ -23,12 +23,14 @@ def stores_chosen_well(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def ordinary_within(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """With a reader behind it, ordinary stores take at most the share `tolerance` longer than non-temporal
-    ones in every selected cell; corrected where they do in some."""
+    """Followed by a read of the result, ordinary stores take at most the share `tolerance` longer than
+    non-temporal ones in every selected cell; corrected where they do in some."""
     ratio = pick(stores, "ratio", then="read")
     good = ratio <= 1 + tolerance
     lost = stores.loc[good.index[~good], "bytes"]
-    least = f"the others have {number(lost.min() / 1e6)} MB and more" if len(lost) else "no cell loses"
+    least = (
+        f"the others have arrays of {number(lost.min() / 1e6)} MB and more" if len(lost) else "no cell loses"
+    )
     return Judgement(
         verdict(bool(good.all()), bool(good.any())),
         f"{span(ratio)} times the time with non-temporal stores",
@@ -38,16 +40,17 @@ def ordinary_within(stores: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def place_costs(page_offset: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Every selected cell differs, by the rule of differences, and takes more than the share `tolerance`
-    longer than at half a page; corrected where the median cell does."""
+    """Every selected cell differs by the rule of differences, and takes more than the share `tolerance`
+    longer than with an offset of half a page; corrected where the median cell does."""
     ratio = pick(page_offset, "ratio")
     longer = ratio > 1 + tolerance
     sure = page_offset.loc[ratio.index, "differs"].astype(bool) & longer
     return Judgement(
         verdict(bool(sure.all()), bool(ratio.median() > 1 + tolerance)),
-        f"{span(ratio)} times the time at half a page, median {number(ratio.median())}",
+        f"{span(ratio)} times the time with an offset of half a page, median {number(ratio.median())}",
         over(page_offset, "place", "direction", "dtype", "hidden", "threads", "working_set"),
-        f"{int(sure.sum())} of {len(ratio)} cells take over {number(100 * tolerance)} % longer for certain",
+        f"{int(sure.sum())} of {len(ratio)} cells take over {number(100 * tolerance)} % longer and "
+        "differ by the rule of differences",
     )
 
 

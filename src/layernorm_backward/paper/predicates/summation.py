@@ -25,7 +25,7 @@ def sums_within_bounds(summation: pd.DataFrame, *, tolerance: float) -> Judgemen
 
 
 def sums_grow_with_rows(summation: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:
-    """The median error of every selected curve grows as the number of rows to the expected power."""
+    """For every selected curve the median error grows as the number of rows to the expected power."""
     pick(summation, "growth")
     curves = summation.dropna(subset=["growth"]).groupby(["scheme", "quantity", "accumulator", "dtype"])
     found = {" ".join(key): float(curve["growth"].iloc[0]) for key, curve in curves}
@@ -39,7 +39,8 @@ def sums_stay_below(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def sums_are_lost(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The median relative error of every selected cell is above the tolerance."""
+    """The median relative error of every selected cell is above the tolerance; corrected where it is in
+    some."""
     errors = pick(summation, "rel_error_median")
     return Judgement(
         verdict(errors.min() > tolerance, errors.max() > tolerance),
@@ -50,7 +51,7 @@ def sums_are_lost(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
 
 
 def running_sum_stops(summation: pd.DataFrame, *, at: dict[str, float], tolerance: float) -> Judgement:
-    """A running sum of ones in each dtype is right up to the number `at`, and stands still there."""
+    """In each dtype a running sum of ones is correct up to the number `at`, and does not grow beyond it."""
     sums = summation.loc[pick(summation, "computed_share_median").index]
     reached = sums["computed_share_median"] * sums["rows"]
     stops = sums["dtype"].map(at)
@@ -58,7 +59,7 @@ def running_sum_stops(summation: pd.DataFrame, *, at: dict[str, float], toleranc
     beyond = set(sums.loc[sums["rows"] > stops, "dtype"])
     short = [f"{number(at[name])} rows in {name}" for name in at if name not in beyond]
     if good and short:
-        raise NothingMeasured(f"no sum of more than {listing(short)}")
+        raise NothingMeasured(f"no sum of more than {listing(short)} was measured")
     ends = {name: reached[sums["dtype"] == name].max() for name in sums["dtype"].unique()}
     return Judgement(
         verdict(good),
@@ -69,49 +70,51 @@ def running_sum_stops(summation: pd.DataFrame, *, at: dict[str, float], toleranc
 
 
 def sums_are_exact(summation: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """A share 1 - `tolerance` of the sums or more has no error, and none changes when rows are reversed."""
+    """At least the share 1 - `tolerance` of the sums has no error, and none changes if the rows are reversed;
+    corrected where only the latter holds."""
     exact = pick(summation, "exact_share")
     change = pick(summation, "order_change")
     return Judgement(
         verdict(exact.min() >= 1 - tolerance and change.max() == 0, bool(change.max() == 0)),
-        f"share without error {span(exact)}; change when rows are reversed {number(change.max())}",
+        f"share of exact sums {span(exact)}; change if the rows are reversed {number(change.max())}",
         _condition(summation),
-        f"{len(exact)} cells, {len(change)} of them in reverse too",
+        f"{len(exact)} cells, {len(change)} of them also summed in reverse",
     )
 
 
 def pairwise_helps(summation: pd.DataFrame, *, wide: str, tolerance: float) -> Judgement:
-    """Of the most rows that are summed each way, pairwise sums gain more than the factor `tolerance` over
-    running ones, for every quantity; corrected where running sums in the dtype `wide` gain that much more."""
+    """At the largest number of rows that was summed by each scheme, pairwise sums are more than `tolerance`
+    times as accurate as running sums, for every quantity; corrected where running sums in the dtype `wide`
+    are as much more accurate than pairwise ones."""
     errors = summation.pivot_table(
         index=["quantity", "rows"], columns=["scheme", "accumulator"], values="rel_error_median"
     )
-    ways = [("running", "storage"), ("pairwise", "storage"), ("running", wide)]
-    among(errors.columns, *ways)
-    most = errors[ways].dropna().groupby("quantity").tail(1)
+    schemes = [("running", "storage"), ("pairwise", "storage"), ("running", wide)]
+    among(errors.columns, *schemes)
+    most = errors[schemes].dropna().groupby("quantity").tail(1)
     if most.empty:
-        raise NothingMeasured("no number of rows was summed in each way")
-    running, pairwise, wider = (most[way] for way in ways)
+        raise NothingMeasured("no number of rows was summed by each scheme")
+    running, pairwise, wider = (most[scheme] for scheme in schemes)
     helps = bool((running > tolerance * pairwise).all())
     enough = bool((pairwise <= tolerance * wider).all())
     own = summation[(summation["scheme"] == "pairwise") & (summation["accumulator"] == "storage")]
-    told = (
+    found = (
         f"running {number(running[key])}, pairwise {number(pairwise[key])}, running in {wide} "
         f"{number(wider[key])} ({key[0]}, {key[1]} rows)"
         for key in most.index
     )
     return Judgement(
         verdict(helps and enough, helps),
-        f"median error with sums in {listing(own['dtype'].unique())}: {'; '.join(told)}",
+        f"median error with sums in {listing(own['dtype'].unique())}: {'; '.join(found)}",
         _condition(summation),
-        f"pairwise sums gain a factor {span(running / pairwise)}, {wide} sums "
+        f"pairwise sums gain a factor {span(running / pairwise)}; {wide} sums gain "
         f"{said(enough, 'no more', 'more')}; {int(own['rel_error_median'].isna().sum())} of "
         f"{count(len(own), 'cell')} of pairwise sums are not finite",
     )
 
 
 def kernels_sum_like(summation: pd.DataFrame, *, orders: dict[str, str], tolerance: float) -> Judgement:
-    """The median error of each kernel is within the factor `tolerance` of that of its order of summation."""
+    """The median error of each kernel is within the factor `tolerance` of that of its order in `orders`."""
     factors = {}
     for kernel, order in orders.items():
         ratio = _over_order(summation, kernel, order)
@@ -133,12 +136,12 @@ def kernel_errs_no_more(summation: pd.DataFrame, *, kernel: str, order: str, tol
         verdict(bool(good.all()), bool(good.any())),
         f"geometric mean {number(geometric_mean(ratio))}, {span(ratio)} in {count(len(ratio), 'cell')}",
         _condition(summation),
-        f"{int((~good).sum())} of {len(ratio)} are over {number(tolerance)}",
+        f"{int((~good).sum())} of {len(ratio)} ratios are above {number(tolerance)}",
     )
 
 
 def _over_order(summation: pd.DataFrame, kernel: str, order: str) -> pd.Series:
-    """The median error of a kernel over that of an order of summation, in the cells where both err."""
+    """The median error of a kernel over that of an order of summation, in the cells where both are not 0."""
     keys = ["dtype", "quantity", "upstream", "rows"]
     pair = [
         summation[(summation["scheme"] == name) & (summation["rel_error_median"] > 0)].set_index(keys)

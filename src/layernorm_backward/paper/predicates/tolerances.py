@@ -1,4 +1,4 @@
-"""Claims about the tolerances of tests: table tolerance."""
+"""Claims about the tolerance rules of tests: table tolerance."""
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from layernorm_backward.paper.predicates.judgement import (
 
 
 def rules_pass(tolerance_table: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """Of the selected cells of rules of tolerance at most `tolerance` fail."""
+    """At most `tolerance` of the selected cells of tolerance rules fail."""
     passed = pick(tolerance_table, "passed").astype(bool)
     failed = tolerance_table.loc[passed.index[~passed]]
     return Judgement(
@@ -29,30 +29,30 @@ def rules_pass(tolerance_table: pd.DataFrame, *, tolerance: float) -> Judgement:
 def rules_fail(tolerance_table: pd.DataFrame, *, at: dict[str, float], tolerance: float) -> Judgement:
     """Each rule fails in more than `tolerance` cells of each dtype; corrected where some rule does.
 
-    Where one does not, its cell `at` a kappa and std is needed, to tell that there are none.
+    To conclude that a rule does not, its cell `at` a kappa and std must have been measured.
     """
     passed = pick(tolerance_table, "passed").astype(bool)
     rows = tolerance_table.loc[passed.index]
     failures = (~passed).groupby([rows["rule"], rows["dtype"]]).sum().unstack("dtype", fill_value=0)
     there = (rows[list(at)] == pd.Series(at)).all(axis=1)
-    told = set(zip(rows.loc[there, "rule"], rows.loc[there, "dtype"], strict=True))
+    decided = set(zip(rows.loc[there, "rule"], rows.loc[there, "dtype"], strict=True))
     few = failures.stack()
-    untold = [" ".join(pair) for pair in few.index[few <= tolerance] if pair not in told]
-    if untold:
+    undecided = [" ".join(pair) for pair in few.index[few <= tolerance] if pair not in decided]
+    if undecided:
         where = ", ".join(f"{name} {number(value)}" for name, value in at.items())
-        raise NothingMeasured(f"no measured rows at {where} of {listing(untold)}")
+        raise NothingMeasured(f"no measured rows at {where} of {listing(undecided)}")
     bad = (failures > tolerance).all(axis=1)
     fewest = listing(f"{int(count)} ({rule})" for rule, count in failures.min(axis=1).items())
     return Judgement(
         verdict(bool(bad.all()), bool(bad.any())),
         f"{listing(bad.index[bad])} fail in every dtype; {_shares(tolerance_table)}",
         _condition(tolerance_table),
-        f"cells that fail, fewest in a dtype: {fewest}",
+        f"failing cells, in the dtype with the fewest: {fewest}",
     )
 
 
 def share_is(tolerance_table: pd.DataFrame, *, expected: float, tolerance: float) -> Judgement:
-    """The share of kernels in every selected cell is the expected one, within `tolerance`."""
+    """In every selected cell the share of kernels is the expected one, within `tolerance`."""
     shares = pick(tolerance_table, "value")
     return Judgement(
         verdict(bool(((shares - expected).abs() <= tolerance).all())),

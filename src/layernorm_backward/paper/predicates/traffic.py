@@ -1,4 +1,4 @@
-"""Claims about operations and accesses for each element of x: tables traffic_cpu and traffic_steps."""
+"""Claims about operations and accesses per element of x: tables traffic_cpu and traffic_steps."""
 
 import pandas as pd
 
@@ -21,23 +21,24 @@ SEPARATE = ("separate", "compact")
 def reductions_are(
     traffic_cpu: pd.DataFrame, edge_cases: pd.DataFrame, *, expected: int, tolerance: float
 ) -> Judgement:
-    """The backward pass makes so many reductions over D, and is right without x."""
+    """The backward pass makes `expected` reductions over D, and is correct without x; corrected where only
+    the latter holds."""
     found = pick(traffic_cpu, "reductions").astype(int)
     right = bool(pick(edge_cases, "passed").astype(bool).all())
     agree = bool(((found - expected).abs() <= tolerance).all())
     return Judgement(
         verdict(agree and right, right),
-        f"{span(found)} reductions over D; dx {said(right, 'right', 'wrong')} with x overwritten",
+        f"{span(found)} reductions over D; dx {said(right, 'correct', 'incorrect')} with x overwritten",
         over(traffic_cpu, "kernel", "direction", "dtype"),
         f"published: {expected}; "
-        + said(right, "nothing is computed again from x", "x is read, or computed with, again"),
+        + said(right, "nothing is recomputed from x", "x is read again, or something is recomputed from it"),
     )
 
 
 def accesses_are(
     traffic_cpu: pd.DataFrame, *, separate: float, fused: dict[str, float], tolerance: float
 ) -> Judgement:
-    """Separate passes make about `separate` accesses an element, the fused scheme those of `fused`."""
+    """Separate passes make about `separate` accesses per element, the fused scheme those of `fused`."""
     found = traffic_cpu.groupby(["kernel", "direction"])["accesses_per_element"].median().dropna()
     pick(traffic_cpu, "accesses_per_element")
     kernels = dict.fromkeys([*found.index.get_level_values("kernel"), *SEPARATE, "fused"])
@@ -48,35 +49,36 @@ def accesses_are(
     return Judgement(
         verdict(all(near) and same, any(near) and same),
         "; ".join(f"{name}: {_both(count)}" for name, count in counts.items()),
-        f"CPU; {over(traffic_cpu, 'dtype')}; elements of x's size read or written, from memory or cache",
-        f"published: about {number(separate)}, {_both(fused)}; of the fused ones 2 and 3 go to memory; "
-        "claims about a GPU are judged by themselves",
+        f"CPU; {over(traffic_cpu, 'dtype')}; elements of x's size read or written, in memory or in a cache",
+        f"published: about {number(separate)}, {_both(fused)}; 2 and 3 of the fused ones go to memory; "
+        "claims about a GPU are judged separately",
     )
 
 
 def operations_are(traffic_cpu: pd.DataFrame, *, published: dict[str, float], tolerance: float) -> Judgement:
-    """Operations an element, counted by running the kernel, are those published within the share given."""
+    """Operations per element, counted by running the kernel, are within the share `tolerance` of the
+    published ones; corrected where those of one direction are, or their ratio is."""
     column = "counted_operations_per_element"
     found = {way: float(pick(traffic_cpu, column, direction=way).median()) for way in DIRECTIONS}
     near = {way: abs(found[way] / published[way] - 1) <= tolerance for way in DIRECTIONS}
     ratio, expected = (count["backward"] / count["forward"] for count in (found, published))
     return Judgement(
         verdict(all(near.values()), any(near.values()) or abs(ratio / expected - 1) <= tolerance),
-        f"{_both(found)}, {number(sum(found.values()))} in all; backward/forward {number(ratio)}",
-        f"{over(traffic_cpu, 'kernel', 'dtype')}; each ufunc and each addition of a sum counts once",
+        f"{_both(found)}, {number(sum(found.values()))} in all; ratio backward/forward {number(ratio)}",
+        f"{over(traffic_cpu, 'kernel', 'dtype')}; each ufunc and each addition in a sum counts as one",
         f"published: {_both(published)}, ratio {number(expected)}; allowed: {number(100 * tolerance)} % off",
     )
 
 
 def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) -> Judgement:
-    """So many steps touch whole arrays, in each direction; corrected up to three times as many."""
+    """In each direction `expected` steps touch whole arrays; corrected where up to three times as many do."""
     whole = traffic_steps[traffic_steps["reads"] + traffic_steps["writes"] >= 1]
     found = {way: len(pick(whole, "step", direction=way)) for way in DIRECTIONS}
     agree = all(abs(count - expected) <= tolerance for count in found.values())
     return Judgement(
         verdict(agree, all(count <= 3 * expected for count in found.values())),
         f"{_both(found)} passes over arrays of x's size",
-        f"{over(traffic_steps, 'kernel')}; NumPy, one pass for each ufunc and reduction",
+        f"{over(traffic_steps, 'kernel')}; NumPy, one pass per ufunc and reduction",
         f"published: {expected} in each direction",
     )
 
@@ -84,8 +86,8 @@ def passes_are(traffic_steps: pd.DataFrame, *, expected: int, tolerance: float) 
 def traffic_is(
     traffic_cpu: pd.DataFrame, *, over_least: dict[str, dict[str, float]], tolerance: float
 ) -> Judgement:
-    """Modelled bytes over the least are at most those given for a kind of store and a direction, within the
-    share `tolerance`."""
+    """The ratio of modelled to minimum bytes is at most that of `over_least` for the kind of stores and the
+    direction, within the share `tolerance`."""
     ratios = traffic_cpu.assign(ratio=traffic_cpu["modelled_bytes"] / traffic_cpu["minimum_bytes"])
     for way in DIRECTIONS:
         pick(ratios, "ratio", direction=way)
@@ -93,16 +95,16 @@ def traffic_is(
     most = {kind: part.groupby("direction")["ratio"].max() for kind, part in kinds.items()}
     good = all(
         ratio <= over_least[kind][way] * (1 + tolerance)
-        for kind, found in most.items()
-        for way, ratio in found.items()
+        for kind, largest in most.items()
+        for way, ratio in largest.items()
     )
-    told = (f"{listing(f'{number(it)} {way}' for way, it in most[kind].items())} ({kind})" for kind in most)
+    found = (f"{listing(f'{number(it)} {way}' for way, it in most[kind].items())} ({kind})" for kind in most)
     allowed = (f"{_both(most_allowed)} ({kind} stores)" for kind, most_allowed in over_least.items())
     return Judgement(
         verdict(good),
-        f"modelled over least bytes at most {'; '.join(told)}",
+        f"ratio of modelled to minimum bytes at most {'; '.join(found)}",
         over(traffic_cpu, "kernel", "dtype", "stores", "rows", "hidden"),
-        f"allowed: {listing(allowed)}, {number(100 * tolerance)} % more",
+        f"allowed: {listing(allowed)}, and {number(100 * tolerance)} % more",
     )
 
 

@@ -9,7 +9,7 @@ _CELL = ["dtype", "accumulator", "upstream", "layer", "offset"]
 
 
 def kappa_stays_below(model: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The largest kappa of a row is below the tolerance at every layer normalization selected."""
+    """At every selected layer normalization the largest kappa of a row is below the tolerance."""
     kappa = pick(model, "kappa_max")
     return Judgement(
         verdict(kappa.max() < tolerance),
@@ -19,9 +19,11 @@ def kappa_stays_below(model: pd.DataFrame, *, tolerance: float) -> Judgement:
     )
 
 
-def ways_err_alike(model_error: pd.DataFrame, *, baseline: str, least: float, tolerance: float) -> Judgement:
-    """In each cell a way's largest error of dx is `least` to `tolerance` times the baseline's; corrected
-    where it is in the median cell."""
+def algorithms_err_alike(
+    model_error: pd.DataFrame, *, baseline: str, least: float, tolerance: float
+) -> Judgement:
+    """In each cell the largest error of dx of every algorithm is `least` to `tolerance` times that of the
+    baseline; corrected where it is in the median cell."""
     ratios = _over_baseline(model_error, baseline)
     return Judgement(
         verdict(bool(ratios.between(least, tolerance).all()), bool(least <= ratios.median() <= tolerance)),
@@ -31,24 +33,25 @@ def ways_err_alike(model_error: pd.DataFrame, *, baseline: str, least: float, to
     )
 
 
-def ways_err_more(model_error: pd.DataFrame, *, baseline: str, tolerance: float) -> Judgement:
-    """In every cell each way's largest error of dx is at least `tolerance` times the baseline's."""
+def algorithms_err_more(model_error: pd.DataFrame, *, baseline: str, tolerance: float) -> Judgement:
+    """In each cell the largest error of dx of every algorithm is at least `tolerance` times that of the
+    baseline; corrected where it is in some cell."""
     ratios = _over_baseline(model_error, baseline)
     return Judgement(
         verdict(ratios.min() >= tolerance, ratios.max() >= tolerance),
         f"{span(ratios)} times the error of {baseline}",
         _condition(model_error),
-        f"wanted: at least {number(tolerance)} times; {len(ratios)} cells",
+        f"expected: at least {number(tolerance)} times; {len(ratios)} cells",
     )
 
 
-def way_errors_stay_below(model_error: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """The largest error of dx is below the tolerance, in units of u, in every cell selected."""
+def trained_errors_stay_below(model_error: pd.DataFrame, *, tolerance: float) -> Judgement:
+    """The largest error of dx is below the tolerance, in u, in every selected cell."""
     errors = pick(model_error, "dx_error_u_max")
     return stays_below(errors, _condition(model_error), tolerance, what="error of dx")
 
 
-def way_errors_within_bounds(model_error: pd.DataFrame, *, tolerance: float) -> Judgement:
+def trained_errors_within_bounds(model_error: pd.DataFrame, *, tolerance: float) -> Judgement:
     """No row's error of dx exceeds its bound by more than the factor `tolerance`."""
     condition = _condition(model_error)
     return within_bounds(model_error, "bound_ratio_max", "dx_error_u_max", condition, tolerance)

@@ -26,8 +26,8 @@ ROWS = {
 
 
 def naive_gives(variance: pd.DataFrame, *, naive: float, stable: float, tolerance: float) -> Judgement:
-    """The naive variance, and the two-pass one, come out as the claim says on every row; corrected where the
-    naive one does on some. Its other forms are told beside it."""
+    """On every row the naive variance is `naive` and the two-pass variance `stable`, within the tolerance;
+    corrected where the former holds on some rows. The value also lists the other naive forms."""
     forms = variance[variance["algorithm"].isin(FORMS)]
     agree = (pick(forms, "computed", algorithm="naive") - naive).abs() <= tolerance
     two_pass = pick(variance, "computed", algorithm="two_pass")
@@ -36,12 +36,13 @@ def naive_gives(variance: pd.DataFrame, *, naive: float, stable: float, toleranc
         verdict(bool(agree.all()) and right, bool(agree.any()) and right),
         f"{_by_row(forms)}; two-pass {span(two_pass)}",
         f"float64, offset {number(variance['offset'].iloc[0])}; {_rows(forms)}; sums as a binary tree",
-        f"of {len(agree)} rows {int(agree.sum())} have {number(naive)} as {FORMS['naive']}",
+        f"{int(agree.sum())} of {len(agree)} rows give {number(naive)} as {FORMS['naive']}",
     )
 
 
 def stable_is_exact(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """An algorithm's relative error is at most the tolerance on every kind of row, or at least on some."""
+    """The relative error of an algorithm is at most the tolerance on every kind of row; corrected where it is
+    on some."""
     errors = pick(variance, "rel_error_max").groupby(variance["data"].map(ROWS.__getitem__), sort=False).max()
     exact = errors <= tolerance
     where = listing(errors.index[exact])
@@ -60,26 +61,27 @@ def stable_is_exact(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
 def stability_pays(
     variance: pd.DataFrame, variance_time: pd.DataFrame, *, most: float, tolerance: float
 ) -> Judgement:
-    """Two passes gain a factor `tolerance` in accuracy at every kappa, and take at most `most` times as long
-    in the median cell; corrected where they gain it from some kappa on."""
+    """Two passes are `tolerance` times as accurate at every kappa, and take at most `most` times as long
+    in the median cell; corrected where they are so only from some kappa on."""
     errors = variance.pivot_table(index="kappa", columns="algorithm", values="rel_error_max")
     among(errors.columns, "naive", "two_pass")
     gain = pick((errors["naive"] / errors["two_pass"]).to_frame("gain"), "gain").sort_index()
     cost = 1 / pick(variance_time, "two_pass_ratio", algorithm="naive")
     better, cheap = gain >= tolerance, cost.median() <= most
-    paid = gain.index[better[::-1].cummin()[::-1]]  # kappas from which on it is gained
-    told = f"from kappa about {number(paid[0])} on" if len(paid) else "from no kappa on"
+    paid = gain.index[better[::-1].cummin()[::-1]]  # from each of these kappas on, all are better
+    start = f"from kappa about {number(paid[0])} on" if len(paid) else "from no kappa on"
     return Judgement(
         verdict(cheap and bool(better.all()), cheap and len(paid) > 0),
-        f"time of two-pass over naive {span(cost)}; error of naive {span(gain)} times as large",
+        f"two-pass takes {span(cost)} times as long as naive; the error of naive is {span(gain)} times as "
+        "large",
         f"{over(variance, 'dtype', 'kappa')}; time: NumPy, {over(variance_time, 'dtype', 'rows', 'hidden')}",
-        f"{number(tolerance)} times as accurate {told}; the median cost is "
-        f"{said(cheap, 'at most', 'more than')} {number(most)} times the time of naive",
+        f"{number(tolerance)} times as accurate {start}; the median time is "
+        f"{said(cheap, 'at most', 'more than')} {number(most)} times that of naive",
     )
 
 
 def slopes_are(variance: pd.DataFrame, *, expected: dict[str, float], tolerance: float) -> Judgement:
-    """Each algorithm's median error, while below 1, grows as kappa to the expected power."""
+    """The median error of each algorithm, while below 1, grows as kappa to the expected power."""
     below = variance[variance["rel_error_median"] < 1]
     parts = {name: below[below["algorithm"] == name] for name in expected}
     found = {name: slope(part["kappa"], part["rel_error_median"]) for name, part in parts.items()}
@@ -93,7 +95,7 @@ def slopes_are(variance: pd.DataFrame, *, expected: dict[str, float], tolerance:
 
 
 def variance_within_bounds(variance: pd.DataFrame, *, tolerance: float) -> Judgement:
-    """No row's measured error exceeds its bound by more than the factor `tolerance`."""
+    """No row's error exceeds its bound by more than the factor `tolerance`."""
     where = f"{over(variance, 'dtype', 'algorithm', 'hidden')}; sums in {over(variance, 'accumulator')}"
     return within_bounds(variance, "bound_ratio_max", "rel_error_max", where, tolerance)
 
