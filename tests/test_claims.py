@@ -147,19 +147,19 @@ def test_each_value_that_a_claim_wants_of_an_archived_table_is_there_or_in_a_con
     assert {name: fault for name, fault in said.items() if fault} == {}
 
 
-def test_a_predicate_without_a_tolerance_is_told(tmp_path, monkeypatch):
+def test_a_predicate_without_a_tolerance_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(PREDICATES, "grows_linearly", lambda scaling: None)
     said = "flat: predicate grows_linearly takes no tolerance; needed: that argument"
     assert said in refusal(written(tmp_path, ENTRY))
 
 
-def test_a_verdict_that_is_none_is_told(tmp_path, monkeypatch):
+def test_an_unknown_verdict_is_reported(tmp_path, monkeypatch):
     def misspelt(scaling: pd.DataFrame, tolerance: float) -> Judgement:
         return Judgement("confrmed", "", "", "")
 
     monkeypatch.setitem(PREDICATES, "grows_linearly", misspelt)
     with pytest.raises(
-        claims.ClaimError, match="flat: predicate grows_linearly says 'confrmed'; allowed: confirmed, "
+        claims.ClaimError, match="flat: predicate grows_linearly returns 'confrmed'; allowed: confirmed, "
     ):
         claims.run(written(tmp_path, ENTRY), measured(tmp_path, 1.0))
 
@@ -191,7 +191,7 @@ def test_the_tables_needed_are_known_without_reading_them():
         ({"verdict": "confirmed"}, "flat: verdict: unknown key; allowed: id, origin, source"),
     ],
 )
-def test_a_faulty_entry_is_told_with_file_claim_key_and_what_is_allowed(tmp_path, change, message):
+def test_a_faulty_entry_is_reported_with_file_claim_key_and_what_is_allowed(tmp_path, change, message):
     assert message in refusal(written(tmp_path, ENTRY | change))
 
 
@@ -276,7 +276,7 @@ def test_a_reader_who_edits_a_file_may_want_what_only_that_file_had(tmp_path, mo
     assert claims.run(path, measured(tmp_path, 1.0))["verdict"].tolist() == ["confirmed"]
 
 
-def test_text_that_is_wanted_of_numbers_is_told_with_claim_table_and_column(tmp_path):
+def test_text_for_a_column_of_numbers_is_reported_with_claim_table_and_column(tmp_path):
     where = {"tables": {"scaling": {"points": [7, "seven"]}}}
     said = r"flat: tables\.scaling: points is \[7, 'seven'\]; allowed: numbers, max or any"
     with pytest.raises(claims.ClaimError, match=said):
@@ -316,7 +316,7 @@ def test_a_claim_about_time_is_not_judged_in_the_smoke_study(tmp_path):
 def test_the_command_writes_the_table_and_fails_for_a_strict_claim(tmp_path, capsys):
     folder, out = measured(tmp_path, 2.0), tmp_path / "claims.csv"
     assert main(["claims", str(written(tmp_path, ENTRY)), str(folder), str(out)]) == 1
-    assert "error: claims of ours do not hold:\nflat: refuted" in capsys.readouterr().err
+    assert "error: strict claims of ours do not hold:\nflat: refuted" in capsys.readouterr().err
     assert tables.read(out)["verdict"].tolist() == ["refuted"]
     assert tables.read_meta(out)["study"] == "paper"
 

@@ -89,7 +89,7 @@ def test_an_archived_table_with_the_columns_of_former_code_is_not_compared(runs,
     tables.write(edge_cases(), runs.tables / "edge_cases.csv", RECORD)
     row = runs.again()
     assert row["archive"] == "some-machine"
-    assert row["reason"] == "the archived table has the columns of other code, abc"
+    assert row["reason"] == "the archived table has other columns: it is from other code, abc"
     assert pd.isna(row["passed"])
 
 
@@ -128,7 +128,7 @@ def test_tables_with_nothing_in_common_do_not_agree(runs):
 @pytest.mark.parametrize(
     ("meta", "reason"),
     [
-        ({"config": {"seed": 2}}, "the archived run had another configuration"),
+        ({"config": {"seed": 2}}, "the archived run had a different configuration"),
         ({"archived": "some-machine"}, "taken from the archive, not measured in this run"),
         ({"code_hash": "2"}, "other code, abc"),
     ],
@@ -216,7 +216,7 @@ def test_a_table_is_not_compared_with_its_own_copy(runs):
     assert (row["archive"], row["beyond"]) == ("some-machine", 1)
     shutil.rmtree(runs.folder)
     row = runs.again()
-    assert row["reason"] == "the archive holds this very table only"
+    assert row["reason"] == "the archive has only a copy of this table"
     assert pd.isna(row["passed"])
 
 
@@ -228,7 +228,7 @@ def test_times_belong_to_the_machine_and_other_studies_are_not_in_the_archive(ru
     found = comparison.run(runs.tables, ["timing_cpu", "eps"], runs.archive)
     assert list(found["reason"]) == [
         "belongs to the machine",
-        "the archive holds no such table of the study paper",
+        "the archive has no such table of the study paper",
     ]
 
 
@@ -285,7 +285,7 @@ def test_the_summary_names_a_comparison_that_lacks_a_column(runs):
     path = runs.tables / "comparison.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("passed", "agrees"), encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"comparison\.csv: has no column 'passed'; remove it to have it made"
+        ValueError, match=r"comparison\.csv: has no column 'passed'; remove the file to have it made"
     ):
         summary(runs.tables.parent)
 
@@ -304,9 +304,9 @@ def test_the_summary_ends_with_what_the_rules_warned_of(runs, monkeypatch, capsy
         (logs / f"{rule}.log").write_text(f"before\n{said}after\n", encoding="utf-8")
     (logs / "paper_pdf.log").write_text("warning: a figure is cut\n", encoding="utf-8")
     assert ended(runs).partition(" not compared\n")[2].splitlines() == [
-        "warning: 2 claims not measured, for rows that edited files no longer measure:",
+        "warning: 2 claims not measured: edited config files no longer measure their rows:",
         f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
-        "warning: 2 numbers n/a, for rows that edited files no longer measure:",
+        "warning: 2 numbers n/a: edited config files no longer measure their rows:",
         f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
         "warning: a figure is cut",
     ]

@@ -91,7 +91,8 @@ def test_only_takes_exactly_one_row(run):
     one = entry(reduce="only", where={"derivation": "projection", "shape": "2x4x8"}, format="power")
     assert run({"one": one})["one"]["value"] == 1e-16
     with pytest.raises(
-        numbers.NumberError, match=r"one: derivation\.rel_error .* 2 rows .* 'only' needs one"
+        numbers.NumberError,
+        match=r"one: derivation\.rel_error .* 2 of 2 selected rows .* 'only' needs exactly one",
     ):
         run({"one": entry(reduce="only")})
 
@@ -115,7 +116,7 @@ def test_a_ratio_divides_by_another_number(run):
         ),
         (
             {"a": entry(per="b"), "b": entry(per="c"), "c": entry()},
-            "a: per: b is a quotient itself; allowed: one that is not",
+            "a: per: b is itself a quotient; allowed: a number that is not",
         ),
     ],
 )
@@ -127,7 +128,7 @@ def test_a_number_that_cannot_be_worked_out_or_printed_is_told_by_name(run, entr
 def test_rows_without_a_measurement_do_not_count(run):
     everything = entry(where={}, reduce="count", format="integer")
     assert run({"rows": everything})["rows"]["text"] == "2"
-    with pytest.raises(numbers.NumberError, match="0 rows hold a measurement, of 1 selected"):
+    with pytest.raises(numbers.NumberError, match="0 of 1 selected rows hold a measurement"):
         run({"rows": entry(where={"derivation": "chain_rule"})})
 
 
@@ -135,7 +136,7 @@ def test_a_count_is_0_where_there_are_rows_but_for_the_last_condition(run):
     none = entry(where={"derivation": "projection", "shape": "no such"}, reduce="count", format="integer")
     assert run({"rows": none})["rows"]["text"] == "0"
     for where in ({"derivation": "no such", "shape": "no such"}, {"derivation": "no such"}):
-        with pytest.raises(numbers.NumberError, match="0 rows hold a measurement"):
+        with pytest.raises(numbers.NumberError, match=r"0 of . selected rows hold a measurement"):
             run({"rows": entry(where=where, reduce="count", format="integer")})
 
 
@@ -186,7 +187,7 @@ def test_what_a_machine_cannot_hold_or_lacks_is_not_available_and_a_wrong_select
     with pytest.raises(numbers.NumberError, match="of 0 selected"):
         text(kernel="compcat", residency="memory")
     with pytest.raises(
-        numbers.NumberError, match="2 rows hold a measurement, of 2 selected; 'only' needs one"
+        numbers.NumberError, match="2 of 2 selected rows hold a measurement; 'only' needs exactly one"
     ):
         text(kernel="twice", residency="memory")
 

@@ -1,4 +1,4 @@
-"""Every attempt stands in the appendix; a faulty file is told with line and what is allowed."""
+"""Every attempt is in the appendix; an error names file, line and what is allowed."""
 
 import re
 from functools import partial
@@ -46,7 +46,7 @@ def test_its_text_is_plain_and_its_commit_short(tmp_path):
         (["a,b,c,d,"], ":2: 5 cells; allowed: 4, what, prediction, outcome, commit"),
         (
             ["a,b,c,master"],
-            ":2: commit is 'master'; allowed: 7 to 40 digits of a hash, or empty where none keeps it",
+            ":2: commit is 'master'; allowed: 7 to 40 digits of a hash, or empty if no commit adopted it",
         ),
         (["a,b,c,abc123"], ":2: commit is 'abc123'; allowed: 7 to 40 digits of a hash"),
         (["a,b,c,ABC1234"], ":2: commit is 'ABC1234'; allowed: 7 to 40 digits of a hash"),
@@ -55,7 +55,7 @@ def test_its_text_is_plain_and_its_commit_short(tmp_path):
         (['"a,b,c,'], ":2: not UTF-8 CSV: unexpected end of data"),
     ],
 )
-def test_a_fault_is_told_with_file_line_and_what_is_allowed(tmp_path, lines, message):
+def test_a_fault_is_reported_with_file_line_and_what_is_allowed(tmp_path, lines, message):
     path = written(tmp_path, *lines)
     with pytest.raises(attempts.AttemptsError, match=re.escape(f"{path}{message}")):
         attempts.read(path)
@@ -83,7 +83,7 @@ def test_a_file_in_another_encoding_is_refused(tmp_path):
         attempts.read(path)
 
 
-def test_every_fault_of_a_file_is_told_at_once(tmp_path):
+def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
     path = written(tmp_path, "a,,c,", "b,c,d,x")
     with pytest.raises(attempts.AttemptsError) as caught:
         attempts.read(path)

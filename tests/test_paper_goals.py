@@ -63,14 +63,14 @@ def test_what_was_not_measured_says_why():
     assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")
 
 
-def test_a_reason_that_floor_and_goal_share_is_told_once():
+def test_a_reason_that_floor_and_goal_share_is_given_once():
     both = [
         judged(f"{kind} of the pass: 1", "not measured", "", "no such cell") for kind in ("floor", "goal")
     ]
     assert goal_rows(both, HERE)[0]["measured"] == "no such cell"
 
 
-def test_sizes_that_differ_in_their_rows_only_are_told_apart():
+def test_sizes_that_differ_only_in_rows_are_distinguished():
     keys = {"direction": "backward", "dtype": "float64", "axis": "rows"}
     cells = frame("rows hidden extra_share", (32, 256, 0.5), (64, 256, 0.1), **keys)
     found = PREDICATES["extra_memory_is"](cells, tolerance=0.02)
@@ -78,7 +78,7 @@ def test_sizes_that_differ_in_their_rows_only_are_told_apart():
     assert found.reason.endswith("backward float64 N=32 D=256 (0.5) and backward float64 N=64 D=256 (0.1)")
 
 
-def test_cells_of_one_size_are_told_apart_by_their_rows_and_by_the_dtype_of_gamma():
+def test_cells_of_one_size_are_distinguished_by_rows_and_dtype_of_gamma():
     sizes = (64, "float32", 0.5), (32, "float32", 0.6), (32, "bfloat16", 0.7)
     keys = {"direction": "backward", "dtype": "bfloat16", "hidden": 256, "threads": 2, "residency": "memory"}
     cells = with_interval(frame("rows gamma_dtype roof_fraction", *sizes, **keys), "roof_fraction")
@@ -124,17 +124,20 @@ def test_cells_are_counted_beside_a_value_of_the_median_cell():
     assert goal_rows([cost], HERE)[0]["measured"] == "1 % in the median cell. 3 of 3 cells cost less"
 
 
-def test_how_many_cells_miss_or_reach_a_goal_with_their_whole_intervals_is_told():
+def test_the_reason_counts_the_cells_whose_whole_interval_misses_or_reaches_a_goal():
     (cells,) = reached((256, 0.8), (512, 0.875), (768, 0.885), (1024, 0.95), (1023, 0.9))
     found = PREDICATES["cells_reach"](cells, **SHORT, tolerance=0.88)
     assert found.reason.startswith("2 of 5 cells miss 0.88: ")
-    assert found.reason.endswith("; with their whole intervals 1 miss and 2 reach it")
+    assert found.reason.endswith("; the whole interval misses it in 1 cell and reaches it in 2")
     (table,) = peers((256, "torch", 0.9), (512, "torch", 0.995), (1024, "torch", 3.0))
     found = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
-    assert found.reason.endswith("; with their whole intervals 1 miss and 1 reach it")
+    assert found.reason.endswith("; the whole interval misses it in 1 cell and reaches it in 1")
     costs = decided((0.2, True), (0.055, False), (0.045, False), (0.01, False))
     found = PREDICATES["decision_costs_at_most"](costs, tolerance=0.05)
-    assert found.reason == "2 of 4 cells stay within 5 %; with their whole intervals 1 miss and 1 reach it"
+    assert (
+        found.reason
+        == "2 of 4 cells stay within 5 %; the whole interval misses it in 1 cell and reaches it in 1"
+    )
 
 
 def test_the_floors_of_a_pass_are_named_with_their_verdicts():

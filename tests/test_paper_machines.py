@@ -75,11 +75,11 @@ def test_a_machine_that_tells_its_design_has_it_behind_the_name_that_a_hyperviso
     assert found.startswith("Here (family 25, model 1), ") and "; 32 KiB, 512 KiB, 256 MiB" in found
 
 
-def test_a_cache_whose_size_is_not_told_is_not_called_0(run):
+def test_a_cache_of_unknown_size_is_not_printed_as_0(run):
     meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
     record = json.loads(meta.read_text())
     meta.write_text(json.dumps(record | {"machine": record["machine"] | {"last_level_cache_bytes": 0}}))
-    assert machines.rows(*run)[0]["processor"].endswith("; 32 KiB, 64 MiB, not told")
+    assert machines.rows(*run)[0]["processor"].endswith("; 32 KiB, 64 MiB, not reported")
 
 
 @pytest.mark.parametrize(

@@ -82,12 +82,12 @@ def test_a_claim_that_an_edited_table_has_no_rows_for_is_not_measured_and_names_
     row = judged(folder)
     assert (row["verdict"], row["reason"]) == ("not measured", LOST.format("scaling"))
     assert capsys.readouterr().err == (
-        "warning: 1 claim not measured, for rows that edited files no longer measure:\n"
+        "warning: 1 claim not measured: edited config files no longer measure their rows:\n"
         "  config/paper/scaling.yaml: flat\n"
     )
 
 
-def test_whether_a_table_was_edited_is_told_by_the_archive_alone(folder, tmp_path, monkeypatch):
+def test_only_the_archive_shows_whether_a_table_was_edited(folder, tmp_path, monkeypatch):
     measured(folder, EDITED)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -102,7 +102,7 @@ def test_a_number_that_an_edited_table_has_no_rows_for_is_not_available_nor_what
     assert {name: it["text"] for name, it in found.items()} == {"one": "n/a", "two": "n/a", "three": "1.00"}
     assert found["one"]["value"] is None
     assert capsys.readouterr().err == (
-        "warning: 2 numbers n/a, for rows that edited files no longer measure:\n"
+        "warning: 2 numbers n/a: edited config files no longer measure their rows:\n"
         "  config/paper/scaling.yaml: one, two\n"
     )
 
@@ -168,7 +168,7 @@ def test_in_ci_an_edited_table_is_no_fault_of_the_machine(folder, monkeypatch):
     config = Path("config/paper/scaling.yaml")
     config.parent.mkdir(parents=True)
     config.write_text(yaml.safe_dump(PUBLISHED), encoding="utf-8")
-    assert judged(folder, scope="this machine")["reason"] == "no such cell could be measured here"
+    assert judged(folder, scope="this machine")["reason"] == "no such cell could be measured on this machine"
     measured(folder, EDITED)
     assert judged(folder, scope="this machine")["reason"] == LOST.format("scaling")
     monkeypatch.setenv("CI", "true")
@@ -180,7 +180,7 @@ def test_in_ci_the_smoke_study_is_excused_and_no_warning_is_given(tmp_path, monk
     monkeypatch.setenv("CI", "true")
     smoke = tmp_path / "results" / "smoke" / "tables"
     measured(smoke, EDITED)
-    assert judged(smoke)["reason"] == "the smoke study does not hold these rows"
+    assert judged(smoke)["reason"] == "the smoke study does not measure these rows"
     assert collected(smoke, one=NUMBER)["one"]["text"] == "n/a"
     assert capsys.readouterr().err == ""
 
@@ -191,14 +191,14 @@ def test_a_verdict_about_the_rows_that_are_left_stops_the_paper_all_the_same(fol
     assert main(["claims", "claims.yaml", str(folder), "claims.csv"]) == 1
 
 
-def test_every_claim_and_number_that_is_at_fault_is_told_at_once(folder):
+def test_all_faulty_claims_and_numbers_are_reported_at_once(folder):
     measured(folder, PUBLISHED)
     with pytest.raises(numbers.NumberError, match=r"^numbers\.yaml: one: .*\nnumbers\.yaml: two: ") as caught:
         collected(folder, one=NUMBER, two=NUMBER, three=BASE)
     assert "three" not in str(caught.value)
 
 
-def test_a_selection_that_a_predicate_refuses_is_told_with_its_claim(folder, monkeypatch):
+def test_a_selection_that_a_predicate_refuses_is_reported_with_its_claim(folder, monkeypatch):
     def refuses(scaling: pd.DataFrame, *, tolerance: float) -> None:
         raise ClaimMisfit("two are compared")
 

@@ -1,4 +1,4 @@
-"""What is wrong in the paper's own files is told before anything is measured, all of it at once."""
+"""Faults in the source files of the paper are reported before anything is measured, all at once."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_the_papers_own_files_and_a_sound_paper_have_no_fault(paper):
         ("<% if %>", "Expected an expression"),
     ],
 )
-def test_what_is_wrong_in_the_template_is_told_with_its_line(paper, text, said):
+def test_a_fault_in_the_template_is_reported_with_its_line(paper, text, said):
     template = paper / "paper.md.j2"
     append(template, f"\n{text}\n")
     (found,) = sources.faults(paper)
@@ -70,13 +70,13 @@ def test_what_is_wrong_in_the_template_is_told_with_its_line(paper, text, said):
         ("attempts.csv", "lonely\n", "1 cells; allowed: 4, what, prediction, outcome, commit"),
     ],
 )
-def test_what_is_wrong_in_another_file_is_told_alone(paper, name, text, said):
+def test_a_fault_in_another_file_is_reported_alone(paper, name, text, said):
     append(paper / name, text)
     found = sources.faults(paper)
     assert found and all(str(paper / name) in line for line in found) and said in found[0]
 
 
-def test_all_faults_are_told_at_once(paper):
+def test_all_faults_are_reported_at_once(paper):
     append(paper / "attempts.csv", "lonely\n")
     append(paper / "paper.md.j2", "It takes 77 of << n.derivd >>.\n")
     (paper / "claims.yaml").write_text("a: [", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What was tried on the way to the kernels: paper/attempts.csv, checked and made ready for the appendix.
+"""The attempts at speed in paper/attempts.csv, checked and formatted for the appendix.
 
-One line an attempt: what was tried, what it was predicted to bring, what it brought, and the commit that
-keeps it (7 to 40 hexadecimal digits; empty where none does). Plain text: no character means anything
-to Markdown. The numbers in it are facts of the attempt, which no table holds.
+One line per attempt: what was tried, the predicted and the measured outcome, and the commit that adopted it
+(7 to 40 hexadecimal digits; empty if none did). The text is plain, not Markdown. Its numbers belong to the
+attempt; no table holds them.
 """
 
 import csv
@@ -17,7 +17,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 class AttemptsError(ValueError):
-    """A file of attempts that cannot be used; each fault is given with file, line and what is allowed."""
+    """A file of attempts that cannot be used; each fault has file, line and what is allowed."""
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -37,7 +37,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    """The attempts as rows of a table of the paper: their text escaped, the commit as code or a dash."""
+    """The attempts as rows of a table of the paper: text escaped, the commit as code, or a dash."""
     return [
         {name: plain(attempt[name]) for name in COLUMNS[:3]} | {"commit": _kept(attempt["commit"])}
         for attempt in read(path)
@@ -49,7 +49,7 @@ def _kept(commit: str) -> str:
 
 
 def _faults(numbered: list[tuple[int, list[str]]]) -> Iterator[tuple[int, str]]:
-    """Line and fault, in the order of the file; where the header is wrong, the header only."""
+    """Line and fault, in the order of the file; only the header if that is wrong."""
     header = numbered[0][1] if numbered else []
     if tuple(header) != COLUMNS:
         yield 1, f"the header is {','.join(header) or 'missing'}; allowed: {','.join(COLUMNS)}"
@@ -66,7 +66,7 @@ def _faults(numbered: list[tuple[int, list[str]]]) -> Iterator[tuple[int, str]]:
         if commit and not _COMMIT.fullmatch(commit):
             yield (
                 line,
-                f"commit is {commit!r}; allowed: 7 to 40 digits of a hash, or empty where none keeps it",
+                f"commit is {commit!r}; allowed: 7 to 40 digits of a hash, or empty if no commit adopted it",
             )
         if seen.setdefault(what, line) != line:
             yield line, f"what repeats line {seen[what]}; allowed: each attempt once"

@@ -8,14 +8,14 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#$~^@])")
 
 
 def plain(text: str) -> str:
-    """Text in which no character means anything to Markdown; bars are left to the table that it stands in."""
+    """Text with the special characters of Markdown escaped, except bars: `markdown_table` escapes those."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def claim_rows(claims: Iterable[Mapping[str, Any]], origin: str) -> list[dict[str, str]]:
-    """The claims of one origin: the claim, its verdict, what was measured under which condition, and why.
+    """The claims of one origin: claim, verdict, measured value, its condition and the reason for the verdict.
 
-    A claim that is confirmed needs no reason beside its value; the table `claims` holds it all the same.
+    The reason is left out where a claim is confirmed; the table `claims` has it.
     """
     return [
         {

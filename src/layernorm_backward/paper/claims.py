@@ -1,9 +1,9 @@
-"""Every claim is a predicate over tables; its verdict is computed, never typed.
+"""Evaluates the claims of paper/claims.yaml: each is a predicate over tables, and its verdict is computed.
 
-paper/claims.yaml names for each claim its tables with the rows wanted, a predicate (a function of
+An entry names the tables with the rows to select, a predicate (a function of
 `layernorm_backward.paper.predicates`, called with those rows, the claim's numbers and its tolerance), and
-where the verdict is valid. Published claims get a verdict; one of ours that is strict stops the build.
-A claim without rows stops it too, but where a table is partial (`partial`) or the machine cannot measure it.
+where the verdict is valid. A strict claim of ours that does not hold stops the build. So does a claim
+without rows, unless a table is partial (see `partial`) or the machine cannot measure them.
 """
 
 import inspect
@@ -36,7 +36,8 @@ class ClaimError(ValueError):
 
 
 class Claim(BaseModel):
-    """One entry of claims.yaml; `tables` maps the stem of a table to the rows wanted: column -> value(s)."""
+    """One entry of claims.yaml; `tables` maps the stem of a table to the rows to select: column ->
+    value(s)."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     id: str
@@ -89,12 +90,12 @@ def run(claims_yaml: Path, tables_dir: Path) -> pd.DataFrame:
 
 
 def require(judged: pd.DataFrame) -> None:
-    """ValueError where one of our strict claims was measured and is not confirmed, with what was found."""
+    """ClaimError if a strict claim of ours was measured and not confirmed, with the measured value."""
     failed = judged[(judged["origin"] == "ours") & judged["strict"].astype(bool)]
     failed = failed[~failed["verdict"].isin(["confirmed", "not measured"])]
     if len(failed):
         lines = [f"{row.claim}: {row.verdict}: {row.says}: {row.value}" for row in failed.itertuples()]
-        raise ClaimError("claims of ours do not hold:\n" + "\n".join(lines))
+        raise ClaimError("strict claims of ours do not hold:\n" + "\n".join(lines))
 
 
 def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> Judgement:
@@ -113,13 +114,13 @@ def _judge(claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses) -> J
     if found.verdict not in VERDICTS:
         allowed = ", ".join(VERDICTS)
         raise ClaimError(
-            f"{claim.id}: predicate {claim.predicate} says {found.verdict!r}; allowed: {allowed}"
+            f"{claim.id}: predicate {claim.predicate} returns {found.verdict!r}; allowed: {allowed}"
         )
     return found
 
 
 def _require_known(claim: Claim, frames: dict[str, pd.DataFrame]) -> None:
-    """ClaimError for a value that nothing has; it would leave a list of wanted rows unseen."""
+    """ClaimError for a value that no table or config file has; in a list it would go unnoticed."""
     for stem, where in claim.tables.items():
         if said := unknown(frames[stem], stem, where):
             raise ClaimError(f"{claim.id}: tables.{stem}.{said}")
@@ -128,25 +129,25 @@ def _require_known(claim: Claim, frames: dict[str, pd.DataFrame]) -> None:
 def _excuse(
     claim: Claim, frames: dict[str, pd.DataFrame], excuses: Excuses, missing: NothingMeasured | ClaimMisfit
 ) -> str:
-    """Why a claim may go without a verdict; ClaimError where it may not."""
+    """Why a claim may have no verdict; ClaimError if it must have one."""
     reason = excuses.reason(claim.id, claim.tables)
     if reason:
         return reason
     of_machine = isinstance(missing, NothingMeasured) and claim.scope != "any machine"
     if of_machine and not excuses.edited(claim.tables):
         _require_known(claim, frames)
-        return "no such cell could be measured here"
+        return "no such cell could be measured on this machine"
     files = excuses.files(claim.tables)
     raise ClaimError(f"{claim.id}: {missing}; measure such rows ({files}), or change the claim")
 
 
 def _parameter(stem: str) -> str:
-    """The parameter of a predicate that takes a table: its stem, but for one named like a key."""
+    """The name of the parameter that takes a table: its stem, except for `tolerance`, which is taken."""
     return "tolerance_table" if stem == "tolerance" else stem
 
 
 def _rows(claim: Claim, stem: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that a claim wants of a table; NothingMeasured where there are none."""
+    """The rows that a claim selects from a table; NothingMeasured if there are none."""
     try:
         rows = select(frame, claim.tables[stem])
     except ValueError as error:
@@ -157,7 +158,8 @@ def _rows(claim: Claim, stem: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _require_named(rows: pd.DataFrame, stem: str, where: dict[str, Any]) -> None:
-    """NothingMeasured where a name wanted, a kernel's for instance, has no row: others do not tell of it."""
+    """NothingMeasured if a selected name, of a kernel for instance, has no row: other rows do not cover
+    it."""
     for column, wanted in where.items():
         names = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
         if missing := sorted(names - {*rows[column], "max"}):
@@ -193,7 +195,7 @@ def _check(claim: Claim, where: str) -> None:
 
 
 def _faults(path: Path, error: ValidationError, entries: list[Any]) -> str:
-    """pydantic's faults, with the claim's id in the place of its number."""
+    """pydantic's faults, with the id of the claim instead of its number."""
     lines = yamlfile.faults(path, error, list(Claim.model_fields)).splitlines()
     for number, entry in enumerate(entries):
         if isinstance(entry, dict) and "id" in entry:

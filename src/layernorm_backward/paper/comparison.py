@@ -1,10 +1,10 @@
 """Compares this run with an archived run of the same study: which tables agree, and how closely.
 
-A table is compared with the newest archived one that is not a copy of itself, as it is after a promotion;
-where it holds results of packages that compile for the processor, with the newest of a like processor first.
-Rows are matched by their keys, where both runs had the same configuration. What may differ is stated once, in
-`schemas`: 0 says that every cell is the same on any machine with the same versions. The difference of two
-numbers is |a - b| / max(|a|, |b|).
+A table is compared with the newest archived one that is not a copy of itself (there is one after a
+promotion). Results of packages that compile for the processor are compared with a similar processor if the
+archive has one. Rows are matched by their keys, provided that both runs had the same configuration. The
+allowed difference is in `schemas`; 0 means that every cell is the same on any machine with the same versions.
+The difference of two numbers is |a - b| / max(|a|, |b|).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from layernorm_backward.records.recorded import read_record
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.records.tabulate import table
 
-COMPILED = {"audit_peers"}  # by packages, for the processor: what is measured rounds as it adds
+COMPILED = {"audit_peers"}  # of packages that compile for the processor, which fixes their order of additions
 _PROCESSOR = "cpu", "vectors", "l2_bytes", "last_level_cache_bytes"
 
 
@@ -39,10 +39,10 @@ def _compared(path: Path, study: str, archived: Path) -> dict[str, Any]:
         return {"archive": here["archived"], "reason": "taken from the archive, not measured in this run"}
     copies = [(copy, tables.read_meta(copy)) for copy in archive.tables(path.stem, study, archived)]
     if not copies:
-        return {"reason": f"the archive holds no such table of the study {study}"}
+        return {"reason": f"the archive has no such table of the study {study}"}
     others = [(copy, meta) for copy, meta in copies if not _of_one_run(here, meta)]
     if not others:
-        return {"archive": copies[0][0].parent.name, "reason": "the archive holds this very table only"}
+        return {"archive": copies[0][0].parent.name, "reason": "the archive has only a copy of this table"}
     if path.stem in COMPILED:
         others.sort(key=lambda other: not _alike(other[1], here))
     return _beside(path, here, *others[0])
@@ -53,13 +53,13 @@ def _of_one_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]) -> dict[str, Any]:
-    """Compare two tables; they need not agree where `_expected_difference` gives a reason."""
+    """Compare two tables; they need not agree if `_expected_difference` gives a reason."""
     named = {"archive": other.parent.name}
     if there["config"] != here["config"]:
-        return named | {"reason": "the archived run had another configuration"}
+        return named | {"reason": "the archived run had a different configuration"}
     if tables.columns(other) != tables.columns(path):
         commit = revision.named(there["commit"])
-        return named | {"reason": f"the archived table has the columns of other code, {commit}"}
+        return named | {"reason": f"the archived table has other columns: it is from other code, {commit}"}
     found = named | _cells(tables.read(path), tables.read(other), path.stem)
     why = _expected_difference(here, there, path.stem)
     if not why:
@@ -69,7 +69,7 @@ def _beside(path: Path, here: dict[str, Any], other: Path, there: dict[str, Any]
 
 
 def _expected_difference(here: dict[str, Any], there: dict[str, Any], stem: str) -> str:
-    """Why two tables may differ: other code, or another processor that packages compile for; or ""."""
+    """Why two tables may differ: other code, or packages compiled for another processor; else ""."""
     if there["code_hash"] != here["code_hash"]:
         return f"other code, {revision.named(there['commit'])}"
     if stem in COMPILED and not _alike(there, here):
@@ -79,7 +79,8 @@ def _expected_difference(here: dict[str, Any], there: dict[str, Any], stem: str)
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two processors are of one design, as far as both records say; earlier ones name no design."""
+    """Whether two processors have the same design, as far as the records say; older records name no
+    design."""
     designs = {it["machine"].get("design") for it in (one, other)} - {None}
     same = all(one["machine"].get(key) == other["machine"].get(key) for key in _PROCESSOR)
     return same and len(designs) < 2
@@ -105,7 +106,7 @@ def _cells(ours: pd.DataFrame, theirs: pd.DataFrame, stem: str) -> dict[str, Any
 
 
 def _differences(ours: pd.Series, theirs: pd.Series) -> NDArray[np.float64]:
-    """0 where two cells are the same, empty ones too; infinity where they differ and are no numbers."""
+    """0 where two cells are equal or both empty; infinity where they differ and are not numbers."""
     if not pd.api.types.is_float_dtype(ours):
         same = (ours == theirs) | (ours.isna() & theirs.isna())
         return np.where(same.fillna(False).to_numpy(bool), 0.0, np.inf)

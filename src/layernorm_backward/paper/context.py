@@ -1,4 +1,5 @@
-"""What the paper's template can name: numbers, claims, rows of tables, provenance, constants."""
+"""The names that the template of the paper can use: numbers, claims, rows of tables, provenance,
+constants."""
 
 import difflib
 import re
@@ -18,7 +19,7 @@ from layernorm_backward.storage import jsonfile
 
 
 class UnknownName(ValueError):
-    """A number or table that the template names and the run did not make."""
+    """A number or table that the template names but the run did not make."""
 
 
 class Number(str):
@@ -35,7 +36,7 @@ class Number(str):
 
 
 class Names(dict[str, Any]):
-    """A mapping whose entries are attributes, too; the error for an unknown name lists similar ones."""
+    """A mapping whose entries are also attributes; the error for an unknown name lists similar ones."""
 
     def __init__(self, kind: str, entries: dict[str, Any]) -> None:
         super().__init__(entries)
@@ -52,7 +53,7 @@ class Names(dict[str, Any]):
 
 
 def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) -> dict[str, Any]:
-    """The names of the template in `folder` for one run; `numbers` is its numbers.json."""
+    """The names for the template in `folder`, for one run; `numbers` is its numbers.json."""
     stems = sorted(path.stem for path in tables_dir.glob("[!.]*.csv"))
     claims = _rows(tables_dir, "claims") if "claims" in stems else []
     meta = {stem: read_record(tables_dir / f"{stem}.csv") for stem in stems}
@@ -88,12 +89,12 @@ def context(numbers: Path, tables_dir: Path, figures_dir: Path, folder: Path) ->
 
 
 def _waited(most: tuple[str, float] | None) -> str:
-    """The table in which threads waited in the largest share of samples, and that share, rounded up."""
+    """The largest share of samples in which threads waited, rounded up, and its table."""
     return f"{FORMATS['percent1_up'](most[1])} (table `{most[0]}`)" if most else ""
 
 
 def _came_from(record: dict[str, Any]) -> str:
-    """Where a table that may be archived was measured, in a phrase; and whether the code is another now."""
+    """A phrase that says where a table was measured, and whether the code has changed since."""
     if "archived" not in record:
         return "measured in this run"
     processor = mixed.processor(record["machine"])
@@ -103,7 +104,7 @@ def _came_from(record: dict[str, Any]) -> str:
 
 
 def constant(text: str) -> Number:
-    """A true constant, typed by hand on purpose; 1e-5 and 5.04e-11 are printed as powers of ten."""
+    """A constant that is typed by hand on purpose; 1e-5 and 5.04e-11 are printed with powers of ten."""
     if not isinstance(text, str):
         raise TypeError(f'c({text!r}): a constant is written as text: c("{text}")')
     power = re.fullmatch(r"(-?[\d.]+)e([-+]?\d+)", text)

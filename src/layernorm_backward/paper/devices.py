@@ -1,4 +1,4 @@
-"""The devices that tables on a GPU were measured on, as their records tell."""
+"""The GPUs on which tables were measured, from their records."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ Record = Mapping[str, Any]
 
 
 class Source(NamedTuple):
-    """A device, its driver and the commit of the code; the tables that were measured so."""
+    """A device, its driver, the commit of the code, and the tables measured with these."""
 
     gpu: str
     driver: str
@@ -16,7 +16,7 @@ class Source(NamedTuple):
 
 
 def sources(records: Mapping[str, Record], stems: Iterable[str]) -> list[Source]:
-    """Where some tables are from, each with those that are; that of most tables comes first."""
+    """The sources of some tables; the source of most tables comes first."""
     found: dict[tuple[str, ...], list[str]] = {}
     for stem in stems:
         its = records[stem]["machine"]

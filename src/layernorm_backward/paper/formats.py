@@ -1,4 +1,4 @@
-"""How a value is printed in the prose and the tables of the paper: Markdown text, math where needed."""
+"""Formats of the values in the text and the tables of the paper: Markdown, with math where needed."""
 
 import math
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def three(value: float) -> str:
 
 
 def upward(value: float, places: int) -> float:
-    """The least number of so many decimal places that is not below the value: for "at most" and "below"."""
+    """The value rounded up to `places` decimal places: for "at most" and "below"."""
     if not math.isfinite(value):
         return value
     return float(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
 
 
 def downward(value: float, places: int) -> float:
-    """The largest number of so many decimal places that is not above the value: for "at least"."""
+    """The value rounded down to `places` decimal places: for "at least"."""
     return -upward(-value, places)
 
 

@@ -1,4 +1,4 @@
-"""The grid of floors and goals: claims that say "floor of SUBJECT: ..." and "goal of SUBJECT: ..."."""
+"""The table of floors and goals: claims that say "floor of SUBJECT: ..." and "goal of SUBJECT: ..."."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ _SENTENCE = re.compile(r"(?P<kind>floor|goal) of (?P<subject>.+): (?P<wanted>[^:
 
 
 def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str, str]]:
-    """One row a subject, in the order of the claims of a scope: floor and goal, what became of them, values.
+    """One row per subject, in the order of the claims of a scope: floor and goal, their outcomes, and values.
 
-    The cells that are short of a floor are listed, those that are short of a goal counted; where none is,
-    the cells are counted all the same.
+    Cells that miss a floor are listed, cells that miss a goal only counted. The number of all cells is given
+    in any case.
     """
     rows: dict[str, dict[str, str]] = {}
     for claim in claims:
@@ -37,13 +37,13 @@ def goal_rows(claims: Iterable[Mapping[str, Any]], scope: str) -> list[dict[str,
         row["measured"] = row["measured"] or plain(claim["value"])
         if claim["verdict"] != "confirmed" or _COUNTED.search(row["measured"]) is None:
             reason = claim["reason"] if kind == "floor" else claim["reason"].partition(":")[0]
-            told = row["measured"]
-            row["measured"] = told if plain(reason) in told else f"{told}. {plain(reason)}".removeprefix(". ")
+            text = row["measured"]
+            row["measured"] = text if plain(reason) in text else f"{text}. {plain(reason)}".removeprefix(". ")
     return list(rows.values())
 
 
 def floors_of(claims: Iterable[Mapping[str, Any]], what: str) -> list[dict[str, str]]:
-    """The floors whose subject names `what`: the subject behind it, and the verdict."""
+    """The floors whose subject contains `what`: the rest of the subject, and the verdict."""
     found = [(_SENTENCE.fullmatch(claim["says"]), claim["verdict"]) for claim in claims]
     floors = [(said["subject"], verdict) for said, verdict in found if said and said["kind"] == "floor"]
     return [
@@ -54,7 +54,7 @@ def floors_of(claims: Iterable[Mapping[str, Any]], what: str) -> list[dict[str, 
 
 
 def _reached(claim: Mapping[str, Any]) -> str:
-    """What became of a floor or goal; of one that is reached in part, in how many cells it is."""
+    """The outcome of a floor or goal; if it is reached in part, in how many cells."""
     missed = _MISSED.match(claim["reason"])
     if claim["verdict"] != "corrected" or missed is None:
         return REACHED[claim["verdict"]]

@@ -1,4 +1,4 @@
-"""Tables of the paper, made from the tables of the run: a listing of rows, or a pivot of one value."""
+"""Tables of the paper from tables of the run: a listing of rows, or a pivot of one value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +18,9 @@ NOT_MEASURED = "\N{EN DASH}"
 def listing(
     tables_dir: Path, stem: str, columns: Mapping[str, tuple[str, str]], where: dict[str, Any], **layout: Any
 ) -> str:
-    """Selected rows as they stand; `columns` maps a column to its heading and its format.
+    """The selected rows; `columns` maps a column to its heading and its format.
 
-    `layout` is that of markdown_table: label, caption, widths, small.
+    `layout` is passed to markdown_table: label, caption, widths, small.
     """
     frame = select(tables.read(tables_dir / f"{stem}.csv"), where)
     rows = [
@@ -45,10 +45,10 @@ def pivot(
     head: str = "",
     **layout: Any,
 ) -> str:
-    """One line per value of `rows`, one column per value of `columns`, each in the order of the table.
+    """One line per value of `rows`, one column per value of `columns`, both in the order of the table.
 
-    A cell is the `reduce` (a pandas reduction) of `value` over the rows that `where` keeps; `formats` holds
-    the format of a column that has not `format`.
+    A cell is `value` reduced by `reduce` (a pandas reduction) over the rows that `where` selects. `formats`
+    gives the format of columns for which it is not `format`.
     """
     frame = select(tables.read(tables_dir / f"{stem}.csv"), where)
     cells = frame.groupby([rows, columns], sort=False)[value].agg(reduce)

@@ -1,14 +1,14 @@
-"""Finds numbers typed by hand in the paper's template: a number is measured, or marked as a constant.
+"""Finds numbers typed by hand in the template of the paper: each must be measured, or marked as a constant.
 
-What counts as typed by hand, in prose, headings, captions, tables and the front matter: every run of digits
-that does not belong to a name. Names begin with a letter (float32, Qwen3.6-27B), or are like 16-bit, 2-norm.
-In math, structure is free: integers below 10 (small factors), and every integer in an exponent or index,
-but for a power of ten. Refused there are larger integers, decimals and powers of ten, which are scientific
-notation: 1024, 5.04, 10^{-11}.
+In prose, headings, captions, tables and the front matter, every run of digits counts unless it belongs to a
+name. Names begin with a letter (float32, Qwen3.6-27B) or have the form of 16-bit or 2-norm.
+In math, integers below 10 (small factors) are allowed, and all integers in an exponent or index, except in a
+power of ten. Larger integers, decimals and powers of ten (scientific notation) are refused: 1024, 5.04,
+10^{-11}.
 
-Not looked at: `<< >>`, `<% %>` and `<# #>`, code, citation and reference keys, attribute blocks, link
-targets, list markers, footnote marks, lengths such as [4pt], HTML comments. An expression `<< 5.04 >>` or
-`<% set x = 5.04 %>` that is nothing but a literal is a number typed by hand as well.
+Ignored are `<< >>`, `<% %>` and `<# #>`, code, citation and reference keys, attribute blocks, link targets,
+list markers, footnote marks, lengths such as [4pt], and HTML comments. But an expression that is only a
+literal, as in `<< 5.04 >>` or `<% set x = 5.04 %>`, counts as typed by hand.
 """
 
 import re
@@ -53,7 +53,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class Literal:
-    """A number typed by hand: the line it stands on, counted from 1, and its text."""
+    """A number typed by hand: its line, counted from 1, and its text."""
 
     line: int
     text: str
@@ -66,7 +66,7 @@ def find(source: str, environment: jinja2.Environment) -> list[Literal]:
 
 
 def message(literals: list[Literal], name: str) -> str:
-    """One line for each literal: file, line, number, and how to mend it."""
+    """One line per literal: file, line, number, and how to correct it."""
     lines = [
         f"{name}:{it.line}: number typed by hand: {it.text}; print a measured one with << n.name >>, "
         f'mark a true constant with << c("{it.text}") >>'

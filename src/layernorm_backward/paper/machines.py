@@ -1,4 +1,4 @@
-"""How near numba_fused comes to the roof on the machines of the archive, beside this run: rows of a table."""
+"""Rows of a table: the fraction of the roof that numba_fused reaches in this run and on archived machines."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ from layernorm_backward.records import archive, revision, tables
 
 STEM = "timing_cpu"
 _WIDE, _SHORT = ("float64", "float32"), ("float16", "bfloat16")
-_Cells = tuple[str, str, tuple[str, ...], tuple[int, int]]  # column, direction, dtypes, least and most D
+_Cells = tuple[
+    str, str, tuple[str, ...], tuple[int, int]
+]  # column, direction, dtypes, smallest and largest D
 SPANS: dict[str, _Cells] = {
     "short": ("roof_fraction", "backward", _WIDE, (256, 1024)),
     "long": ("roof_fraction", "backward", _WIDE, (4096, 16384)),
@@ -23,9 +25,9 @@ SPANS: dict[str, _Cells] = {
 def rows(tables_dir: Path, folder: Path = archive.ARCHIVE) -> list[dict[str, str]]:
     """This run, then the archived machines of the same study, the latest first.
 
-    An archive of this very run is left out, and one of code so old that its table cannot be read. Each cell
-    is the least and the most over rows of whole lines, on all threads and beyond the cache, or a dash where
-    nothing such was measured.
+    An archived copy of this run is left out, and so is a table of older code that cannot be read. Each cell
+    is the range over rows of whole cache lines, with all threads and beyond the cache, or a dash where none
+    was measured.
     """
     here = tables_dir / f"{STEM}.csv"
     archived = archive.tables(STEM, tables_dir.parent.name, folder)
@@ -77,10 +79,12 @@ def _recentring(path: Path) -> str:
 def _processor(machine: dict[str, Any]) -> str:
     design = f" ({machine['design']})" if machine.get("design") else ""
     core = f"{machine['cpu']}{design}, {machine.get('vectors') or 'vectors not recorded'}"
-    caches = ", ".join(_told(machine[name]) for name in ("l1d_bytes", "l2_bytes", "last_level_cache_bytes"))
+    caches = ", ".join(
+        _size_of(machine[name]) for name in ("l1d_bytes", "l2_bytes", "last_level_cache_bytes")
+    )
     return f"{core}, {machine['cores_usable']} cores; {caches}"
 
 
-def _told(size: int) -> str:
+def _size_of(size: int) -> str:
     scale, unit = (2**20, "MiB") if size >= 2**20 else (2**10, "KiB")
-    return f"{size / scale:.0f} {unit}" if size else "not told"
+    return f"{size / scale:.0f} {unit}" if size else "not reported"

@@ -1,4 +1,4 @@
-"""A Pandoc pipe table from rows, with a caption, a label and columns that wrap."""
+"""A Pandoc pipe table with a caption, a label and columns that wrap."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ def markdown_table(
 ) -> str:
     """The rows as a table; `columns` maps the key of a row to the heading of its column.
 
-    `align` holds one of l, r, c a column (all l without it); `widths` are shares of the page's width for
-    columns that wrap (without them a column is as wide as its longest cell); `small` sets small type.
+    `align` has one of l, r, c per column (default: all l). `widths` are shares of the page width, for columns
+    that wrap; without them a column is as wide as its longest cell. `small` sets small type.
     Without a label no caption is written: it then follows in the text, with its label and classes.
-    Raises ValueError where align or widths do not fit the columns, and where a row lacks a key.
+    Raises ValueError if align or widths do not fit the columns, or a row lacks a key.
     """
     align = align or "l" * len(columns)
     if len(align) != len(columns) or set(align) - set("lrc"):
@@ -45,7 +45,7 @@ def _line(cells: Iterable[Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """One line of Markdown; a bar inside of a cell is escaped, a float that holds nothing is empty."""
+    """A cell as one line of Markdown: bars are escaped, None and NaN are empty."""
     text = "" if value is None or value != value else str(value)
     return " ".join(text.split()).replace("|", r"\|")
 

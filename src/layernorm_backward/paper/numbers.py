@@ -1,15 +1,16 @@
-"""The numbers of the prose: paper/numbers.yaml says where each one stands in the tables.
+"""The numbers in the text of the paper: paper/numbers.yaml says where each one is in the tables.
 
     name: {table: variance, where: {algorithm: naive, offset: 1e8}, column: rel_error_max,
            reduce: only, per: other_name, scale: 1, format: power}
 
 `study: full` takes the table from the newest run of that study in the archive, not from this run.
-`where` keeps the rows whose columns have the value (or one of a list of values); `reduce` makes one value
-of those rows; `per` divides by another number, `scale` multiplies. Rows that hold no measurement do not
-count. A selection that keeps no row stops with an error, but for a `count`, which is 0 where there are rows
-but for the last condition. The text is "n/a" instead where the table is partial
-(see `partial`): it holds fewer cases than the prose speaks of, or none for a name in a list; and where a
-machine lets none of the rows be timed: it has too little memory for arrays beyond its cache, or lacks a peer.
+`where` selects the rows whose columns have the value (or one of a list of values); `reduce` makes one value
+of those rows; `per` divides by another number, `scale` multiplies. Rows without a measurement do not count.
+
+If no row is selected the build stops with an error, with three exceptions. A `count` is 0 if rows meet all
+conditions but the last. The text is "n/a" if the table is partial (see `partial`): if it has fewer cases
+than the sentence is about, or none for a name in a list. It is also "n/a" if this machine cannot time any of
+the rows, because its memory is too small for arrays beyond its cache, or a peer is not installed.
 """
 
 import json
@@ -40,15 +41,15 @@ _REDUCE = {
 
 
 class NumberError(ValueError):
-    """A number that cannot be computed; the message names it, its table and what was selected."""
+    """A number that cannot be computed; the message names the number, its table and the selection."""
 
 
 class NoRow(NumberError):
-    """A selection that keeps no measured row, or more than `only` takes."""
+    """A selection without a measured row, or with more than one for `only`."""
 
 
 class Number(BaseModel):
-    """Where one number of the prose stands: table, rows, column, and how it is printed."""
+    """Where a number of the text is found: table, rows, column; and how it is printed."""
 
     model_config = ConfigDict(extra="forbid")
     table: str
@@ -62,7 +63,7 @@ class Number(BaseModel):
 
 
 def load(path: Path) -> dict[str, Number]:
-    """The entries of numbers.yaml; ValueError names the file, and the key or line where one is wrong."""
+    """The entries of numbers.yaml; ValueError names the file and the faulty key or line."""
     content = yamlfile.load(path)
     if not isinstance(content, dict):
         raise NumberError(f"{path}: must hold numbers by name, holds {type(content).__name__}")
@@ -88,7 +89,7 @@ def load(path: Path) -> dict[str, Number]:
             raise NumberError(f"{path}: {name}: per: there is no number {entry.per!r}")
         if entry.per is not None and entries[entry.per].per is not None:
             raise NumberError(
-                f"{path}: {name}: per: {entry.per} is a quotient itself; allowed: one that is not"
+                f"{path}: {name}: per: {entry.per} is itself a quotient; allowed: a number that is not"
             )
     return entries
 
@@ -96,7 +97,7 @@ def load(path: Path) -> dict[str, Number]:
 def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
     """Evaluate every entry over the tables in a folder; writes {name: {text, value, table, cells}} as JSON.
 
-    `cells` is how many rows with a measurement the value stands for.
+    `cells` is the number of measured rows from which the value was computed.
     """
     entries = load(numbers_yaml)
     frames = {
@@ -126,17 +127,18 @@ def write(numbers_yaml: Path, tables_dir: Path, out: Path) -> None:
 
 
 def _require_known(entry: Number, frame: pd.DataFrame, excuses: Excuses) -> None:
-    """NumberError for a value in a list that nothing has: the others' rows would leave it unseen."""
+    """NumberError for a value in a list that no table or config file has: it would go unnoticed."""
     lists = {name: wanted for name, wanted in entry.where.items() if isinstance(wanted, list)}
     edited = not entry.study and excuses.edited((entry.table,))
-    if excuses.smoke or edited or entry.table in SUMMARIES:  # of verdicts there may be none
+    if excuses.smoke or edited or entry.table in SUMMARIES:  # no claim need have a given verdict
         return
     if said := unknown(frame, entry.table, lists):
         raise NumberError(f"{entry.table}: where.{said}")
 
 
 def _beyond_machine(frame: pd.DataFrame, entry: Number) -> bool:
-    """Whether a table of times has the rows wanted, but with arrays of other residency or without times."""
+    """Whether a table of times has the selected rows, but with other residency of the arrays or without
+    times."""
     if SCHEMAS[entry.table].repeats is not None:
         return False
     anywhere = {name: it for name, it in entry.where.items() if name not in ("residency", "reason")}
@@ -149,7 +151,7 @@ def _path(stem: str, study: str, tables_dir: Path) -> Path:
         return tables_dir / f"{stem}.csv"
     found = archive.latest(stem, study)
     if found is None:
-        raise NumberError(f"{stem}: the archive holds no such table of the study {study}")
+        raise NumberError(f"{stem}: the archive has no such table of the study {study}")
     return found
 
 
@@ -166,13 +168,13 @@ def _record(entry: Number, values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _may_lack_names(entry: Number, excuses: Excuses) -> bool:
-    """Whether an edited file explains a name without rows, in a table that has some for each name."""
+    """Whether an edited config file may explain that a name has no rows."""
     own = not entry.study and entry.table not in SUMMARIES
     return own and excuses.allowed and not excuses.smoke and bool(excuses.edited((entry.table,)))
 
 
 def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excuses) -> tuple[Any, int]:
-    """The value and its number of rows; None and 0 where the machine or a partial table excuses it."""
+    """The value and its number of rows; None and 0 if the machine or a partial table excuses it."""
     if _may_lack_names(entry, excuses) and lost(frame, entry.table, entry.where):
         excuses.reason(name, (entry.table,))
         return None, 0
@@ -186,7 +188,7 @@ def _value_or_none(name: str, entry: Number, frame: pd.DataFrame, excuses: Excus
 
 
 def _but_for_the_last(frame: pd.DataFrame, where: dict[str, Any]) -> bool:
-    """Whether there are rows that meet all conditions but the last, of two or more."""
+    """Whether rows meet all conditions but the last, of two or more conditions."""
     return len(where) > 1 and len(select(frame, dict(list(where.items())[:-1]))) > 0
 
 
@@ -200,8 +202,8 @@ def _value(entry: Number, frame: pd.DataFrame) -> tuple[Any, int]:
         return 0.0, 0
     if column.empty or (entry.reduce == "only" and len(column) != 1):
         raise NoRow(
-            f"{entry.table}.{entry.column} where {entry.where}: {len(column)} rows hold a measurement, "
-            f"of {len(rows)} selected; 'only' needs one, every other reduction at least one"
+            f"{entry.table}.{entry.column} where {entry.where}: {len(column)} of {len(rows)} selected "
+            "rows hold a measurement; 'only' needs exactly one, every other reduction at least one"
         )
     try:
         value = _REDUCE[entry.reduce](column)

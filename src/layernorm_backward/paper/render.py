@@ -1,6 +1,6 @@
-"""Fills the paper's template with the numbers of a run: Markdown with Jinja, no number typed by hand.
+"""Fills the template of the paper with the numbers of a run: Markdown with Jinja, no number typed by hand.
 
-The delimiters are ones that neither TeX nor Markdown uses: << name >>, <% block %>, <# comment #>.
+The delimiters are not used by TeX or Markdown: << name >>, <% block %>, <# comment #>.
 """
 
 import traceback
@@ -26,10 +26,10 @@ def render(template: Path, numbers: Path, tables_dir: Path, figures_dir: Path, o
 
 
 def markdown(template: Path, names: dict[str, Any]) -> str:
-    """The template's text with its names filled in.
+    """The filled template.
 
-    Raises TemplateError, with file and line, where a number is typed by hand, a name is unknown or the
-    template's syntax is wrong.
+    Raises TemplateError, with file and line, if a number is typed by hand, a name is unknown or the syntax
+    is wrong.
     """
     source = template.read_text(encoding="utf-8")
     jinja = environment(template.parent)
@@ -65,7 +65,7 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def _line(error: Exception, template: Path) -> int:
-    """The template's line that an error arose on: Jinja names it in the traceback."""
+    """The line of the template that caused an error, from the traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).name == template.name]
     return lines[-1] or 0 if lines else 0

@@ -1,4 +1,4 @@
-"""Rows of a table by the values of its columns."""
+"""Selects rows of a table by the values of columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,9 @@ import pandas as pd
 def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     """The rows whose columns have the wanted value, or one of a list of wanted values.
 
-    Raises ValueError where a column does not exist, or holds numbers and text is wanted. Numbers are
-    compared as float64. `max` stands for the largest number among the rows that the columns before it leave:
-    `threads: max` is all threads on any machine. `any` stands for whatever is not empty.
+    Raises ValueError if a column does not exist, or if text is given for a column of numbers. Numbers are
+    compared as float64. `max` means the largest number among the rows that the preceding columns select, so
+    `threads: max` means all threads on any machine. `any` means every value that is not empty.
     """
     for name, wanted in where.items():
         if wanted == "any":
@@ -23,14 +23,14 @@ def select(table: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
 
 
 def column_of(table: pd.DataFrame, name: str) -> pd.Series:
-    """A column by its name; ValueError lists the columns there are."""
+    """A column by its name; ValueError lists the existing columns."""
     if name not in table.columns:
         raise ValueError(f"no column {name}; there are: {', '.join(table.columns)}")
     return table[name]
 
 
 def matches(column: pd.Series, name: str, choices: Sequence[Any]) -> pd.Series:
-    """Which values of a column are one of `choices`, as in `select`; bool, one a row."""
+    """Which values of a column are among `choices`, as in `select`; one bool per row."""
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column.isin(choices)
     try:

@@ -1,4 +1,4 @@
-"""What is wrong in the files that the paper is written in, as far as it shows before anything is measured."""
+"""Faults in the source files of the paper that can be found before anything is measured."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ _Content = TypeVar("_Content")
 
 def faults(folder: Path = PAPER) -> list[str]:
     """Faults of claims, numbers, attempts and template in a folder, each with its file; all at once."""
-    claimed, told = _loaded(claims.load, folder / "claims.yaml")
+    claimed, first = _loaded(claims.load, folder / "claims.yaml")
     numbered, more = _loaded(numbers.load, folder / "numbers.yaml")
     _, others = _loaded(attempts.read, folder / "attempts.csv")
     known = {}
@@ -28,7 +28,7 @@ def faults(folder: Path = PAPER) -> list[str]:
         known["n"] = Names("number", numbered)
     template, unread = _loaded(_text, folder / TEMPLATE)
     wrong = [] if template is None else _in_template(template, folder / TEMPLATE, known)
-    return [*told, *more, *others, *unread, *wrong]
+    return [*first, *more, *others, *unread, *wrong]
 
 
 def _loaded(load: Callable[[Path], _Content], path: Path) -> tuple[_Content | None, list[str]]:
@@ -49,7 +49,7 @@ def _text(path: Path) -> str:
 
 
 def _in_template(source: str, path: Path, known: Mapping[str, Names]) -> list[str]:
-    """Bad syntax; else numbers typed by hand, and names that a mapping in `known` does not have."""
+    """Syntax errors; if there are none, numbers typed by hand and names that a mapping in `known` lacks."""
     jinja = environment(path.parent)
     try:
         typed = literals.message(literals.find(source, jinja), str(path)).splitlines()
@@ -60,7 +60,7 @@ def _in_template(source: str, path: Path, known: Mapping[str, Names]) -> list[st
 
 
 def _unknown(tree: nodes.Template, known: Mapping[str, Names]) -> Iterator[tuple[int, str]]:
-    """The line of each name that is not known, and what there is near it."""
+    """The line of each unknown name, and a message with similar names."""
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
         of = node.node.name if isinstance(node.node, nodes.Name) else ""
         entry = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)

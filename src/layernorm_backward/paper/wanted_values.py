@@ -1,7 +1,7 @@
-"""The values that the rows of a claim are selected by: one that nothing has is misspelt, and selects nothing.
+"""Finds misspelt values among those by which claims and numbers select rows.
 
 A value need not be in this run's table: a smaller study, another machine or an edited file may leave it out.
-It is then in a config file of the table, or in the newest archived one.
+Then it must be in a config file of the table or in its newest archived version; otherwise it is misspelt.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from layernorm_backward.storage import yamlfile
 
 _CONFIG = Path("config")
 _STUDIES = ("paper", "full")
-_NO_VALUES = ("any", "max", "")  # what `select` takes for something else, and what a cell without text holds
+_NO_VALUES = ("any", "max", "")  # keywords of `select`, and an empty cell of text
 
 
 def unknown(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> str:
-    """The first value that no row, config file or archived table has, beside those of the rows; "" for none.
+    """A message on the first value that no row, config file or archived table has; "" if there is none.
 
     `frame` is this run's table `stem`, `where` maps a column to a value or a list of values.
     """
@@ -34,9 +34,9 @@ def unknown(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> str:
 
 
 def lost(frame: pd.DataFrame, stem: str, where: dict[str, Any]) -> bool:
-    """Whether some list in `where` names a value that the archived table has, and this run's `frame` has not.
+    """Whether a list in `where` has a value that is in the archived table but not in this run's `frame`.
 
-    What is left of such a list is less than the sentence around the number speaks of.
+    The remaining rows then cover less than the sentence around the number is about.
     """
     missing = [
         (column, value)
@@ -59,7 +59,7 @@ def _is_there(frame: pd.DataFrame, stem: str, column: str, value: Any) -> bool:
 def _holds(frame: pd.DataFrame, column: str, value: Any) -> bool:
     try:
         return column in frame and bool(matches(frame[column], column, [value]).any())
-    except ValueError:  # text where numbers are
+    except ValueError:  # text for a column of numbers
         return False
 
 
