@@ -1,11 +1,11 @@
-"""The summary that ends a run: the paper, the verdicts of the claims, tables that agree with the archive.
+"""The summary at the end of a run: the paper, the verdicts of the claims, the comparison with the archive.
 
-Then the warnings of the rules, which scroll by during a run; the timed tables beside which other processes
-ran; and the tables measured on another processor or with other versions than the rest, or than at present.
+Warnings follow: those of the rules, which scroll by during a run; timed tables beside which other processes
+ran; and tables measured in different environments (processor, versions), or in another than the present one.
 
     python -m layernorm_backward.studies.summary results/paper
 
-Reads tables, records and logs without pandas, so that a run with nothing to do ends at once.
+Reads tables, records and logs without pandas, so that a run with nothing to do ends quickly.
 """
 
 import csv
@@ -19,14 +19,14 @@ from layernorm_backward import machine
 from layernorm_backward.records import mixed, waited
 from layernorm_backward.storage import jsonfile
 
-WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with the indented lines below it
-WARNING_RULES = ("claims", "numbers", "paper_pdf")  # of what is not measured any more, or cut
-ALIKE = "warning: not all tables were measured alike, and with what is here now"
+WARNING = re.compile(r"^warning: .*(?:\n  .*)*", re.MULTILINE)  # with its indented lines
+WARNING_RULES = ("claims", "numbers", "paper_pdf")  # that warn of missing rows, or of a page that is too full
+ENVIRONMENTS = "warning: tables were measured in different environments, or in another than the present one"
 VERDICTS = ("confirmed", "corrected", "refuted", "not measured")
 
 
 def summary(results: Path) -> str:
-    """Three lines on a study's results, then warnings; ValueError names a file that is missing or spoilt."""
+    """Three lines on the results of a study, then warnings; ValueError names a missing or broken file."""
     paper = results / "paper.pdf"
     claims, comparison = (results / "tables" / f"{stem}.csv" for stem in ("claims", "comparison"))
     for path in (paper, claims, comparison):
@@ -42,16 +42,16 @@ def summary(results: Path) -> str:
 
 
 def _column(table: Path, name: str) -> list[str]:
-    """A column of a table; ValueError where it has none of that name."""
+    """A column of a table; ValueError if there is none of that name."""
     with table.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     if rows and name not in rows[0]:
-        raise ValueError(f"{table}: has no column {name!r}; remove it to have it made again")
+        raise ValueError(f"{table}: has no column {name!r}; remove the file to have it made again")
     return [row[name] for row in rows]
 
 
 def _warnings(logs: Path) -> list[str]:
-    """What each rule warned of when it last ran."""
+    """The warnings of each rule in its last run."""
     paths = [logs / f"{rule}.log" for rule in WARNING_RULES]
     return [
         it for path in paths if path.exists() for it in WARNING.findall(path.read_text("utf-8", "replace"))
@@ -63,9 +63,9 @@ def _records(tables: Path) -> dict[str, dict[str, Any]]:
 
 
 def _mixed(records: dict[str, dict[str, Any]]) -> list[str]:
-    """A warning that names the facts which differ between the tables of a run, or from what is here now."""
+    """A warning that lists what differs between the environments of the tables, or from the present one."""
     differences = [f"  {it}" for it in mixed.differences(records, here=machine.describe())]
-    return [f"{ALIKE}; remove a table to have it measured again:", *differences] if differences else []
+    return [f"{ENVIRONMENTS}; remove a table to have it measured again:", *differences] if differences else []
 
 
 def _agreement(compared: list[str], passed: list[str]) -> str:
@@ -77,7 +77,7 @@ def _agreement(compared: list[str], passed: list[str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Print the summary of the results folder that is named; an error ends in one line and exit code 1."""
+    """Print the summary of the given results folder; an error gives one line and exit code 1."""
     try:
         print(summary(Path(*argv)))
     except ValueError as error:
