@@ -38,7 +38,7 @@ def judged(way, problem):
     moments = oracle.moments(values[0])
     truth = oracle.results(*values, EPS)
     found = passes.run(way, problem, EPS, problem.x.dtype).results
-    limits = bounds.for_way(way, problem, moments, EPS, problem.x.dtype)
+    limits = bounds.for_algorithm(way, problem, moments, EPS, problem.x.dtype)
     return [
         np.atleast_1d(rel_error(part, exact) / limit)
         for part, exact, limit in zip(found, truth, limits, strict=True)
@@ -46,20 +46,20 @@ def judged(way, problem):
 
 
 @pytest.mark.parametrize("kappa", [1.0, 30.0, 1e3, 1e6])
-@pytest.mark.parametrize("way", passes.WAYS)
+@pytest.mark.parametrize("way", passes.ALGORITHMS)
 def test_no_error_exceeds_its_bound_on_hard_rows(way, kappa):
     for ratio in judged(way, hard_rows(kappa)):
         assert ratio.max() <= 1
 
 
 @pytest.mark.parametrize("kappa", [1.0, 1e3, 1e6])
-@pytest.mark.parametrize("way", passes.WAYS)
+@pytest.mark.parametrize("way", passes.ALGORITHMS)
 def test_the_mean_drifts_by_no_more_than_it_may(way, kappa):
     """Mean and rstd apart from all else: eta against the drift, rho against the error of the variance."""
     problem = hard_rows(kappa)
     moments = oracle.moments(problem.x)
     off = identity.deviation(passes.run(way, problem, EPS, np.float64), moments, EPS)
-    statistics, _ = bounds.of_way(way, problem.x.shape, moments, np.float64, np.float64)
+    statistics, _ = bounds.error_model(way, problem.x.shape, moments, np.float64, np.float64)
     assert (np.abs(off.eta[:, 0]) <= statistics.drift).all()
     if (statistics.variance < 0.1).all():
         assert (np.abs(off.rho[:, 0]) <= 0.6 * statistics.variance + 3.1 * unit_roundoff(np.float64)).all()
@@ -72,7 +72,7 @@ def test_half_of_a_sharp_bound_of_the_mean_would_be_exceeded(way):
     exact = exact_rows(moments, *problem.values()[1:], EPS)
     found = passes.run(way, problem, EPS, np.float64).results
     error = rel_error(found.dx, oracle.backward(problem.x, problem.gamma, problem.dy, EPS).dx)
-    statistics, rounding = bounds.of_way(way, problem.x.shape, moments, np.float64, np.float64)
+    statistics, rounding = bounds.error_model(way, problem.x.shape, moments, np.float64, np.float64)
     halved = statistics._replace(drift=statistics.drift / 2)
     if way == "float64_mean":  # float64 rows: a plain sum; what it must cover is u*mu
         halved = statistics._replace(drift=unit_roundoff(np.float64) * rows_of(moments).mu / 4)
@@ -81,7 +81,7 @@ def test_half_of_a_sharp_bound_of_the_mean_would_be_exceeded(way):
 
 def test_the_bound_of_a_re_centred_pass_does_not_depend_on_kappa():
     small, large = (
-        bounds.for_way("recentred", it, oracle.moments(it.x), EPS, np.float64).dx.max()
+        bounds.for_algorithm("recentred", it, oracle.moments(it.x), EPS, np.float64).dx.max()
         for it in (hard_rows(1.0), hard_rows(1e8))
     )
     assert large == pytest.approx(small, rel=1e-2)
@@ -95,7 +95,7 @@ def test_the_bound_of_welford_is_loose():
 
 def test_there_is_no_bound_where_the_variance_may_be_lost():
     problem = hard_rows(1e9)
-    limits = bounds.for_way("naive", problem, oracle.moments(problem.x), EPS, np.float64)
+    limits = bounds.for_algorithm("naive", problem, oracle.moments(problem.x), EPS, np.float64)
     assert np.isinf(limits.y).all()
     assert np.isinf(limits.dx).all()
     assert np.isinf(limits.dgamma)
@@ -107,14 +107,14 @@ def test_there_is_no_bound_where_a_sum_may_overflow(way, finite):
     """float16 ends at 65504; 128 elements of a mean of 600 sum to more, their differences do not."""
     problem = hard_rows(600.0, np.float16)
     moments = oracle.moments(inputs.values(problem.x))
-    statistics, rounding = bounds.of_way(way, problem.x.shape, moments, np.float16, np.float16)
+    statistics, rounding = bounds.error_model(way, problem.x.shape, moments, np.float16, np.float16)
     assert ((statistics.magnitude < rounding.largest / 2).any()) == finite
 
 
 def test_there_is_no_bound_within_a_factor_two_of_overflow_in_either_pass():
     problem = hard_rows(1.0)
     moments, (_, gamma, beta, dy) = oracle.moments(problem.x), problem.values()
-    statistics, rounding = bounds.of_way("two_pass", problem.x.shape, moments, np.float64, np.float64)
+    statistics, rounding = bounds.error_model("two_pass", problem.x.shape, moments, np.float64, np.float64)
 
     def is_bounded(size, share):
         exact = exact_rows(moments, gamma, beta, size * dy, EPS)

@@ -203,7 +203,7 @@ def test_equation_fullbound_is_the_bound_of_the_tables_and_of_every_perturbation
     first = rho * size + r * (1 + rho) * ((q - 1) * abs(c2) + q * eta * root)
     means = np.abs(g).mean(-1), np.abs(g * x_hat).mean(-1)
     local = r * u * ((8 + 2) * means[0] + (8 + 2 + 3) * means[1] + 4 * wide + (2 + 2) * abs(c2))
-    assert bounds.for_way(way, case, exact, EPS, np.float32).dx == pytest.approx((first + local) / size)
+    assert bounds.for_algorithm(way, case, exact, EPS, np.float32).dx == pytest.approx((first + local) / size)
     for one, other in product((1, -1), repeat=2):
         off = (x_hat - one * eta[:, None]) * (1 + other * rho[:, None])
         along = (g * off).mean(-1)[:, None]
@@ -220,7 +220,7 @@ def test_the_bounds_of_the_other_results_are_those_of_the_text(way, k, v):
     x, gamma, beta, dy = case.values()
     moments = oracle.moments(x)
     exact = exact_rows(moments, gamma, beta, dy, EPS)
-    statistics, rounding = bounds.of_way(way, x.shape, moments, np.float32, np.float32)
+    statistics, rounding = bounds.error_model(way, x.shape, moments, np.float32, np.float32)
     kept = replace(rounding, result_u=v, rounds_x_hat=v > 0)
     found, plain = (result_bounds.within(exact, sizes(exact), statistics, it) for it in (kept, rounding))
     eta = np.sqrt(exact.share) * statistics.drift[:, None]

@@ -194,7 +194,7 @@ def test_the_table_of_ways_names_them_as_figures_and_tables_do():
     text = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
     rows = text[text.index("| Algorithm |") : text.index("{#tbl:ways")].splitlines()[2:]
     first = [row.split("|")[1] for row in rows if row.startswith("|")]
-    assert sorted(re.findall("`(\\w+)`", " ".join(first))) == sorted(passes.WAYS)
+    assert sorted(re.findall("`(\\w+)`", " ".join(first))) == sorted(passes.ALGORITHMS)
 
 
 def naive(s, kappa, u, differences=0):
@@ -235,7 +235,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("way", passes.WAYS)
+@pytest.mark.parametrize("way", passes.ALGORITHMS)
 def test_the_program_evaluates_the_table_of_ways(way):
     """TABLE is the paper's, term by term; rel: only the order of operations in float64 is another."""
     found = mean_bounds.STATISTICS[way](magnitudes.Rows(KAPPA, FIRST, np.ones(3), D), S, U32)

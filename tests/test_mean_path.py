@@ -78,13 +78,13 @@ def test_no_error_exceeds_its_bound_and_rows_without_one_do_not_count(table):
 
 
 def test_rows_above_their_bound_are_counted(monkeypatch):
-    of_way = bounds.of_way
+    unchanged = bounds.error_model
 
     def halved(*given):
-        statistics, rounding = of_way(*given)
+        statistics, rounding = unchanged(*given)
         return statistics._replace(drift=statistics.drift / 1000), rounding
 
-    monkeypatch.setattr(_pass_errors.bounds, "of_way", halved)
+    monkeypatch.setattr(_pass_errors.bounds, "error_model", halved)
     small = {"algorithms": ["two_pass"], "dtypes": ["float64"], "sweeps": SWEEP["sweeps"][:1]}
     found = select(mean_path.run(**(SWEEP | small)), kappa=1e4, quantity="dx")
     assert found["violations"].item() > 32

@@ -25,6 +25,6 @@ def test_a_kernel_of_ours_is_known(where):
 
 
 def test_a_way_has_its_bound_its_power_and_its_look():
-    assert set(mean_bounds.STATISTICS) == set(passes.WAYS)
-    assert [name for name in passes.WAYS if math.isnan(powers.power(name, "float32"))] == []
-    assert [name for name in passes.WAYS if name not in style.LOOKS] == []
+    assert set(mean_bounds.STATISTICS) == set(passes.ALGORITHMS)
+    assert [name for name in passes.ALGORITHMS if math.isnan(powers.power(name, "float32"))] == []
+    assert [name for name in passes.ALGORITHMS if name not in style.LOOKS] == []

@@ -46,7 +46,7 @@ def measure(case: Case, way: str, accumulator: str) -> Iterator[dict[str, Any]]:
     off = identity.deviation(found, case.moments, case.eps)
     effects = identity.first_order(case.exact, off), identity.propagated(case.exact, off)
     limits = result_bounds.within(
-        case.exact, case.sizes, *bounds.of_way(way, case.problem.x.shape, case.moments, sums, dtype)
+        case.exact, case.sizes, *bounds.error_model(way, case.problem.x.shape, case.moments, sums, dtype)
     )
     for quantity, computed, truth, size, first, all_orders, limit in zip(
         Results._fields, found.results, case.truth, case.norms, *effects, limits, strict=True

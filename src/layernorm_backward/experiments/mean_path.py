@@ -39,7 +39,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.experiments._pass_errors import Case, measure
 from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.outliers import Data
-from layernorm_backward.passes import WAYS
+from layernorm_backward.passes import ALGORITHMS
 from layernorm_backward.problem import Problem, Results, draw, draw_aligned
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.storage.yamlfile import REFUSED
@@ -67,7 +67,7 @@ def _spread_where_aligned(sweep: Sweep) -> Sweep:
 
 def run(
     *,
-    algorithms: Annotated[Names, each_of(WAYS)],
+    algorithms: Annotated[Names, each_of(ALGORITHMS)],
     dtypes: Several[DtypeName],
     sweeps: Listed[Annotated[Sweep, AfterValidator(_spread_where_aligned)]],
     rows: Count,

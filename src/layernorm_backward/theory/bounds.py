@@ -1,6 +1,6 @@
-"""Bounds of the errors of the ways of `passes`, and of any kernel whose sums and statistics are known.
+"""Error bounds of the algorithms of `passes`, and of any kernel whose sums and statistics are known.
 
-`mean_bounds` says how far mean and variance can be off, `result_bounds` what follows for the results.
+`mean_bounds` bounds the errors of mean and variance, `result_bounds` those of the results that follow.
 """
 
 from numpy.typing import DTypeLike
@@ -15,21 +15,26 @@ from layernorm_backward.theory.magnitudes import rows_of
 from layernorm_backward.theory.mean_bounds import STATISTICS, Statistics
 from layernorm_backward.theory.result_bounds import Bounds, Rounding, sizes, within
 
-__all__ = ["Bounds", "Rounding", "bounds", "for_way", "of_way"]
+__all__ = ["Bounds", "Rounding", "bounds", "error_model", "for_algorithm"]
 
 
-def for_way(
-    way: str, problem: Problem, moments: oracle.Moments, eps: float, accumulator: DTypeLike
+def for_algorithm(
+    algorithm: str, problem: Problem, moments: oracle.Moments, eps: float, accumulator: DTypeLike
 ) -> Bounds:
-    """Bounds of `passes.run(way, problem, eps, accumulator)`; moments are the exact ones of x (rows, D)."""
-    statistics, rounding = of_way(way, problem.x.shape, moments, accumulator, problem.x.dtype)
+    """Bounds of `passes.run` with these arguments; moments are the exact ones of x (rows, D)."""
+    shape, storage = problem.x.shape, problem.x.dtype
+    statistics, rounding = error_model(algorithm, shape, moments, accumulator, storage)
     return bounds(moments, *problem.values()[1:], eps, statistics, rounding)
 
 
-def of_way(
-    way: str, shape: tuple[int, int], moments: oracle.Moments, accumulator: DTypeLike, storage: DTypeLike
+def error_model(
+    algorithm: str,
+    shape: tuple[int, int],
+    moments: oracle.Moments,
+    accumulator: DTypeLike,
+    storage: DTypeLike,
 ) -> tuple[Statistics, Rounding]:
-    """The statistics' errors and the rounding of a way of `passes` on x of this shape (rows, D)."""
+    """Error bounds of the statistics, and the rounding, of an algorithm of `passes` for x (rows, D)."""
     rounding = Rounding(
         sum_u=unit_roundoff(accumulator),
         result_u=unit_roundoff(storage),
@@ -37,7 +42,7 @@ def of_way(
         row_depth=tree_depth(shape[0]),
         largest=largest(accumulator),
     )
-    return STATISTICS[way](rows_of(moments), rounding.depth, rounding.sum_u), rounding
+    return STATISTICS[algorithm](rows_of(moments), rounding.depth, rounding.sum_u), rounding
 
 
 def bounds(
@@ -49,6 +54,6 @@ def bounds(
     statistics: Statistics,
     rounding: Rounding,
 ) -> Bounds:
-    """Bounds for the moments of x, dy (rows, D), gamma, beta (D,), all finite and no row of x constant."""
+    """Bounds from exact moments of x, dy (rows, D), gamma, beta (D,); all finite, no row of x constant."""
     exact = exact_rows(moments, gamma, beta, dy, eps)
     return within(exact, sizes(exact), statistics, rounding)

@@ -1,6 +1,6 @@
-"""The exact quantities of a problem that bounds and first-order theory are evaluated from, in float64.
+"""The exact quantities of a problem from which bounds and first-order theory are evaluated, in float64.
 
-They come from double-double moments, so they are right to float64 at any kappa.
+They come from double-double moments, so they are accurate to float64 at any kappa.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class ExactRows(NamedTuple):
 
 
 def exact_rows(moments: oracle.Moments, gamma: Floats, beta: Floats, dy: Floats, eps: float) -> ExactRows:
-    """Of rows of x with these moments, dy (rows, D), gamma, beta (D,)."""
+    """The quantities for rows of x with these moments, dy (rows, D), gamma, beta (D,)."""
     variance = moments.variance.hi[:, None]
     r = 1 / np.sqrt(variance + eps)
     x_hat, g = moments.centred.hi * r, gamma * dy
@@ -45,10 +45,10 @@ def kappa(moments: oracle.Moments) -> Floats:
 
 
 def mean(terms: Floats) -> Floats:
-    """Over the last axis, which stays."""
+    """The mean over the last axis, which is kept."""
     return np.mean(terms, axis=-1, keepdims=True)
 
 
 def rms(terms: Floats) -> Floats:
-    """Root of the mean square over the last axis, which stays."""
+    """The root mean square over the last axis, which is kept."""
     return np.sqrt(np.mean(terms * terms, axis=-1, keepdims=True))

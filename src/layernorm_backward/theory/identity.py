@@ -1,12 +1,12 @@
 """How errors of mean and rstd propagate to y, dx and dgamma: to first order, and exactly.
 
-eta = r*(mean used - exact mean) and rho, the relative error of rstd, are two numbers a row. With
+eta = r*(mean used - exact mean) and rho, the relative error of rstd, are two numbers per row. With
 c1 = mean(g), c2 = mean(g*x_hat) and q = (1 + rho)^2
 
     delta x_hat = rho*x_hat - (1 + rho)*eta
     delta dx = rho*dx + r*(1 + rho)*((1 - q)*c2*x_hat + q*eta*(c2 - eta*c1 + c1*x_hat))
 
-of which first order keeps rho*x_hat - eta and rho*dx + r*(-2*rho*c2*x_hat + eta*(c2 + c1*x_hat)). dbeta
+To first order these are rho*x_hat - eta and rho*dx + r*(-2*rho*c2*x_hat + eta*(c2 + c1*x_hat)). dbeta
 depends on neither. The remaining error of a computed result is local rounding.
 """
 
@@ -44,7 +44,7 @@ def first_order(exact: ExactRows, off: Deviation) -> Results:
 
 
 def propagated(exact: ExactRows, off: Deviation) -> Results:
-    """The same errors, exact in eta and rho."""
+    """As `first_order`, but exact in eta and rho."""
     eta, rho = off
     with np.errstate(invalid="ignore", over="ignore"):
         left = 1 + rho

@@ -1,7 +1,7 @@
-"""Bounds of the errors of our kernels: how each sums, finds mean and variance, and rounds what it saves.
+"""Error bounds of our kernels, from how each sums, computes mean and variance, and rounds what it saves.
 
-numba_fused sums in the lanes of a cache line, the CUDA kernels in the threads of a team; how many these are,
-the storage dtype says too.
+numba_fused sums in the lanes of a cache line, the CUDA kernels in the threads of a team; their number also
+depends on the storage dtype.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,13 @@ from layernorm_backward.theory.bounds import Bounds, Rounding, bounds
 from layernorm_backward.theory.magnitudes import Rows, rows_of
 from layernorm_backward.theory.mean_bounds import Statistics
 
-LINE = 64  # bytes of a line of numba_fused's lanes
-BLOCK = 16  # lines that it adds one after the other
+LINE = 64  # bytes of a cache line, which holds numba_fused's lanes
+BLOCK = 16  # lines that it adds one after another
 
 
 class Model(NamedTuple):
-    """What a bound needs to know of a kernel: the depth of its sums over D elements of so many bytes, its
-    mean and variance, whether it rounds x_hat to 16 bits, and whether it works in float64 throughout.
+    """What a bound depends on: depth(hidden, itemsize) of the sums over D, the bounds of mean and variance,
+    whether x_hat is rounded to 16 bits, and whether the kernel computes in float64 for every dtype.
     """
 
     depth: Callable[[int, int], int]
@@ -45,7 +45,7 @@ def lines(hidden: int, itemsize: int) -> int:
 
 
 def by_reciprocal(depth: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """The depth of sums that are multiplied by 1/D in place of a division by D: that may be rounded, too."""
+    """The depth of sums that are multiplied by 1/D instead of divided by D: 1/D may be rounded as well."""
     return lambda hidden, itemsize: depth(hidden, itemsize) + (hidden & (hidden - 1) > 0)
 
 
@@ -62,14 +62,14 @@ MODELS = {
 
 
 def for_kernel(name: str, problem: Problem, moments: oracle.Moments, eps: float) -> Bounds:
-    """Bounds of a kernel's errors on x, dy (rows, D); NaN for a kernel whose sums are not known here."""
+    """Error bounds of a kernel on x, dy (rows, D); NaN for a kernel without an entry in MODELS."""
     if name not in MODELS:
         return Bounds(*(np.full(1, np.nan) for _ in Bounds._fields))
     return for_model(MODELS[name], problem, moments, eps)
 
 
 def for_model(model: Model, problem: Problem, moments: oracle.Moments, eps: float) -> Bounds:
-    """Bounds of any kernel of this model; moments are the exact ones of x (rows, D), no row constant."""
+    """Error bounds of a kernel of this model; moments are the exact ones of x (rows, D), no row constant."""
     dtype, (rows, hidden) = problem.x.dtype, problem.x.shape
     rounding = Rounding(
         sum_u=unit_roundoff(np.float64 if model.in_float64 else sum_dtype(dtype)),

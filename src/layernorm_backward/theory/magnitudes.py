@@ -1,4 +1,4 @@
-"""The largest sum of magnitudes that a way to the statistics forms; if it may overflow, no bound holds."""
+"""The largest sum of magnitudes in an algorithm for mean and variance; if it may overflow, no bound holds."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,18 +25,18 @@ class Rows(NamedTuple):
 
 
 def rows_of(moments: oracle.Moments) -> Rows:
-    """The facts of rows whose exact moments are given; no row is constant."""
+    """The quantities of rows with these exact moments; no row is constant."""
     std = np.sqrt(moments.variance.hi)
     return Rows(kappa(moments), np.abs(moments.centred.hi[:, 0]) / std, std, moments.centred.hi.shape[-1])
 
 
 def sums(rows: Rows, drift: Floats) -> Floats:
-    """Of x, and of the squares of z = x - m, which is off by the drift."""
+    """Sums of x, and of the squares of z = x - m, where m is off by the drift."""
     return np.maximum(rows.hidden * rows.kappa * rows.std, spread(rows, drift))
 
 
 def squares(rows: Rows, drift: Floats) -> Floats:
-    """Of x and of the squares of x."""
+    """Sums of x and of its squares."""
     return rows.hidden * np.maximum(1.0, rows.kappa * rows.std) ** 2
 
 
@@ -46,12 +46,12 @@ def square_of_sum(rows: Rows, drift: Floats) -> Floats:
 
 
 def spread(rows: Rows, drift: Floats) -> Floats:
-    """Of the squares of z alone: a running mean forms no sum of x."""
+    """The sum of the squares of z alone: a running mean forms no sum of x."""
     return rows.hidden * rows.std**2 * (1 + drift**2)
 
 
 def from_first(rows: Rows, drift: Floats) -> Floats:
-    """Of x - x_1 and its squares."""
+    """Sums of x - x_1 and of its squares."""
     return rows.hidden * np.maximum(1.0, rows.std**2 * (1 + rows.first**2))
 
 

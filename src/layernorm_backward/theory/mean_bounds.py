@@ -1,4 +1,4 @@
-"""How far the mean and the variance of each way of `passes` can be off: the data that its error bound takes.
+"""Error bounds of mean and variance for each algorithm of `passes`: the input of the bounds of results.
 
 u is the unit roundoff of the accumulator, s the depth of its sums over D, mu = |mean|/std, kappa =
 sqrt(1 + mu^2), first = |x_1 - mean|/std. In standard deviations the mean is off by at most
@@ -7,9 +7,9 @@ sqrt(1 + mu^2), first = |x_1 - mean|/std. In standard deviations the mean is off
     compensated sum      (2*u + 3*(D*u)^2)*kappa
     corrected            u*mu + (s + 2)*u*hypot(1, t): its last rounding, and the correction's own error
     shifted              u*mu + (s + 2)*u*hypot(1, first)
-    Welford              u*((D + 1)/2*(mu + 1) + 9): update k rounds the mean; k/D of that stays
+    Welford              u*((D + 1)/2*(mu + 1) + 9): update k rounds the mean; k/D of that error remains
     Chan                 s*u*(kappa + 3)
-    float64_mean         u*mu, for what float64 found is rounded
+    float64_mean         u*mu, from the rounding of the float64 mean
     re-centred           (s + 2)*u*hypot(1, t)
 
 D is taken to be exact in the accumulator. Sums and their errors: Higham 2002, chapters 1 and 4.
@@ -27,15 +27,16 @@ from layernorm_backward.theory import variance_bounds
 from layernorm_backward.theory.magnitudes import MAGNITUDES, Rows, sums
 
 U64 = unit_roundoff(np.float64)
-SHIFT = 1.01  # standard deviations: further off, a row is swept again; 1, and what rounding adds
+SHIFT = 1.01  # standard deviations, 1 plus rounding: with a shift further off, a row is swept again
 
 
 class Statistics(NamedTuple):
-    """Bounds (rows,) of the drift of the mean, in standard deviations, and of the variance, relative.
+    """Bounds (rows,) of the drift, the error of the mean in standard deviations, and of the relative error of
+    the variance.
 
-    roundings: number for an element of z*rstd, starting from x. stray: the offset of z, in standard
-    deviations, that these roundings see beside the final drift. magnitude: the largest sum of magnitudes.
-    stray_forward: `stray` of the forward pass, where it forms another z; None where both form the same.
+    roundings: their number per element of z*rstd, starting from x. stray: the offset of z, in standard
+    deviations, that these roundings scale with in addition to the drift. magnitude: the largest sum of
+    magnitudes. stray_forward: `stray` of the forward pass if its z differs; None if both passes form one z.
     """
 
     drift: Floats
@@ -47,7 +48,7 @@ class Statistics(NamedTuple):
 
 
 def summed(rows: Rows, depth: int, u: float) -> Floats:
-    """The drift of a mean that is summed to a given depth and then divided."""
+    """The drift of a mean from a sum of given depth and a division."""
     return (depth + 1) * u * rows.kappa
 
 
@@ -57,7 +58,7 @@ def about_first(rows: Rows, depth: int, u: float) -> Floats:
 
 
 def two_pass(rows: Rows, depth: int, u: float) -> Statistics:
-    """Mean by a sum, variance about it."""
+    """The mean by a sum, the variance about it."""
     return _about(summed(rows, depth, u), rows, depth, u)
 
 
@@ -78,7 +79,7 @@ def recentred_sums(rows: Rows, depth: int, u: float, t: Floats | None = None) ->
 
 
 def algebraic(rows: Rows, depth: int, u: float) -> Statistics:
-    """`recentred_sums` about a shift at most SHIFT off; backward about the rounded mean that was saved.
+    """`recentred_sums` with m at most SHIFT off; the backward pass starts from the saved, rounded mean.
 
     z*rstd - delta*rstd rounds the offset twice.
     """
@@ -98,7 +99,7 @@ def float64_statistics(rows: Rows, depth: int, u: float) -> Statistics:
 
 
 def by_variance(name: str, rows: Rows, depth: int, u: float) -> Statistics:
-    """The named variance algorithm, its mean with its variance; sums are binary trees of that depth."""
+    """The mean and variance of the named variance algorithm; sums are binary trees of that depth."""
     kappa, first, _, hidden = rows
     variance = variance_bounds.BOUNDS[name](kappa, first, hidden, u)
     drift = _DRIFTS.get(name, summed)(rows, depth, u)
@@ -133,7 +134,7 @@ _DRIFTS = {
     "chan": _chan,
     "shifted": about_first,
 }
-# way of `passes` -> bound(rows, depth, u)
+# algorithm of `passes` -> bound(rows, depth, u)
 STATISTICS: dict[str, Callable[[Rows, int, float], Statistics]] = {
     name: partial(by_variance, name) for name in variance_bounds.BOUNDS
-} | {way.__name__: way for way in (recentred, recentred_sums, float64_mean, float64_statistics)}
+} | {named.__name__: named for named in (recentred, recentred_sums, float64_mean, float64_statistics)}

@@ -1,7 +1,7 @@
-"""The power of kappa with which errors grow to first order, by kernel or way to mean and variance.
+"""The power of kappa with which errors grow to first order, by kernel or by algorithm of `passes`.
 
-A kernel that re-centres its mean has 0. One without an entry has no theory beside its slopes, and strict
-rules of tolerance are not judged by it.
+It is 0 for a kernel that re-centres its mean. For kernels without an entry there is no theoretical slope, and
+they are not used to judge strict tolerance rules.
 """
 
 import math
@@ -16,5 +16,5 @@ POWERS = (
 
 
 def power(name: str, dtype: str) -> float:
-    """That of y, dx and dgamma for x of a dtype; NaN for a name that is not known."""
+    """The power for y, dx and dgamma, with x of this dtype; NaN for an unknown name."""
     return 0.0 if name in WIDE and dtype != "float64" else POWERS.get(name, math.nan)

@@ -1,15 +1,16 @@
 """Bounds of the error in y, dx, dgamma and dbeta, evaluated from exact quantities.
 
 With r = rstd, c1 = mean(g), c2 = mean(g*x_hat), eta = r*(error of the mean), rho = relative error of r and
-q = (1 + rho)^2, what a wrong mean and a wrong r do is known exactly (to first order: `identity`):
+q = (1 + rho)^2, the effect of an error in the mean and in r is known exactly (to first order: `identity`):
 
     x_hat' = (1 + rho)*(x_hat - eta)        c2' = (1 + rho)*(c2 - eta*c1)
     dx' - dx = rho*dx + r*(1 + rho)*((1 - q)*c2*x_hat + q*eta*(c2 - eta*c1 + c1*x_hat))
 
-and the bound takes each term's 2-norm, with the largest eta and rho that the way to the statistics allows
-(`mean_bounds`). All other roundings are local and of first order: a sum of depth s adds s*u of the sum of its
-terms' magnitudes. eps is rounded as the sums are. A bound is infinite where none exists: where the variance
-may be off by 1/share, share = var/(var + eps), or a sum may overflow. Nothing is said of underflow.
+The bound adds the 2-norms of the terms, with the largest eta and rho possible for the algorithm
+(`mean_bounds`). All other roundings are local and of first order: a sum of depth s adds s*u times the sum of
+its terms' magnitudes. eps is rounded as the sums are. A bound is infinite where none exists: where the
+relative error of the variance may reach 1/share, share = var/(var + eps), or a sum may overflow. Underflow is
+not covered.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Rounding:
 
 
 class Bounds(NamedTuple):
-    """2-norm of the error over that of the exact result: y, dx a row each (rows,), dgamma, dbeta a number."""
+    """2-norm of the error over that of the exact result: y, dx per row (rows,); dgamma, dbeta one number."""
 
     y: Floats
     dx: Floats
@@ -44,7 +45,7 @@ class Bounds(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The largest eta, rho and stray, of y and of the others (rows, 1); k, the roundings of an x_hat."""
+    """The largest eta, rho, and stray of y and of the others, (rows, 1); k, the roundings of x_hat."""
 
     eta: Floats
     rho: Floats
@@ -54,7 +55,7 @@ class _Row(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Norms of exact rows, for all bounds of a problem: rms, and the mean magnitudes mean_, (rows, 1)."""
+    """Sizes of exact rows that all bounds of a problem share: rms, and mean magnitudes (mean_), (rows, 1)."""
 
     y: Floats
     scaled: Floats
@@ -66,7 +67,7 @@ class Sizes(NamedTuple):
 
 
 def sizes(exact: ExactRows) -> Sizes:
-    """The norms that the bounds of a problem have in common."""
+    """The sizes that all bounds of a problem share."""
     scaled, gx = exact.gamma * exact.x_hat, np.abs(exact.g * exact.x_hat)
     return Sizes(
         y=rms(scaled + exact.beta),
@@ -80,7 +81,7 @@ def sizes(exact: ExactRows) -> Sizes:
 
 
 def within(exact: ExactRows, size: Sizes, statistics: Statistics, rounding: Rounding) -> Bounds:
-    """The bounds for one way to the statistics and one way of rounding."""
+    """The bounds for given errors of the statistics and a given rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         row = _row(exact, size, statistics, rounding)
         return Bounds(
@@ -107,7 +108,7 @@ def _row(exact: ExactRows, size: Sizes, found: Statistics, rounding: Rounding) -
 
 
 def _rho(relative: Floats, u: float) -> Floats:
-    """The relative error of rstd for that of var + eps; sum, root, quotient and eps add three roundings."""
+    """The relative error of rstd from that of var + eps; sum, root, quotient and eps add three roundings."""
     left = np.where(relative < 1, 1 - relative, np.nan)
     return np.where(relative < 1, (1 + 3 * u) / np.sqrt(left) - 1, np.inf)
 
@@ -144,7 +145,7 @@ def _dbeta(dy: Floats, rounding: Rounding) -> Floats:
 
 
 def _shifted(row: _Row, stray: Floats, u: float) -> Floats:
-    """What each element of x_hat is shifted by."""
+    """The shift of each element of x_hat."""
     return (1 + row.rho) * row.eta + u * stray
 
 
@@ -154,7 +155,7 @@ def _result(rounding: Rounding) -> float:
 
 
 def _known(bound: Floats) -> Floats:
-    """Infinity times zero is no bound either."""
+    """The bound, infinite where it is NaN (from infinity times zero)."""
     return np.where(np.isnan(bound), np.inf, bound)
 
 

@@ -1,13 +1,13 @@
-"""How far off centre the rows of the backward pass can be, in standard deviations, by what was saved.
+"""How far the rows of the backward pass can be off centre, in standard deviations, by what was saved.
 
 With kappa of the row, s the depth of its sums, u their roundoff and v that of the saved mean:
 
-    forward pass      d, the drift of its way by `mean_bounds`
+    forward pass      d, the drift of its algorithm by `mean_bounds`
     saved mean        d + v kappa; x_1: its distance from the mean; x_hat: d + u of its dtype
-    re-centred        (s + 2) u hypot(1, how far off is what was saved)
+    re-centred        (s + 2) u hypot(1, the offset of what was saved)
 
-and 3u of hypot(1, d) for the rounding of the rows themselves. To first order, and for an rstd that is nearly
-right, which the naive variance does not give.
+plus 3u hypot(1, d) for the rounding of the rows themselves. To first order, and for an accurate rstd, which
+the naive variance does not give.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from layernorm_backward.theory.mean_bounds import STATISTICS
 
 
 def eta_bound(saved: str, forward: str, backward: str, x: NDArray, moments: oracle.Moments) -> Floats:
-    """Bound (N,) of |mean(x_hat)| for rows x (N, D), none constant, by names of `saving` and of `passes`."""
+    """Bound (N,) of |mean(x_hat)| for rows x (N, D), none constant; names as in `saving` and `passes`."""
     s, u, row = tree_depth(x.shape[-1]), unit_roundoff(sum_dtype(x.dtype)), rows_of(moments)
     drift = STATISTICS[forward](row, s, u).drift
     if saved == "first_element":

@@ -3,7 +3,7 @@
 u is the unit roundoff of the accumulator, D the length of a row, s = ceil(log2 D) the depth of its sums,
 kappa = sqrt(1 + mean^2/var), mu = |mean|/std = sqrt(kappa^2 - 1). A sum of depth s adds s roundings to
 each term, hence at most (s + 1)*u*kappa standard deviations to the mean (its division included). Terms of
-order u^2 are kept where kappa makes them the larger ones. The leading terms are those of Chan, Golub &
+order u^2 are kept where a large kappa makes them dominant. The leading terms are those of Chan, Golub &
 LeVeque (1983): naive s*kappa^2*u, two-pass s*u + (s*kappa*u)^2, corrected two-pass s*u + s^3*kappa^2*u^3,
 Welford D*kappa*u, pairwise s*kappa*u. The bounds hold where D*u is well below 1 and nothing overflows.
 """
@@ -19,8 +19,8 @@ from layernorm_backward.sums import tree_depth
 def one_pass(kappa: Floats, depth: int, u: float, subtraction: int = 0) -> Floats:
     """S2/n - (S/n)^2 with sums of a given depth, of elements that carry `subtraction` roundings (0 or 1).
 
-    S2/n: depth + 2 roundings of kappa^2*var, and 2 more a subtraction. (S/n)^2: twice depth + 1 roundings of
-    mu*kappa, plus its own square and the other forms' second division. Difference: 1.
+    S2/n: depth + 2 roundings of kappa^2*var, and 2 more per subtraction. (S/n)^2: twice depth + 1 roundings
+    of mu*kappa, plus its own square and the other forms' second division. Difference: 1.
     """
     mu = np.sqrt((kappa - 1) * (kappa + 1))
     squares = (depth + 2 + 2 * subtraction) * kappa**2
@@ -60,7 +60,7 @@ def welford(kappa: Floats, first: Floats, hidden: int, u: float) -> Floats:
 def chan(kappa: Floats, first: Floats, hidden: int, u: float) -> Floats:
     """(2*(s - 1)*(kappa + 3) + 2*s + 5)*u + (s*(kappa + 3)*u)^2: each of s levels of merges rounds means.
 
-    The last level's rounding moves no difference of means. M itself takes 2*s + 5.
+    The rounding of a mean at the last level enters no further difference of means. M itself takes 2*s + 5.
     """
     s = tree_depth(hidden)
     return (2 * max(s - 1, 0) * (kappa + 3) + 2 * s + 5) * u + (s * (kappa + 3) * u) ** 2
