@@ -9,7 +9,7 @@ import pytest
 from layernorm_backward.experiments import spot_check
 from layernorm_backward.gradient_check import METHODS, adequate, compare
 from layernorm_backward.gradient_check.checker import EPS, gradients
-from layernorm_backward.gradient_check.mutants import LOCAL, MUTANTS, UNSPOILED, kernel
+from layernorm_backward.gradient_check.mutants import CORRECT, LOCAL, MUTANTS, kernel
 from layernorm_backward.records.schemas import SCHEMAS
 
 SHAPE = (4, 8, 16)
@@ -29,7 +29,7 @@ def of(check: str, drawn: int) -> pd.DataFrame:
 
 
 def setting(method: str = "central6") -> compare.Setting:
-    forward = kernel(UNSPOILED).forward
+    forward = kernel(CORRECT).forward
     way = METHODS[method]
     return compare.Setting(
         compare.outputs(forward, EPS, way), adequate(SHAPE, EPS, 3, "float64"), EPS, way, None
@@ -57,7 +57,7 @@ def test_elements_show_local_faults_as_often_as_counting_says():
 def test_all_elements_and_rows_with_directions_show_every_fault_and_never_the_right_kernel():
     for its in (of("elements", ALL), of("rows and directions", 4)):
         assert its.loc[[*MUTANTS, *LOCAL], "caught"].all()
-        assert its.loc[UNSPOILED, "caught_samples"] == 0
+        assert its.loc[CORRECT, "caught_samples"] == 0
     assert of("rows and directions", 4)["expected_share"].isna().all()
 
 
@@ -66,15 +66,15 @@ def test_all_elements_and_rows_with_directions_show_every_fault_and_never_the_ri
 )
 def test_a_local_fault_spoils_what_it_says(name, few):
     assert of("elements", 8).loc[name, "wrong_share"] == few / ALL
-    assert of("elements", 8).loc[UNSPOILED, "wrong_share"] == 0
+    assert of("elements", 8).loc[CORRECT, "wrong_share"] == 0
 
 
 @pytest.mark.parametrize("method", ["central2", "central6", "complex_step"])
 def test_elements_have_the_slopes_of_a_full_check(method):
     at, rng = setting(method), np.random.default_rng(0)
-    right = gradients(kernel(UNSPOILED).forward, kernel(UNSPOILED).backward, at.point, EPS)
+    right = gradients(kernel(CORRECT).forward, kernel(CORRECT).backward, at.point, EPS)
     full = {one.quantity: one.numeric.reshape(-1, SHAPE[-1]) for one in compare.full(at, right)}
     for spot in compare.some_elements(at, 30, rng):
         expected = full[spot.name][spot.index]
         assert np.abs(spot.numeric - expected).max() <= 0.1 * spot.tolerance.max()
-        assert not any(part.failed.any() for part in compare.picked([spot], right))
+        assert not any(part.failed.any() for part in compare.with_spots([spot], right))

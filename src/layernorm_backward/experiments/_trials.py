@@ -87,7 +87,7 @@ def _right(cast: Cast, problem: Problem, eps: float) -> tuple[dict[str, str], di
 
 def _wrong(cast: Cast, problem: Problem, eps: float) -> dict[str, Gradients]:
     x, gamma, beta, dy = problem
-    _, saved = mutants.kernel(mutants.UNSPOILED).forward(x, gamma, beta, eps)
+    _, saved = mutants.kernel(mutants.CORRECT).forward(x, gamma, beta, eps)
     found = {name: Gradients(*mutants.kernel(name).backward(dy, saved)) for name in mutants.MUTANTS}
     return found | {name: _by_way(name, problem, eps) for name in cast.defects}
 

@@ -26,7 +26,7 @@ from layernorm_backward.experiments._arguments import (
 from layernorm_backward.gradient_check import packages
 from layernorm_backward.gradient_check.cases import Arguments, Case, case
 from layernorm_backward.gradient_check.datasets import GAMMAS, ROWS, UPSTREAMS, DataSet
-from layernorm_backward.gradient_check.mutants import MUTANTS, UNSPOILED, kernel
+from layernorm_backward.gradient_check.mutants import CORRECT, MUTANTS, kernel
 from layernorm_backward.gradient_check.rules import RULES, Rule
 from layernorm_backward.inputs import values
 from layernorm_backward.records.tabulate import table
@@ -83,13 +83,13 @@ def _measure(
 ) -> dict[str, Seen]:
     """Every mutant, and the unspoiled kernel, under one check on one data set."""
     drawn = data if data.upstream != OWN else data._replace(upstream="normal")
-    at = case(drawn, rule.of, rule.dtype, kernel(UNSPOILED), shape, seed)
+    at = case(drawn, rule.of, rule.dtype, kernel(CORRECT), shape, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         judge = rule.prepare(at)
         runs = rule.package in executed and packages.version(rule.package)
-        right, evaluations = _gradients(at, UNSPOILED), len(at.forward.kept)
+        right, evaluations = _gradients(at, CORRECT), len(at.forward.kept)
         found = {}
-        for name in (UNSPOILED, *MUTANTS):
+        for name in (CORRECT, *MUTANTS):
             backward = kernel(name).backward
             ratio, error = judge(backward), _rel_error(_gradients(at, name), right)
             verdict = packages.CATCHES[rule.package](at, backward) if runs else None

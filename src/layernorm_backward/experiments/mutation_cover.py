@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from layernorm_backward.experiments._arguments import Names, each_of
 from layernorm_backward.experiments._set_cover import smallest_cover
-from layernorm_backward.gradient_check.mutants import UNSPOILED
+from layernorm_backward.gradient_check.mutants import CORRECT
 from layernorm_backward.gradient_check.rules import RULES
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.storage.yamlfile import REFUSED
@@ -76,8 +76,8 @@ def _covers(kills: dict[str, pd.DataFrame], together: dict[str, list[str]]) -> d
 
 def _kills(part: pd.DataFrame) -> pd.DataFrame:
     """Data sets x mutants: caught in every draw, where the unspoiled kernel never is."""
-    alarms = part[(part["mutant"] == UNSPOILED) & (part["caught_draws"] > 0)]["data"]
-    mutants = part[part["mutant"] != UNSPOILED]
+    alarms = part[(part["mutant"] == CORRECT) & (part["caught_draws"] > 0)]["data"]
+    mutants = part[part["mutant"] != CORRECT]
     caught = mutants.pivot(index="data", columns="mutant", values="caught").astype(bool)
     return caught.loc[[name for name in part["data"].unique() if name not in set(alarms)]]
 

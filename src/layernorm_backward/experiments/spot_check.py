@@ -18,7 +18,7 @@ from layernorm_backward.experiments._arguments import Count, Distinct, Seed, Sha
 from layernorm_backward.gradient_check import METHODS, compare
 from layernorm_backward.gradient_check.checker import EPS, gradients
 from layernorm_backward.gradient_check.datasets import adequate
-from layernorm_backward.gradient_check.mutants import LOCAL, MUTANTS, UNSPOILED, kernel
+from layernorm_backward.gradient_check.mutants import CORRECT, LOCAL, MUTANTS, kernel
 from layernorm_backward.inputs import values
 from layernorm_backward.records.tabulate import table
 
@@ -44,10 +44,10 @@ def run(
     at = _setting(shape, method, seed)
     said = {
         name: gradients(kernel(name).forward, kernel(name).backward, at.point, EPS)
-        for name in (UNSPOILED, *MUTANTS, *LOCAL)
+        for name in (CORRECT, *MUTANTS, *LOCAL)
     }
     limits = compare.tolerances(at)
-    wrong = {name: _wrong(found, said[UNSPOILED], limits) for name, found in said.items()}
+    wrong = {name: _wrong(found, said[CORRECT], limits) for name, found in said.items()}
     records: list[dict[str, Any]] = []
     counts = [*((ELEMENTS, count) for count in elements), (ROWS, rows)]
     for check, count in tqdm(counts, desc="spot_check", mininterval=1):
@@ -64,7 +64,7 @@ def run(
 
 def _setting(shape: Shape, method: str, seed: int) -> compare.Setting:
     way = METHODS[method]
-    outputs = compare.outputs(kernel(UNSPOILED).forward, EPS, way)
+    outputs = compare.outputs(kernel(CORRECT).forward, EPS, way)
     return compare.Setting(outputs, adequate(shape, EPS, seed, "float64"), EPS, way, None)
 
 
@@ -80,11 +80,14 @@ def _caught(
     if check == ELEMENTS:
         spots, moves = compare.some_elements(at, count, rng), []
     else:
-        spots, moves = [compare.some_rows(at, count, rng)], compare.moved(at, directions, rng)
+        spots, moves = [compare.some_rows(at, count, rng)], compare.random_directions(at, directions, rng)
     return {
         name
         for name, found in said.items()
-        if any(part.failed.any() for part in compare.picked(spots, found) + compare.beside(at, moves, found))
+        if any(
+            part.failed.any()
+            for part in compare.with_spots(spots, found) + compare.with_directions(at, moves, found)
+        )
     }
 
 

@@ -1,4 +1,4 @@
-"""Is a backward pass the derivative of its forward pass? `check(kernel)` answers with a table, or raises."""
+"""Is a backward pass the derivative of its forward pass? `check(kernel)` returns a table, or raises."""
 
 from layernorm_backward.gradient_check.checker import GradientError, check
 from layernorm_backward.gradient_check.datasets import adequate

@@ -1,4 +1,4 @@
-"""What a check is given: a layer as a function of (x, gamma, beta) at a data set, and its pull-back."""
+"""The input of a check: a layer as a function of (x, gamma, beta) on a data set, and its pull-back."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -14,8 +14,8 @@ Arguments = tuple[NDArray, NDArray, NDArray]
 Of = Literal["loss", "output"]
 
 
-class Remembered:
-    """A forward pass that keeps what it returned: no mutant spoils it, so all share one evaluation."""
+class CachedForward:
+    """A forward pass that caches its results: no mutant changes it, so all mutants share one evaluation."""
 
     def __init__(self, forward: Callable[..., tuple]) -> None:
         self.forward = forward
@@ -29,13 +29,13 @@ class Remembered:
 
 
 class Case(NamedTuple):
-    """A layer at a point: `of` its output y, or of the loss of which the data's dy is the gradient in y."""
+    """A layer at a point. `of`: its output y, or the loss whose gradient with respect to y is dy."""
 
     data: DataSet
     at: Point
     eps: float
     of: Of
-    forward: Remembered
+    forward: CachedForward
 
     @property
     def arguments(self) -> Arguments:
@@ -43,7 +43,7 @@ class Case(NamedTuple):
         return tuple(self.at[:3])
 
     def value(self, *arguments: NDArray) -> NDArray:
-        """y (..., D), or the loss () = sum(dy*y), or sum(y^2)/2, in the dtype of the point."""
+        """y (..., D), or the loss (), sum(dy*y) or sum(y^2)/2, in the dtype of the point."""
         y = self.forward(*arguments, self.eps)[0]
         if self.of == "output":
             return y
@@ -60,7 +60,7 @@ class Case(NamedTuple):
         return backward((cotangent * dy).astype(y.dtype), saved)
 
     def moves(self) -> Iterator[tuple[NDArray, ...]]:
-        """One element of x, gamma, beta after another as a unit vector in all three."""
+        """The unit vector of each element of x, gamma and beta, in the shapes of all three."""
         for which, part in enumerate(self.arguments):
             for index in np.ndindex(part.shape):
                 units = tuple(np.zeros_like(one) for one in self.arguments)
@@ -78,20 +78,20 @@ class Case(NamedTuple):
             yield unit
 
     def central(self, move: Arguments, step: float) -> NDArray:
-        """The central difference of the value along `move`, over 2*step, in the shape of the value."""
+        """The difference of the value between +`move` and -`move`, over 2*step; shape of the value."""
         right, left = (
-            self.value(*(part + side * way for part, way in zip(self.arguments, move, strict=True)))
+            self.value(*(part + side * change for part, change in zip(self.arguments, move, strict=True)))
             for side in (1, -1)
         )
         return np.asarray((right - left) * self.at.x.dtype.type(0.5 / step))
 
 
 def case(data: DataSet, of: Of, dtype: str, kernel: Kernel, shape: tuple[int, ...], seed: int) -> Case:
-    """A kernel's forward pass at a data set; eps is the kernel's own."""
+    """A kernel's forward pass on a data set, with the kernel's default eps."""
     eps = kernel.default_eps
-    return Case(data, point(data, shape, eps, seed, dtype), eps, of, Remembered(kernel.forward))
+    return Case(data, point(data, shape, eps, seed, dtype), eps, of, CachedForward(kernel.forward))
 
 
 def flat(arguments: Arguments) -> NDArray:
-    """x, gamma, beta, or their gradients, one after another in one vector."""
+    """x, gamma, beta, or their gradients, concatenated to one vector."""
     return np.concatenate([np.ravel(part) for part in arguments])

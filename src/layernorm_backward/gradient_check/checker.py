@@ -1,4 +1,4 @@
-"""`check(kernel)`: a gradient check that compares, judges, and fails with the values."""
+"""`check(kernel)`: a gradient check that compares, judges, and reports the failing values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,12 @@ from layernorm_backward.gradient_check.methods import METHODS
 from layernorm_backward.gradient_check.points import Point, frozen
 from layernorm_backward.kernels import Kernel
 
-EPS = 1e-5  # for a pair of functions that states none
+EPS = 1e-5  # for a pair of functions, which has no default_eps
 METHOD, DIRECTIONS, SEED = "central6", 4, 0  # defaults of `check`, and of `rules.ours`
 
 
 class GradientError(AssertionError):
-    """A gradient that is not the derivative of its forward pass; the values are attributes too."""
+    """A gradient that is not the derivative of its forward pass; the values are also attributes."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.quantity, self.scope = comparison.quantity, comparison.scope
@@ -51,23 +51,23 @@ def check(
     full_limit: int = 100_000,
     raise_on_failure: bool = True,
 ) -> pd.DataFrame:
-    """Compare a backward pass with differences of its forward pass.
+    """Compare a backward pass with finite differences of its forward pass.
 
     kernel: a Kernel, or a pair (forward, backward) with the signatures of one. point: x, gamma, beta, dy;
-    by default `datasets.adequate` of `shape`, `dtype`, `seed`. It is copied, and the kernel sees read-only
-    copies. step: in units of x; by default the best of every row. tolerance: the largest relative error
-    (2-norm) of a row; by default the error model's. A complex step differentiates the paper's forward
-    pass, for a kernel's takes no complex numbers.
+    by default `datasets.adequate` of `shape`, `dtype`, `seed`. The kernel gets read-only copies of it.
+    step: in units of x; by default the best of every row. tolerance: the largest relative error (2-norm)
+    of a row; by default that of the error model. The method complex_step differentiates the paper's forward
+    pass, since a kernel's takes no complex numbers.
 
-    Returns a row a quantity (dx, dgamma, dbeta) and scope: `full` and `directions`; where x has more than
-    `full_limit` elements, `rows` (as many as `spot_rows`) and `directions`. Raises GradientError for the
-    first failure unless told not to, ValueError for an unknown method or a gradient of the wrong shape.
+    Returns one row per quantity (dx, dgamma, dbeta) and scope: `full` and `directions`; where x has more
+    than `full_limit` elements, `rows` (`spot_rows` of them) and `directions`. Raises GradientError for the
+    first failure if `raise_on_failure`, ValueError for an unknown method or a gradient of the wrong shape.
     """
     forward, backward = (kernel.forward, kernel.backward) if isinstance(kernel, Kernel) else kernel
     eps = getattr(kernel, "default_eps", EPS) if eps is None else eps
-    way = _method(method)
+    chosen = _method(method)
     at = frozen(adequate(shape, eps, seed, dtype) if point is None else Point(*point))
-    setting = compare.Setting(compare.outputs(forward, eps, way), at, eps, way, step)
+    setting = compare.Setting(compare.outputs(forward, eps, chosen), at, eps, chosen, step)
     analytic = gradients(forward, backward, at, eps)
     with np.errstate(divide="ignore", invalid="ignore"):
         rng = np.random.default_rng(seed)
@@ -86,7 +86,7 @@ def check(
 def gradients(
     forward: Callable[..., Any], backward: Callable[..., Any], point: Point, eps: float
 ) -> Gradients:
-    """What the kernel says; raises ValueError where a gradient has not the shape of its argument."""
+    """The kernel's gradients; ValueError where one does not have the shape of its argument."""
     _, saved = forward(point.x, point.gamma, point.beta, eps)
     found = Gradients(*backward(point.dy, saved))
     for name, values, argument in zip(found._fields, found, point[:3], strict=True):

@@ -1,4 +1,4 @@
-"""The comparisons of a kernel at a point: every element, random directions, rows out of a large tensor."""
+"""Comparisons of a kernel at a point: every element, random directions, or some rows of a large tensor."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,9 +29,9 @@ PARAMETERS = ("gamma", "beta")
 
 
 class Setting(NamedTuple):
-    """A forward pass (x, gamma, beta) -> y at a point, and how it is to be differentiated.
+    """A forward pass (x, gamma, beta) -> y at a point, and the method that differentiates it.
 
-    step: a float in units of x (and of gamma, beta), or None for the best of every row by the error model.
+    step: in units of x (and of gamma, beta), or None for the best of every row by the error model.
     """
 
     forward: Forward
@@ -71,7 +71,7 @@ def full(at: Setting, analytic: Gradients) -> list[Comparison]:
     return results
 
 
-class Moved(NamedTuple):
+class Directions(NamedTuple):
     """Differences along random directions in one of x, gamma, beta, and the tolerance of each direction."""
 
     name: str
@@ -80,12 +80,12 @@ class Moved(NamedTuple):
 
 
 def directions(at: Setting, analytic: Gradients, count: int, rng: np.random.Generator) -> list[Comparison]:
-    """`count` directions of random signs in x, in gamma, in beta; this sees what leaks between rows."""
-    return beside(at, moved(at, count, rng), analytic)
+    """`count` directions of random signs in each of x, gamma, beta; these show leaks between rows."""
+    return with_directions(at, random_directions(at, count, rng), analytic)
 
 
-def moved(at: Setting, count: int, rng: np.random.Generator) -> list[Moved]:
-    """The differences that `directions` compares gradients with."""
+def random_directions(at: Setting, count: int, rng: np.random.Generator) -> list[Directions]:
+    """The differences with which `directions` compares gradients."""
     found, point = allowed.model(at.point, at.eps), at.point
     results = []
     for name in ("x", *PARAMETERS):
@@ -94,14 +94,14 @@ def moved(at: Setting, count: int, rng: np.random.Generator) -> list[Moved]:
         signs = rng.choice([-1.0, 1.0], size=(count, *start.shape))
         moves = (sign * np.asarray(step)[..., None] for sign in signs)
         terms = [list(differences(_only(at, name), start, move, at.method)) for move in moves]
-        results.append(Moved(name, terms, np.full(count, norm(step * limit))))
+        results.append(Directions(name, terms, np.full(count, norm(step * limit))))
     return results
 
 
-def beside(at: Setting, moves: list[Moved], analytic: Gradients) -> list[Comparison]:
-    """What gradients predict for the moves, beside the differences."""
+def with_directions(at: Setting, chosen: list[Directions], analytic: Gradients) -> list[Comparison]:
+    """Analytic gradients compared with differences along directions."""
     results = []
-    for name, terms, tolerance in moves:
+    for name, terms, tolerance in chosen:
         slope = getattr(analytic, f"d{name}")
         expected = np.reshape([predicted(part, slope) for part in terms], (-1, 1))
         numeric = np.reshape([along(part, at.point.dy) for part in terms], (-1, 1))
@@ -111,8 +111,9 @@ def beside(at: Setting, moves: list[Moved], analytic: Gradients) -> list[Compari
 
 
 class Spot(NamedTuple):
-    """Units out of one gradient, (k, n) of its (rows, D) or (1, D) by `index`; their differences and the
-    tolerance of each, (k,).
+    """Some rows or elements of one gradient: (k, n) of its (rows, D) or (1, D), selected by `index`.
+
+    numeric: their finite differences (k, n); tolerance: of each (k,).
     """
 
     name: str
@@ -125,11 +126,11 @@ class Spot(NamedTuple):
 
 def rows(at: Setting, analytic: Gradients, count: int, rng: np.random.Generator) -> list[Comparison]:
     """dx of `count` rows drawn at random."""
-    return picked([some_rows(at, count, rng)], analytic)
+    return with_spots([some_rows(at, count, rng)], analytic)
 
 
 def some_rows(at: Setting, count: int, rng: np.random.Generator) -> Spot:
-    """`count` rows of dx: only they are evaluated, their gradient is that of the whole."""
+    """`count` rows of dx: only these rows are evaluated, since no other row affects their gradient."""
     hidden = at.point.x.shape[-1]
     total = at.point.x.size // hidden
     drawn = np.sort(rng.choice(total, size=min(count, total), replace=False))
@@ -139,7 +140,7 @@ def some_rows(at: Setting, count: int, rng: np.random.Generator) -> Spot:
 
 
 def some_elements(at: Setting, count: int, rng: np.random.Generator) -> list[Spot]:
-    """`count` elements of each of dx, dgamma and dbeta; those of dx by their rows alone, as `some_rows`."""
+    """`count` elements of each of dx, dgamma, dbeta; those of dx from their rows alone, as in `some_rows`."""
     hidden, points = at.point.x.shape[-1], at.method.points
     drawn = rng.choice(at.point.x.size, size=min(count, at.point.x.size), replace=False)
     row, column = np.divmod(drawn, hidden)
@@ -157,18 +158,19 @@ def some_elements(at: Setting, count: int, rng: np.random.Generator) -> list[Spo
     return spots
 
 
-def picked(spots: list[Spot], analytic: Gradients) -> list[Comparison]:
-    """What gradients say at the spots, beside the differences."""
+def with_spots(spots: list[Spot], analytic: Gradients) -> list[Comparison]:
+    """Analytic gradients compared with differences at the spots."""
     results = []
     for name, scope, index, numeric, tolerance, evaluations in spots:
         slope = values(getattr(analytic, name))
-        said = slope.reshape(-1, slope.shape[-1])[index].reshape(len(tolerance), -1)
-        results.append(Comparison(name, scope, said, numeric.reshape(said.shape), tolerance, evaluations))
+        chosen = slope.reshape(-1, slope.shape[-1])[index].reshape(len(tolerance), -1)
+        numeric = numeric.reshape(chosen.shape)
+        results.append(Comparison(name, scope, chosen, numeric, tolerance, evaluations))
     return results
 
 
 def tolerances(at: Setting) -> Gradients:
-    """The tolerance of every row of dx, (...,), of dgamma and of dbeta, ()."""
+    """The tolerances of every row of dx (...,), and of dgamma and dbeta ()."""
     found = allowed.model(at.point, at.eps)
     return Gradients(*(_step_and_tolerance(name, found, at)[1] for name in ("x", *PARAMETERS)))
 
@@ -181,7 +183,7 @@ def _of_rows(at: Setting, drawn: NDArray) -> tuple[Setting, NDArray, NDArray]:
 
 
 def _slopes(at: Setting, name: str, which: tuple, step: NDArray, axis: int | tuple[int, ...]) -> NDArray:
-    """d sum(dy * y) / d of elements of one argument that share no element of y, all moved at once."""
+    """d sum(dy * y) / d element, for elements of one argument that affect disjoint parts of y, together."""
     start = getattr(at.point, name)
     move = np.zeros(start.shape)
     move[which] = step
@@ -197,7 +199,7 @@ def _only(at: Setting, name: str) -> Callable[[NDArray], NDArray]:
 
 
 def _step_and_tolerance(name: str, found: allowed.Model, at: Setting) -> tuple[NDArray, NDArray]:
-    """For x of every row, shape (...,); for a parameter of shape ()."""
+    """Step and tolerance: for x per row, shape (...,); for a parameter shape ()."""
     if name == "x":
         best = allowed.best_step(found, at.method)
         step = best if at.step is None else np.full_like(best, at.step)

@@ -1,4 +1,4 @@
-"""Analytic beside numerical gradients, unit by unit: a row of dx, all of dgamma, one random direction."""
+"""Analytic and numerical gradients compared per unit: a row of dx, all of dgamma, or a random direction."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ MEASURES = ("rel_error", "max_element_error", "max_norm_error", "max_abs_error",
 
 
 class Comparison(NamedTuple):
-    """analytic, numeric (..., n) float64; a unit is what stands along the last axis; tolerance (...,)."""
+    """analytic, numeric (..., n) float64, units along the last axis; tolerance (...,)."""
 
     quantity: str
     scope: str
@@ -31,11 +31,11 @@ class Comparison(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Units beyond their tolerance, shape (...,); one that is not a number has failed."""
+        """Whether each unit exceeds its tolerance, shape (...,); NaN counts as failed."""
         return ~(self.errors <= self.tolerance)
 
     def worst(self) -> tuple[int, ...]:
-        """The index of the element that is furthest off, in a unit that has failed where there is one."""
+        """The index of the element with the largest error, in a failed unit if there is one."""
         difference = np.where(np.isnan(self.difference), np.inf, self.difference)
         if self.failed.any():
             difference = np.where(self.failed[..., None], difference, -1.0)
@@ -57,6 +57,6 @@ class Comparison(NamedTuple):
 
 
 def _over(error: NDArray | np.float64, size: NDArray | np.float64) -> NDArray:
-    """error/size; 0 where the error is 0, infinity where only the size is."""
+    """error/size; 0 where the error is 0, else infinity where the size is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.asarray(error) == 0, 0.0, np.divide(error, size))

@@ -1,7 +1,8 @@
 """The data sets on which gradient checks are compared: rows x gamma x upstream gradient.
 
-Each choice hides some faults and shows others. A gamma of ones (with beta 0: a layer as it is initialised)
-hides a missing gamma; a zero mean of g hides its term; eps shows only where the variance is near it.
+Each choice hides some faults and reveals others. A gamma of ones (with beta 0, as a layer is initialised)
+hides a missing gamma; a zero mean of g hides the term mean(g); a wrong eps shows only where the variance is
+near eps.
 """
 
 import math
@@ -40,7 +41,7 @@ DEFAULT = DataSet("mixed", "random", "shifted")  # the smallest set that suffice
 
 
 def point(data: DataSet, shape: tuple[int, ...], eps: float, seed: int, dtype: str = "float64") -> Point:
-    """x, gamma, beta, dy of a data set, rounded to `dtype`; ValueError lists the kinds there are."""
+    """x, gamma, beta, dy of a data set, rounded to `dtype`; ValueError lists the valid kinds."""
     for value, allowed in zip(data, (ROWS, GAMMAS, UPSTREAMS), strict=True):
         if value not in allowed:
             raise ValueError(f"unknown kind {value!r} in {data.name!r}; allowed: {', '.join(allowed)}")
@@ -56,7 +57,7 @@ def point(data: DataSet, shape: tuple[int, ...], eps: float, seed: int, dtype: s
 
 
 def _rows(rng: np.random.Generator, rows: str, shape: tuple[int, ...], eps: float, kind: np.dtype) -> NDArray:
-    """16-bit rows have a smaller offset, u**-1/2 deviations, so that their spread survives the rounding."""
+    """16-bit rows have a smaller offset, u**-1/2 deviations, so that their variation survives rounding."""
     far = min(OFFSET, unit_roundoff(kind) ** -0.5)
     x = rng.standard_normal((math.prod(shape[:-1]), shape[-1]))
     if rows in ("near_eps", "mixed"):
@@ -78,10 +79,10 @@ def _upstream(upstream: str, noise: NDArray, at: Point, eps: float) -> NDArray:
 
 
 def adequate(shape: tuple[int, ...], eps: float, seed: int, dtype: str = "float64") -> Point:
-    """The smallest data on which all known faults show, with the largest margin: DEFAULT.
+    """The smallest data set that reveals all known faults, with the largest margin: DEFAULT.
 
-    Rows in turn: N(0,1); variance eps, which tells one use of eps from another; mean far from zero, which
-    shows statistics of low precision; N(0,1). gamma is random, since at gamma = 1 a missing or misplaced
-    gamma cannot be seen; dy is N(1,1), since a zero mean(g) hides its own term.
+    Rows in turn: N(0,1); variance eps, which distinguishes one use of eps from another; mean far from zero,
+    which reveals statistics of low precision; N(0,1). gamma is random, since gamma = 1 hides a missing or
+    misplaced gamma; dy is N(1,1), since a zero mean(g) hides the term mean(g).
     """
     return point(DEFAULT, shape, eps, seed, dtype)

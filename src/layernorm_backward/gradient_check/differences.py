@@ -1,4 +1,4 @@
-"""Slopes of sum(dy * y): y is differenced first, then multiplied by dy, which loses less than the reverse."""
+"""Slopes of sum(dy * y). y is differenced before it is multiplied by dy, which is the more accurate order."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,8 +16,8 @@ Outputs = Callable[[NDArray], NDArray]
 class Difference(NamedTuple):
     """One term of a method: its weight and width 2*offset, the change of y and that of the argument.
 
-    `run` is the change after rounding to the storage dtype. Dividing by it, and not by the step that was
-    asked for, takes the rounding of a +- h out of the result.
+    `run` is the change after rounding to the storage dtype. Dividing by it instead of the nominal step
+    removes the rounding of a +- h from the result.
     """
 
     weight: float
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
 
 def differences(y: Outputs, at: NDArray, move: NDArray, method: Method) -> Iterator[Difference]:
-    """The terms of `method` for moving `at` along `move`; `at` itself is never written to."""
+    """The terms of `method` for `at` moved along `move`; `at` is not modified."""
     start = values(at)
     for offset, weight in method.terms:
         if method.imaginary:
@@ -40,8 +40,8 @@ def differences(y: Outputs, at: NDArray, move: NDArray, method: Method) -> Itera
 def by_column(y: Outputs, at: NDArray, step: NDArray, dy: NDArray, method: Method) -> NDArray:
     """d sum(dy * y) / d at, for x (..., D) or a parameter (D,), float64.
 
-    Each column of x moves in all rows at once, by `step` (...,): one row's y depends on that row alone.
-    That is not taken on trust: a direction moves everything together and sees what leaks between rows.
+    Each column of x moves in all rows at once, by `step` (...,), since y of a row depends on that row alone.
+    Random directions verify this: they move all elements together and show leaks between rows.
     """
     axes = -1 if at.ndim == dy.ndim else None
     slopes = []
@@ -61,12 +61,12 @@ def predicted(terms: list[Difference], slope: NDArray) -> np.float64:
 
 
 def along(terms: list[Difference], dy: NDArray) -> np.float64:
-    """The same as differenced."""
+    """The same, from the differences."""
     return sum(t.weight * (values(dy) * t.rise).sum() / t.width for t in terms)
 
 
 def of_loss(y: Outputs, at: NDArray, step: NDArray, dy: NDArray) -> NDArray:
-    """Central differences of the scalar loss, one element at a time, over the nominal step: as published."""
+    """Central differences of the scalar loss per element, over the nominal step, as in published checks."""
     start, steps = values(at), np.broadcast_to(np.asarray(step)[..., None], at.shape)
     slopes = np.empty(at.shape)
     for index in np.ndindex(at.shape):

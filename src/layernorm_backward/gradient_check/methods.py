@@ -1,8 +1,8 @@
 """Numerical derivatives: each a weighted mean of central differences, or a complex step.
 
-f'(a) is about sum_k weight_k * (f(a + o_k h) - f(a - o_k h)) / (2 o_k h), where the weights sum to 1. So
-are the stencils of findiff, and so is Richardson extrapolation from h by halves; one halving is the
-stencil of order 4 at h/2, two give order 6 from steps that differ from the stencil's.
+f'(a) is about sum_k weight_k * (f(a + o_k h) - f(a - o_k h)) / (2 o_k h), where the weights sum to 1. The
+stencils of findiff have this form, and so does Richardson extrapolation with halved steps: one halving is the
+stencil of order 4 at h/2; two give order 6, with other steps than the stencil.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Method:
 
     @property
     def amplification(self) -> float:
-        """sum |weight|/offset: what the rounding error of y is multiplied by, over the step."""
+        """sum |weight|/offset: over the step, the factor by which the rounding error of y is amplified."""
         return 0.0 if self.imaginary else sum(abs(weight) / offset for offset, weight in self.terms)
 
     @property

@@ -1,8 +1,8 @@
-"""Known ways to get the backward pass wrong: `MUTANTS`, and `kernel(name)` to run one ("none" is unspoiled).
+"""Known faults of a backward pass: `MUTANTS`, and `kernel(name)`, a kernel with one ("none": a correct one).
 
-The forward pass stays right. Each fault has been met in practice or is one slip away from the equations:
-a term, a factor, a sum, an eps, a row or a precision. `LOCAL` are faults of a kernel's edges, which spoil few
-elements of a large tensor.
+The forward pass is always correct. Each fault was seen in practice or differs from the equations by one slip:
+in a term, a factor, a sum, an eps, a row or a precision. `LOCAL` are faults at the edges of a kernel, which
+affect few elements of a large tensor.
 """
 
 from typing import NamedTuple
@@ -11,15 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.gradient_check.spoiled import Backward, Gradients, Saved, gradients, mean, over_rows
-from layernorm_backward.gradient_check.spoiled import kernel as planted
+from layernorm_backward.gradient_check.faulty_kernel import (
+    Backward,
+    Gradients,
+    Saved,
+    gradients,
+    mean,
+    over_rows,
+)
+from layernorm_backward.gradient_check.faulty_kernel import kernel as faulty_kernel
 from layernorm_backward.kernels import Kernel
 
-UNSPOILED = "none"
+CORRECT = "none"
 
 
 class Mutant(NamedTuple):
-    """`quantity` is the first of dx, dgamma, dbeta that `backward(dy, saved)` spoils."""
+    """`quantity` is the first of dx, dgamma, dbeta that is faulty in `backward(dy, saved)`."""
 
     name: str
     quantity: str
@@ -27,17 +34,17 @@ class Mutant(NamedTuple):
 
 
 def kernel(name: str) -> Kernel:
-    """The kernel with the fault of this name, in any of the four dtypes, sums in the dtype of the sums."""
-    if name == UNSPOILED:
-        return planted(name, gradients)
+    """The kernel with the fault of this name, for all four storage dtypes; ValueError for an unknown name."""
+    if name == CORRECT:
+        return faulty_kernel(name, gradients)
     known = MUTANTS | LOCAL
     if name not in known:
-        raise ValueError(f"unknown mutant {name!r}; allowed: {UNSPOILED}, {', '.join(known)}")
-    return planted(name, known[name].backward)
+        raise ValueError(f"unknown mutant {name!r}; allowed: {CORRECT}, {', '.join(known)}")
+    return faulty_kernel(name, known[name].backward)
 
 
 def _but_for(dy: NDArray, s: Saved, **changed: NDArray) -> Gradients:
-    """The right gradients, but for those given."""
+    """The correct gradients, except for those given."""
     dx, dgamma, dbeta = gradients(dy, s)
     return tuple(({"dx": dx, "dgamma": dgamma, "dbeta": dbeta} | changed).values())
 
@@ -64,7 +71,7 @@ def _other_row(column: NDArray) -> NDArray:
 
 
 def _one_axis(terms: NDArray) -> NDArray:
-    """The sum over the first axis at the first place of the second; a matrix is one batch of rows."""
+    """The sum over the first axis, at index 0 of the second; a matrix is one batch of rows."""
     batch = terms.shape[0] if terms.ndim > 2 else 1
     return terms.reshape(batch, -1, terms.shape[-1]).sum(axis=0)[0]
 
@@ -74,7 +81,7 @@ def _last_row_left_out(terms: NDArray) -> NDArray:
 
 
 def _left_out(part: NDArray, *where: int | slice) -> NDArray:
-    """A gradient of rows as it is but for zeros there."""
+    """A gradient with zeros at `where` of its (rows, D)."""
     kept = part.reshape(-1, part.shape[-1]).copy()
     kept[where] = 0
     return kept.reshape(part.shape)

@@ -1,4 +1,4 @@
-"""The packages' own checks, run on a NumPy layer; a package is imported only when its check runs."""
+"""Gradient checks of other packages, run on a NumPy layer; a package is imported when its check runs."""
 
 import importlib
 from collections.abc import Callable

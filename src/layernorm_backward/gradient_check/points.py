@@ -1,4 +1,4 @@
-"""Where a gradient is checked: x, gamma, beta, dy."""
+"""Points at which gradients are checked: x, gamma, beta, dy."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ def normal(shape: tuple[int, ...], seed: int, dtype: str = "float64") -> Point:
 
 
 def frozen(point: Point) -> Point:
-    """Read-only copies: whoever writes to them fails at once, and the caller's arrays are out of reach."""
+    """Read-only copies: a write to them raises, and cannot reach the caller's arrays."""
     copies = Point(*(np.array(part) for part in point))
     for copy in copies:
         copy.flags.writeable = False

@@ -1,7 +1,7 @@
-"""The gradient checks in use, their rules stated again: how each differentiates, and what it lets pass.
+"""The rules of gradient checks in use, reimplemented: how each differentiates, and which errors it allows.
 
-A rule takes a case and returns a function of a backward pass: the largest error over what the rule allows, at
-the check's default tolerance. A fault is caught where that is not at most 1; NaN counts as infinite.
+A rule takes a case and returns a function of a backward pass: the largest ratio of error to allowed error, at
+the check's default tolerance. A fault is caught where the ratio exceeds 1; NaN counts as infinite.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ SCIPY_STEP, SCIPY_TOLERANCE = 2.0**-26, 1e-5
 
 
 class Rule(NamedTuple):
-    """`of`: what the check differentiates, in which dtype; `package`: what it is part of, "" for our own."""
+    """`of`: what the check differentiates, in `dtype`; `package`: the one it belongs to, "" for ours."""
 
     of: Of
     dtype: str
@@ -36,8 +36,8 @@ def torch_gradcheck(case: Case) -> Judge:
     """Every element of the Jacobian: |analytic - numeric| <= atol + rtol*|numeric|, central differences.
 
     torch.autograd.gradcheck, PyTorch 2.13: eps 1e-6, atol 1e-5, rtol 1e-3, meant for float64; the rows of the
-    analytic Jacobian are pull-backs of unit vectors. It also pulls back zeros, and everything twice: no fault
-    that is linear in dy shows there.
+    analytic Jacobian are pull-backs of unit vectors. Its other two tests, a pull-back of zeros and repeated
+    pull-backs, are left out: they reveal no fault that is linear in dy.
     """
     moves = (tuple(TORCH_STEP * unit for unit in units) for units in case.moves())
     numeric = np.stack([np.ravel(case.central(move, TORCH_STEP)) for move in moves], axis=-1)
@@ -74,7 +74,7 @@ def jax_check_grads(case: Case) -> Judge:
 def scipy_check_grad(case: Case) -> Judge:
     """The 2-norm of the gradient less forward differences over all of x, gamma, beta: absolute.
 
-    scipy.optimize.check_grad, SciPy 1.17: step sqrt(2**-52). It returns the norm and judges nothing.
+    scipy.optimize.check_grad, SciPy 1.17: step sqrt(2**-52). It returns the norm and has no tolerance.
     Users allow 1e-7 (SciPy's own tests: 7 decimals) to 1e-5 (scikit-learn's test of t-SNE: 5): here 1e-5.
     """
     start, at = case.value(*case.arguments), flat(case.arguments)
@@ -97,14 +97,16 @@ def ours(case: Case) -> Judge:
     outputs = compare.outputs(case.forward, case.eps, method)
     setting = compare.Setting(outputs, case.at, case.eps, method, None)
     saved = case.forward(*case.arguments, case.eps)[1]
-    differenced = compare.full(setting, Gradients(*case.arguments))  # the differences, beside any gradient
-    moves = compare.moved(setting, DIRECTIONS, np.random.default_rng(SEED))
+    differenced = compare.full(
+        setting, Gradients(*case.arguments)
+    )  # the differences; any gradient will do here
+    chosen = compare.random_directions(setting, DIRECTIONS, np.random.default_rng(SEED))
 
     def judge(backward: Callable[..., Arguments]) -> float:
         analytic = Gradients(*backward(case.at.dy, saved))
         pairs = zip(differenced, analytic, strict=True)
         found = [part._replace(analytic=gradient) for part, gradient in pairs]
-        found += compare.beside(setting, moves, analytic)
+        found += compare.with_directions(setting, chosen, analytic)
         return _largest(np.concatenate([np.ravel(part.errors / part.tolerance) for part in found]))
 
     return judge

@@ -1,4 +1,4 @@
-"""The error that a right gradient may show, and the step at which it is smallest.
+"""The error that a correct gradient may show, and the step at which it is smallest.
 
 Of row n, with s = sqrt(var + eps), t = step/s, r = 1/s, kappa = sqrt(1 + (mean/s)^2):
 
@@ -6,7 +6,7 @@ Of row n, with s = sqrt(var + eps), t = step/s, r = 1/s, kappa = sqrt(1 + (mean/
 
 in 2-norms, where u*kappa*m, m = |gamma|*(|x_hat| + 1) + |beta|, is the rounding error of y and depth =
 log2(D) + 2. The right side is smallest at t of order (kappa*u)^(1/(p+1)). y is linear in gamma and beta, so
-that their differences have no truncation error, and the largest step is the best.
+their differences have no truncation error, and the largest step is the best.
 """
 
 import math
@@ -22,7 +22,7 @@ from layernorm_backward.inputs import values
 from layernorm_backward.kernels.reference import forward_equations
 from layernorm_backward.portable import norm, power
 
-SAFETY = 2.0  # the largest error seen over kernels, dtypes, methods, shapes and seeds is a third of this
+SAFETY = 2.0  # three times the largest ratio seen over kernels, dtypes, methods, shapes and seeds
 PARAMETER_STEP = 1.0
 IMAGINARY_STEP = 1e-100
 
@@ -58,7 +58,7 @@ def model(point: Point, eps: float) -> Model:
 def best_step(found: Model, method: Method) -> NDArray[np.float64]:
     """The step of every row that makes the modelled error of dx smallest, shape (...,).
 
-    It stays above the spacing of the row's numbers; where that is of the size of s, the tolerance says so.
+    It is at least the spacing of the row's numbers; where this is as large as s, the tolerance grows with it.
     """
     if method.imaginary:
         return np.full(found.scale.shape, IMAGINARY_STEP)
@@ -69,7 +69,7 @@ def best_step(found: Model, method: Method) -> NDArray[np.float64]:
 
 
 def dx_tolerance(found: Model, method: Method, step: NDArray | float) -> NDArray[np.float64]:
-    """The 2-norm of a row's error that a right dx stays below, shape (...,)."""
+    """The bound of the 2-norm of each row's error for a correct dx, shape (...,)."""
     t = step / found.scale
     spread = _noise_rows(found, method)
     truncation = method.truncation * power(t, method.order) * found.signal
@@ -77,13 +77,13 @@ def dx_tolerance(found: Model, method: Method, step: NDArray | float) -> NDArray
 
 
 def parameter_tolerance(found: Model, method: Method, step: float) -> float:
-    """The 2-norm of the error that a right dgamma or dbeta stays below; sums over rows are running sums."""
+    """The bound of the 2-norm of the error for a correct dgamma or dbeta; sums over rows are running sums."""
     growth = math.log2(found.hidden) + 2 + np.sqrt(found.rows) + method.amplification / step
     return SAFETY * float(growth) * found.column_noise
 
 
 def _noise_rows(found: Model, method: Method) -> NDArray[np.float64]:
-    """The rounding error of a row's share of the loss; of the whole loss where that is differenced."""
+    """The rounding error of a row's share of the loss, or of the whole loss if it is differenced."""
     noise = np.full_like(found.noise, norm(found.noise)) if method.of_loss else found.noise
     return np.sqrt(found.hidden) * noise
 

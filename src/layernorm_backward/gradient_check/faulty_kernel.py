@@ -1,4 +1,4 @@
-"""The kernel that mutants are made from: the paper's equations, re-centred; each mutant changes one part."""
+"""The kernel from which mutants are made: the paper's equations, re-centred; each mutant changes one part."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ Gradients = tuple[NDArray, NDArray, NDArray]
 
 
 class Saved(NamedTuple):
-    """What a mutant may go wrong with: x, z = x - mean, x_hat (..., D), mean, var, rstd (..., 1), gamma (D,).
+    """What a mutant may misuse: x, z = x - mean, x_hat (..., D), mean, var, rstd (..., 1), gamma (D,).
 
     All in the dtype of the sums; `dtype` and `gamma_dtype` are those of the results.
     """
@@ -65,7 +65,7 @@ def gradients(
 def forward(
     x: NDArray, gamma: NDArray, beta: NDArray, eps: float, out: NDArray | None = None
 ) -> tuple[NDArray, Saved]:
-    """y (..., D) in x's dtype by equations (1) to (5) and (13); this pass is never spoiled."""
+    """y (..., D) in x's dtype by equations (1) to (5) and (13); no mutant changes this pass."""
     eps = checks.forward(x, gamma, beta, eps)
     y = checks.output("out", out, x.shape, x.dtype, (x, gamma, beta))
     wide, slope, shift = (np.asarray(part, sum_dtype(x.dtype), order="C") for part in (x, gamma, beta))
@@ -81,7 +81,7 @@ def forward(
 
 
 def kernel(name: str, backward: Backward) -> Kernel:
-    """A kernel of the contract whose backward pass is `backward(dy, saved)`, rounded once to the results."""
+    """A kernel with the backward pass `backward(dy, saved)`, whose results are rounded once."""
 
     def rounded(dy: NDArray, saved: Saved, out: Gradients | None = None) -> Gradients:
         checks.backward(dy, saved.x.shape, saved.dtype)
@@ -92,4 +92,6 @@ def kernel(name: str, backward: Backward) -> Kernel:
                 result[...] = np.asarray(values).astype(result.dtype)
         return results
 
-    return Kernel(name, "cpu", forward, rounded, 1e-5, "equations (1) to (11) and (13) with a planted fault")
+    return Kernel(
+        name, "cpu", forward, rounded, 1e-5, "equations (1) to (11) and (13) with an injected fault"
+    )
