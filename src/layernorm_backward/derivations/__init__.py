@@ -1,6 +1,6 @@
-"""Independent ways to dx, dgamma and dbeta, to be compared with each other.
+"""Independent derivations of dx, dgamma and dbeta, to be compared with each other.
 
 A derivation is a function (x, gamma, beta, dy, eps) -> dx, dgamma, dbeta in float64, where x, dy, dx are
-(..., D) and the others (D,). It raises ValueError where it cannot be had. `exact` is the judge; the two of
-`published` are formulas that another implementation's documentation states, one of them wrong.
+(..., D) and the others (D,). It raises ValueError where it is not available. `exact` is the reference.
+`published` holds two formulas from the documentation of another implementation, one of them wrong.
 """

@@ -1,4 +1,4 @@
-"""Three derivations on paper: the projection, the chain rule one node at a time, and the whole Jacobian."""
+"""Three derivations by hand: the projection, the chain rule node by node, and the full Jacobian."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,14 @@ from layernorm_backward.portable import power
 
 
 def projection(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) -> Gradients:
-    """Equations (6) to (11) as they are printed: g less its parts along 1 and along x_hat."""
+    """Equations (6) to (11) as printed: g less its components along 1 and along x_hat."""
     forward = forward_equations(x, gamma, beta, eps)
     found = backward_equations(dy, forward.x_hat, forward.rstd, gamma)
     return Gradients(found.dx, found.dgamma, found.dbeta)
 
 
 def chain_rule(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) -> Gradients:
-    """Backwards through the graph y <- x_hat <- (x, mean, var), one adjoint a line."""
+    """Backwards through the graph y <- x_hat <- (x, mean, var), one adjoint per line."""
     mean, var, rstd, x_hat, _ = forward_equations(x, gamma, beta, eps)
     centred, hidden = x - mean, x.shape[-1]
     rows = tuple(range(x.ndim - 1))

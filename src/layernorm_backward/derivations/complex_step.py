@@ -1,4 +1,4 @@
-"""The forward pass differentiated by a complex step (Squire & Trapp 1998): nothing is subtracted."""
+"""The forward pass differentiated by a complex step (Squire & Trapp 1998), without a subtraction."""
 
 import numpy as np
 from numpy.typing import NDArray

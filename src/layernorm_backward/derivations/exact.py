@@ -1,8 +1,8 @@
 """The reference: the forward pass differentiated in ball arithmetic (Arb), with a certified radius.
 
-A power series c0 + c1*t + O(t^2) goes through equations (1) to (5), once for every element; its c1 is the
-derivative. None of the formulas for the gradient is used. Every number is a ball that is proved to hold
-the true value, so an error measured against it is certified as well.
+A power series c0 + c1*t + O(t^2) is propagated through equations (1) to (5), once per element; its c1 is the
+derivative. No formula for the gradient is used. Every number is a ball that provably contains the true value,
+so an error measured against it is certified as well.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from layernorm_backward.derivations.gradients import Gradients
 
-PRODUCT_BITS = 106  # in which products of float64 are exact
+PRODUCT_BITS = 106  # products of float64 are exact in these
 BITS = 256  # the radius is then near 2**-240
-MOST_BITS = 1024  # with more, a radius is below the smallest float64
+MOST_BITS = 1024  # with more, a radius would underflow float64
 _ZERO = arb_series([0])
 
 

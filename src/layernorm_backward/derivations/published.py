@@ -7,7 +7,7 @@ from layernorm_backward.kernels.reference import forward_equations
 
 
 def centring_trick(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float) -> Gradients:
-    """t = dz/std; dx = t - x_norm*mean(t*x_norm); dx = dx - mean(dx): right, since mean(x_norm) is 0."""
+    """t = dz/std; dx = t - x_norm*mean(t*x_norm); dx = dx - mean(dx): correct, since mean(x_norm) is 0."""
     forward = forward_equations(x, gamma, beta, eps)
     x_norm, rows = forward.x_hat, tuple(range(x.ndim - 1))
     t = dy * gamma * forward.rstd  # (..., D)

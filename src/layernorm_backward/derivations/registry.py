@@ -1,4 +1,4 @@
-"""Every derivation under the one name that tables and legends use."""
+"""Every derivation by its name in tables and legends."""
 
 from collections.abc import Callable
 

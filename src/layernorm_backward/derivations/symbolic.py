@@ -1,6 +1,6 @@
-"""SymPy differentiates the forward pass; its difference to equations (9) to (11) is simplified to 0.
+"""SymPy's derivative of the forward pass; its difference from equations (9) to (11) is simplified to 0.
 
-x, gamma, beta, dy and eps are all symbols, so that a proof for D holds for every row of D elements.
+x, gamma, beta, dy and eps are all symbols, so a proof for D holds for every row of D elements.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def symbolic(x: NDArray, gamma: NDArray, beta: NDArray, dy: NDArray, eps: float)
 
 
 def prove(hidden: int) -> dict[str, bool]:
-    """For dx, dgamma, dbeta: whether derivative less formula is identically 0, for a row of D = `hidden`."""
+    """For dx, dgamma, dbeta: whether derivative and formula are identical, for a row of D = `hidden`."""
     row = _row(hidden)
     derivatives, formulas = _derivatives(row), _formulas(row)
     return {
@@ -81,7 +81,7 @@ def _formulas(row: Row) -> dict[str, list[sp.Expr]]:
 
 
 def _is_zero(difference: sp.Expr, row: Row) -> bool:
-    """With eps = s^2 - var every root becomes s, and the difference a polynomial over a power of s."""
+    """With eps = s^2 - var, every root becomes s, and the difference a polynomial over a power of s."""
     s = sp.Symbol("s", positive=True)
     rational = difference.subs(row.eps, s**2 - _variance(row))
     return sp.expand(rational * s**3) == 0

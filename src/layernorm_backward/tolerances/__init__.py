@@ -1,6 +1,6 @@
-"""How far a computed gradient may be from the exact one: rules by which a test judges, and what they look at.
+"""Tolerances for computed gradients: the rules by which tests accept or reject them, and their input.
 
-setting      a problem made ready to be judged, and the sizes that errors are measured by
-rules        kinds of rules: fixed, a multiple of a plain kernel's error, from the bound, one line of it
+setting      a problem with its exact gradients, and the sizes that errors are relative to
+rules        kinds of rules: fixed, a multiple of a plain kernel's error, the full bound, its one-line form
 registry     the rules that are compared, by name
 """

@@ -1,4 +1,4 @@
-"""The rules that are compared, by name: what test suites use, and what follows from the bound.
+"""The rules that are compared, by name: those of test suites, and those that follow from the bound.
 
 allclose, assert_close    the defaults of numpy.allclose and of torch.testing.assert_close
 quack                     dx, dgamma in tests/test_layernorm.py of Dao-AILab/quack: 4 times 1e-4, 1e-3, 1e-2
@@ -14,7 +14,7 @@ def _by_dtype(float64: float, float32: float, float16: float, bfloat16: float) -
 
 
 _SAME = {value: _by_dtype(value, value, value, value) for value in (1e-8, 1e-5, 1e-3, 1e-2)}
-_QUACK = _by_dtype(4e-4, 4e-4, 4e-3, 4e-2)  # float64, which it does not test, as float32
+_QUACK = _by_dtype(4e-4, 4e-4, 4e-3, 4e-2)  # float64, which quack does not test, as float32
 RULES: dict[str, Rule] = {
     "allclose": fixed(_SAME[1e-5], _SAME[1e-8]),
     "assert_close": fixed(_by_dtype(1e-7, 1.3e-6, 1e-3, 1.6e-2), _by_dtype(1e-7, 1e-5, 1e-5, 1e-5)),

@@ -1,4 +1,4 @@
-"""The kinds of rules, and what each allows.
+"""The kinds of rules, and the errors that each allows.
 
 `one_line` is what the paper recommends. u is the roundoff of the result's dtype, u_s that of the sums,
 r = 1/sqrt(var + eps); kappa = sqrt(1 + (mean*r)^2) for a plain kernel, 1 for one that re-centres (`strict`):
@@ -7,10 +7,10 @@ r = 1/sqrt(var + eps); kappa = sqrt(1 + (mean*r)^2) for a plain kernel, 1 for on
     norm(error of dgamma) <= 2*u * norm(dgamma, all dy*x_hat) + 16*u_s * norm(sum of kappa*|dy|*(1 + |x_hat|))
     norm(error of dbeta)  <= 2*u * norm(dbeta) + 16*u_s * norm(sum of |dy|)
 
-16: a mean by tree sums is off by (log2(D) + 1)*u_s*kappa at most, in units of 1/r, and moves dx by at most
-that times r*norm(g), since norm(c2 + c1*x_hat) <= norm(g); log2(D) + 1 <= 16 up to D = 32768. 2: a rounded
-result moves dx by at most u times its own norm, a saved x_hat by at most 2*u*r*norm(g), as it enters c2 and
-stands beside it, and by as much only where dx is next to nothing.
+16: the error of a mean by tree sums is at most (log2(D) + 1)*u_s*kappa, in units of 1/r. It changes dx by at
+most this times r*norm(g), since norm(c2 + c1*x_hat) <= norm(g); log2(D) + 1 <= 16 up to D = 32768. 2:
+rounding the result changes dx by at most u times its own norm; rounding a saved x_hat, which enters both c2
+and its product with c2, by at most 2*u*r*norm(g), reached only where dx is close to 0.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ MEASURES: dict[Measure, Callable[[Floats], Floats]] = {"element": np.abs, "large
 class Rule:
     """The measure of the error (each element, the largest one, or a row's 2-norm), and its limit.
 
-    strict: it is meant for kernels that re-centre the mean.
+    strict: the rule is for kernels that re-centre the mean.
     """
 
     measure: Measure
@@ -62,7 +62,7 @@ def one_line(strict: bool) -> Rule:
 
 
 def full_bound(strict: bool) -> Rule:
-    """The bound of `kernel_bounds` for sums in NumPy's order; a plain kernel's variance may be Chan's."""
+    """The bound of `kernel_bounds` for sums in NumPy's order; if not strict, with Chan's variance."""
     model = Model(pairwise, STATISTICS["recentred" if strict else "chan"], rounds_x_hat=not strict)
 
     def allowed(at: Setting) -> Gradients:
@@ -84,5 +84,5 @@ def fixed(rtol: dict[str, float], atol: dict[str, float]) -> Rule:
 
 
 def relative(factor: float, floor: float) -> Rule:
-    """`factor` times the largest error of the kernel PLAIN on the same data, and `floor`."""
+    """`factor` times the largest error of the kernel PLAIN on the same data, plus `floor`."""
     return Rule("largest", lambda at: Gradients(*(factor * np.max(part) + floor for part in at.plain)))

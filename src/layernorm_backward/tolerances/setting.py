@@ -1,4 +1,4 @@
-"""A problem made ready to be judged: its exact gradients, and the sizes that errors are measured by."""
+"""A problem prepared for tolerance rules: its exact gradients, and the sizes that errors are relative to."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from layernorm_backward.inputs import values
 from layernorm_backward.kernels import published
 from layernorm_backward.problem import Problem, run_kernel
 
-PLAIN = published.COMPACT  # what a relative rule compares with
+PLAIN = published.COMPACT  # the kernel whose errors a relative rule multiplies
 Errors = Gradients  # magnitudes of the error of each element: dx (rows, D), dgamma, dbeta (D,)
 
 
@@ -26,7 +26,7 @@ class Setting(NamedTuple):
 
 
 def setting(problem: Problem, eps: float) -> Setting:
-    """The problem made ready to be judged; x, dy (rows, D), no row of x constant."""
+    """The setting of a problem; x, dy (rows, D), no row of x constant."""
     x, gamma, _, dy = problem.values()
     exact = oracle.backward(x, gamma, dy, eps)
     plain = run_kernel(PLAIN, problem, eps)
@@ -34,7 +34,7 @@ def setting(problem: Problem, eps: float) -> Setting:
 
 
 def errors(computed: Gradients, exact: oracle.Gradients) -> Errors:
-    """|computed - exact|, float64; infinite where the computed gradient is no number."""
+    """|computed - exact|, float64; infinite where the computed gradient is NaN."""
     with np.errstate(invalid="ignore"):
         off = (
             np.abs((values(found) - truth.hi) - truth.lo)
@@ -44,7 +44,7 @@ def errors(computed: Gradients, exact: oracle.Gradients) -> Errors:
 
 
 def sizes(at: Setting, strict: bool) -> tuple[Gradients, Gradients]:
-    """What roundings to u are relative to, and what those to u_s are: dx (rows,), dgamma, dbeta numbers."""
+    """The sizes that errors of order u, and of u_s, are relative to: dx (rows,), dgamma, dbeta numbers."""
     x_hat, g, dy, r, kappa = _quantities(at)
     kappa = np.ones_like(kappa) if strict else kappa
     row, (_, dgamma, dbeta) = r[:, 0] * norm(g), at.exact
