@@ -1,4 +1,4 @@
-"""Arrays with a given alignment and offset; NumPy places large ones 16 bytes into a page."""
+"""Arrays with a given alignment and page offset; NumPy places large ones 16 bytes into a page."""
 
 import math
 from itertools import pairwise
@@ -10,17 +10,17 @@ PAGE = 4096
 
 
 def aligned_empty(
-    shape: int | tuple[int, ...], dtype: DTypeLike, align: int = PAGE, behind: int = 0
+    shape: int | tuple[int, ...], dtype: DTypeLike, align: int = PAGE, offset: int = 0
 ) -> NDArray:
-    """An array like np.empty whose first element lies `behind` bytes after a multiple of `align` bytes."""
+    """An array like np.empty whose address is `offset` bytes above a multiple of `align`."""
     dtype = np.dtype(dtype)
     size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     raw = np.empty(size + align, np.uint8)
-    return np.ndarray(shape, dtype, raw, (behind - raw.ctypes.data) % align)
+    return np.ndarray(shape, dtype, raw, (offset - raw.ctypes.data) % align)
 
 
-def apart(*arrays: NDArray) -> int:
-    """The offset within a page that is farthest from the offsets at which these arrays begin."""
+def farthest_page_offset(*arrays: NDArray) -> int:
+    """The offset within a page that is farthest from the page offsets of these arrays."""
     starts = sorted(array.ctypes.data % PAGE for array in arrays)
     gaps = [after - start for start, after in pairwise([*starts, starts[0] + PAGE])]
     widest = max(gaps)

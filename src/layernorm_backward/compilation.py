@@ -1,4 +1,4 @@
-"""Compiles code of numba_fused, or other code, into Numba's cache for all later processes, on all cores."""
+"""Compiles numba_fused, or other code, on all cores into Numba's cache, for all later processes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -18,9 +18,9 @@ MOST_PROCESSES = 8  # of 0.5 GB each
 
 
 def compile_all() -> None:
-    """All that plans choose on this machine, and what converts gamma and its like.
+    """Everything that plans choose on this machine, and the conversions of gamma and other vectors.
 
-    Directions take turns: two processes then keep to one each, and find in memory what its codes share.
+    Directions alternate: of two processes each then compiles one direction, and reuses what its codes share.
     """
     for name in DTYPE_NAMES:
         between(name, name)
@@ -32,8 +32,8 @@ def compile_all() -> None:
 def chosen(direction: str) -> Iterator[Code]:
     """The code that plans choose for rows of several sizes, in each dtype."""
     for name in DTYPE_NAMES:
-        for way in numba_plan.code_variants(dtype_of(name), direction):
-            yield Code(direction, name, *way)
+        for variant in numba_plan.code_variants(dtype_of(name), direction):
+            yield Code(direction, name, *variant)
 
 
 def compile_codes(codes: Iterable[Code]) -> None:
@@ -42,9 +42,9 @@ def compile_codes(codes: Iterable[Code]) -> None:
 
 
 def side_by_side(compiling: Callable[..., None], each: Iterable[tuple]) -> None:
-    """Call `compiling` with each of these arguments, in processes, with progress; an error is raised here.
+    """Call `compiling` with each tuple of arguments in parallel processes, with progress; errors propagate.
 
-    What is compiled must have an index of its own in Numba's cache (`sources.named`).
+    Each compiled function needs its own index in Numba's cache (`sources.named`).
     """
     workers = min(machine.usable_cores(), MOST_PROCESSES)
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:

@@ -2,8 +2,8 @@
 
 About 106 significant bits. The relative error of an operation is at most a few 2**-106 (Joldes, Muller &
 Popescu 2017, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic").
-Products are split by Dekker's method, so nothing depends on fused multiply-add. Valid while no product
-leaves 1e-270 ... 1e300; no input may exceed 1e300.
+Products use Dekker's splitting, so no fused multiply-add is needed. Valid while all products are between
+1e-270 and 1e300; no input may exceed 1e300.
 """
 
 from typing import NamedTuple, Self
@@ -16,7 +16,7 @@ _SPLITTER = 2.0**27 + 1.0
 
 
 class DoubleDouble(NamedTuple):
-    """hi + lo with |lo| <= ulp(hi)/2; both of one shape. Operands may be float64 arrays or numbers too."""
+    """hi + lo with |lo| <= ulp(hi)/2; both of one shape. Operands may also be float64 arrays or numbers."""
 
     hi: Floats
     lo: Floats
@@ -57,7 +57,7 @@ class DoubleDouble(NamedTuple):
         return exactly(other) / self
 
     def at(self, index: object) -> Self:
-        """Both parts indexed alike."""
+        """Both parts at one index."""
         return type(self)(self.hi[index], self.lo[index])
 
     def sum(self, axis: int = -1, *, keepdims: bool = False) -> "DoubleDouble":

@@ -1,4 +1,4 @@
-"""The four storage dtypes, their unit roundoff, and the dtype in which their sums are kept."""
+"""The four storage dtypes, their unit roundoff, and the dtype of their sums."""
 
 from functools import cache
 from typing import Literal, get_args
@@ -12,7 +12,7 @@ DTYPE_NAMES: tuple[DtypeName, ...] = get_args(DtypeName)
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The NumPy dtype of a storage dtype's name; ValueError lists the names there are."""
+    """The NumPy dtype of a storage dtype's name; ValueError lists the valid names."""
     if name not in DTYPE_NAMES:
         raise ValueError(f"unknown dtype {name!r}; allowed: {', '.join(DTYPE_NAMES)}")
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
@@ -20,24 +20,24 @@ def dtype_of(name: str) -> np.dtype:
 
 @cache
 def name_of(dtype: np.dtype) -> str:
-    """The name of a dtype. NumPy puts it together anew at every look, which takes microseconds."""
+    """The name of a dtype, cached: NumPy builds it on every access, which takes microseconds."""
     return dtype.name
 
 
 @cache
 def sum_dtype(dtype: DTypeLike) -> np.dtype:
-    """float64 for float64, else float32: the dtype in which every kernel keeps its sums."""
+    """float64 for float64, else float32: the dtype of the sums of every kernel."""
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
 
 
 @cache
 def gamma_names(dtype: DtypeName) -> tuple[DtypeName, ...]:
-    """The dtypes that gamma and beta may have beside x of a dtype: the same, or float32 beside 16 bits."""
+    """The dtypes allowed for gamma and beta with x of this dtype: the same, or float32 for 16-bit x."""
     return (dtype, "float32") if dtype_of(dtype).itemsize == 2 else (dtype,)
 
 
 def require_gamma(gamma_dtype: DtypeName, dtype: DtypeName) -> None:
-    """ValueError where gamma may not have a dtype beside x of another."""
+    """ValueError where gamma of this dtype is not allowed with x of `dtype`."""
     if gamma_dtype not in gamma_names(dtype):
         allowed = " or ".join(gamma_names(dtype))
         raise ValueError(f"gamma_dtype is {gamma_dtype} beside {dtype}; allowed: {allowed}")
@@ -56,8 +56,8 @@ def largest(dtype: DTypeLike) -> float:
 def round_to(values: NDArray[np.float64], dtype: DTypeLike) -> NDArray:
     """float64 values rounded once, to nearest even, to `dtype`; any shape.
 
-    A float64 that is cast to bfloat16 by way of float32 is rounded twice. Rounding to odd on the way
-    (Boldo & Melquiond 2008) makes the second rounding the only one that counts.
+    A cast from float64 to bfloat16 by way of float32 rounds twice. With the first rounding to odd (Boldo &
+    Melquiond 2008), the result equals that of a single rounding.
     """
     dtype = np.dtype(dtype)
     if dtype != dtype_of("bfloat16"):

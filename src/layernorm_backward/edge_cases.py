@@ -1,7 +1,7 @@
-"""Edge cases, each judged against the exact result for the rounded input, never against a kernel.
+"""Edge cases, each compared with the exact result for the rounded input, never with a kernel.
 
-A case passes where the norm-wise error of every row of y, dx and of dgamma, dbeta is at most `limit_u`
-units of u of the dtype; where the exact result is 0, only 0 will do. `value` is the largest of these
+A case passes if the norm-wise error of every row of y and dx, and of dgamma and dbeta, is at most `limit_u`
+in units of u of the dtype; where the exact result is 0, the result must be 0. `value` is the largest of these
 errors unless `reason`, which says what was checked, names another quantity.
 """
 
@@ -20,7 +20,7 @@ from layernorm_backward.portable import norm
 from layernorm_backward.problem import Problem, Results, copied, draw, run_kernel
 from layernorm_backward.untrusted.reachable import arrays
 
-ODD_WIDTHS = (33, 129)  # whole vectors of up to 128 elements, and one element
+ODD_WIDTHS = (33, 129)  # whole vectors (of up to 128 elements) plus one element
 SCALES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
 NAN_ROW = 3
 
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What it is in words, its rows (..., D) from normal deviates, and how a trial is judged."""
+    """A description, the rows (..., D) made from normal deviates and u, and the judgement of a trial."""
 
     what: str
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ def posed(
 ) -> tuple[Problem, oracle.Results]:
     """The problem of the named case in this dtype, and its exact results; `cases` is CASES by default.
 
-    gamma and beta have x's dtype where theirs is not given.
+    gamma and beta have x's dtype by default.
     """
     cases = CASES if cases is None else cases
     rng = inputs.generator(seed, DTYPE_NAMES.index(dtype), list(cases).index(name))
@@ -88,7 +88,7 @@ def outcome(name: str, trial: Trial, cases: Mapping[str, Case] | None = None) ->
 
 
 def as_given(trial: Trial) -> Outcome:
-    """The kernel on the arrays as they are."""
+    """The arrays as they are."""
     return _compared(trial, run_kernel(trial.kernel, trial.problem, trial.eps))
 
 
@@ -115,12 +115,16 @@ def x_deleted(trial: Trial) -> Outcome:
         x.fill(np.nan)
     del x
     outcome = _compared(trial, Results(y, *trial.kernel.backward(problem.dy, saved)))
-    how = "x is saved, only the caller's name went" if keeps else "x is not saved, was overwritten with NaN"
+    how = (
+        "x is saved, only the caller's name was deleted"
+        if keeps
+        else "x is not saved, so it was overwritten with NaN"
+    )
     return outcome._replace(reason=f"{how}; {outcome.reason}")
 
 
 def nan_row(trial: Trial) -> Outcome:
-    """The NaN row's dx must be NaN; every other row of y and dx is judged as usual."""
+    """dx of the NaN row must be NaN; all other rows of y and dx are judged as usual."""
     computed = run_kernel(trial.kernel, trial.problem, trial.eps)
     others = np.arange(len(computed.dx)) != NAN_ROW
     pairs = ((computed.y, trial.exact.y), (computed.dx, trial.exact.dx))
@@ -139,12 +143,15 @@ def one_wide(trial: Trial) -> Outcome:
 
 
 def norm_at_scale(scale: float) -> Callable[[Trial], Outcome]:
-    """Judged as usual; the value is norm(dx)*scale over norm(dx) of the row scaled back, which eps lowers."""
+    """Judged as usual; the value is norm(dx)*scale over norm(dx) for x/scale, which eps lowers."""
 
     def judge(trial: Trial) -> Outcome:
         unscaled = round_to(inputs.values(trial.problem.x) / scale, trial.problem.x.dtype)
         computed = run_kernel(trial.kernel, copied(trial.problem), trial.eps)
-        outcome, size = _compared(trial, computed), _size(computed.dx)  # before another call overwrites it
+        outcome, size = (
+            _compared(trial, computed),
+            _size(computed.dx),
+        )  # before the next call, which may overwrite dx
         base_size = _size(run_kernel(trial.kernel, trial.problem._replace(x=unscaled), trial.eps).dx)
         reason = f"{outcome.reason}; value is norm(dx)*scale over norm(dx) at scale 1"
         return Outcome(outcome.passed, size * scale / base_size, reason)

@@ -1,8 +1,8 @@
 """Error measures: computed results against exact ones (double-double), row by row.
 
-Rows lie along the last axis; for dgamma and dbeta the whole vector is the row.
-  exact row 0:          0 where the computed row is 0 too, else infinity (no relative error exists)
-  computed not finite:  infinity, unless the exact row is not finite either, which gives NaN
+Rows lie along the last axis; dgamma and dbeta are one row each. Special cases of a relative error:
+  the exact row is 0              0 if the computed row is 0 too, else infinity
+  the computed row is not finite  infinity; NaN if the exact row is not finite either
 """
 
 import numpy as np
@@ -18,17 +18,17 @@ def rel_error(computed: NDArray, exact: DoubleDouble) -> Floats:
 
 
 def relative(error: Floats, size: Floats) -> Floats:
-    """The 2-norm of each row of elements' errors (..., D) over the norm of the exact row (...,)."""
+    """The 2-norm of each row of errors (..., D) over the norm of the exact row (...,)."""
     return _ratio(norm(error), size)
 
 
 def error_u(computed: NDArray, exact: DoubleDouble, dtype: DTypeLike | None = None) -> Floats:
-    """`rel_error` in units of u of `dtype`, which is the result's own dtype unless it is given."""
+    """`rel_error` in units of u of `dtype`, by default the dtype of the result."""
     return rel_error(computed, exact) / unit_roundoff(computed.dtype if dtype is None else dtype)
 
 
 def over_bounds(errors: Floats, bounds: Floats) -> Floats:
-    """Each row's error over its bound, of the rows whose bound is finite, (n,); 0 where both are 0."""
+    """The ratio of error to bound of each row with a finite bound, (n,); 0 where both are 0."""
     errors, bounds = np.broadcast_arrays(*np.atleast_1d(errors, bounds))
     bounded = np.isfinite(bounds)
     return _ratio(errors[bounded], bounds[bounded])
@@ -46,7 +46,7 @@ def max_abs_error(computed: NDArray, exact: DoubleDouble) -> float:
 
 
 def error(computed: NDArray, exact: DoubleDouble) -> Floats:
-    """computed - exact of each element; not finite where one of them is not."""
+    """computed - exact per element; not finite where either is not."""
     with np.errstate(invalid="ignore"):
         return (np.asarray(computed).astype(np.float64) - exact.hi) - exact.lo
 

@@ -1,8 +1,8 @@
 """How long a kernel's first calls take in a process: `python -m layernorm_backward.first_call KERNEL DTYPE`.
 
-A compiled kernel is compiled then, or loaded from Numba's cache (NUMBA_CACHE_DIR). Prints the seconds of the
-first forward and of the first backward call on one row of COLUMNS elements as JSON; importing its module is
-not counted.
+A Numba kernel is compiled in this call, or loaded from Numba's cache (NUMBA_CACHE_DIR). Prints as JSON the
+seconds of the first forward and the first backward call on one row of COLUMNS elements, without the import of
+its module.
 """
 
 import json

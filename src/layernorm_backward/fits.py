@@ -1,8 +1,8 @@
-"""Slopes of measured points on log-log axes: Theil and Sen's, with the interval of Sen (1968).
+"""Slopes of measured points on log-log axes by the Theil-Sen estimator, with the interval of Sen (1968).
 
-The slope is the median over all pairs of points, so one point that a busy machine or a lucky row spoilt does
-not move it. Fewer than FEWEST points have no interval (NaN): for 2, 3 and 4 of them the widest that there is,
-from the least to the largest slope of a pair, holds the true one less often than CONFIDENCE says.
+The slope is the median over all pairs of points, so a single outlier, from a busy machine or an unusual row,
+does not move it. With fewer than FEWEST points there is no interval (NaN): with 2, 3 or 4 points even the
+widest possible one, from the minimum to the maximum slope of a pair, has a coverage below CONFIDENCE.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Slope(NamedTuple):
 def slope(x: ArrayLike, y: ArrayLike) -> Slope:
     """The slope of log(y) against log(x), both (n,).
 
-    ValueError where they are not positive and finite, or less than 2 x differ.
+    ValueError where a value is not positive and finite, or fewer than 2 values of x differ.
     """
     x, y = (np.asarray(values, dtype=float) for values in (x, y))
     if not (np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)).all():

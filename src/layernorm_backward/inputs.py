@@ -1,7 +1,7 @@
 """Test data: seeded rows of a given mean, upstream gradients and gamma, each already rounded to its dtype.
 
-What is returned is what a kernel sees, and `values(...)` of it is what the oracle sees: the rounding of
-the data itself is never counted as an error of an algorithm.
+Kernels get the rounded arrays, and the oracle gets the same numbers in float64 (`values`), so the rounding of
+the data is never counted as an error of an algorithm.
 """
 
 from typing import Literal, get_args
@@ -21,7 +21,7 @@ def generator(seed: int, *cell: int) -> np.random.Generator:
 
 
 def values(array: NDArray) -> NDArray[np.float64]:
-    """The same numbers in float64, which holds all four dtypes exactly."""
+    """The same numbers in float64, which represents all four dtypes exactly."""
     return np.asarray(array).astype(np.float64)
 
 
@@ -46,14 +46,14 @@ def mean_of_kappa(kappa: float) -> float:
 
 
 def ladder(offset: float, dtype: DTypeLike) -> NDArray:
-    """The row offset + [0, 1, 2, 3, 4], shape (1, 5), rounded to `dtype`; its real variance is 2."""
+    """The row offset + [0, 1, 2, 3, 4], shape (1, 5), rounded to `dtype`; its exact variance is 2."""
     return round_to(offset + np.arange(5.0)[None, :], dtype)
 
 
 def upstream(rng: np.random.Generator, kind: str, x: NDArray) -> NDArray:
     """Upstream gradients dy, shape and dtype of x (..., D): N(0,1), N(1,1), or correlated with x.
 
-    A zero-mean dy hides what the rounded mean does to dx, hence `shifted`; `correlated` is
+    A zero-mean dy hides the effect of a rounded mean on dx, hence `shifted`; `correlated` is
     (x_hat + N(0,1))/sqrt(2), which makes mean(g*x_hat) about 0.7.
     """
     noise = rng.standard_normal(x.shape)
@@ -69,13 +69,13 @@ def upstream(rng: np.random.Generator, kind: str, x: NDArray) -> NDArray:
 
 
 def aligned(rng: np.random.Generator, x: NDArray, spread: float) -> NDArray:
-    """1 + x_hat + spread*N(0,1): dy of which dx keeps, with gamma = 1, no more than the spread."""
+    """dy = 1 + x_hat + spread*N(0,1): with gamma = 1, dx keeps only the part of size `spread`."""
     noise = rng.standard_normal(x.shape)
     return round_to(1.0 + _standardised(values(x)) + spread * noise, x.dtype)
 
 
 def gamma(rng: np.random.Generator, kind: str, hidden: int, dtype: DTypeLike) -> NDArray:
-    """gamma, shape (hidden,): all ones, or N(1, 1/4); a zero mean would make mean(g) vanish."""
+    """gamma, shape (hidden,): all ones, or N(1, 1/4); with a zero mean, mean(g) would vanish."""
     if kind == "uniform":
         return round_to(np.ones(hidden), dtype)
     if kind == "random":

@@ -1,7 +1,7 @@
 """Description of the machine for provenance: processor, caches, memory, versions, load.
 
-Read from the operating system (Linux: /proc and /sys; macOS: sysctl), the environment and package metadata;
-nothing that is described is imported, so this takes milliseconds. What a system does not report is "" or 0.
+Read from the operating system (Linux: /proc and /sys; macOS: sysctl), the environment and package metadata.
+No package is imported for its version, so this takes milliseconds. What a system does not report is "" or 0.
 """
 
 import os
@@ -33,7 +33,7 @@ _VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "a
 
 
 def describe() -> dict[str, str | int | float]:
-    """Provenance of a measurement: one flat record, units in the names, a version for each package."""
+    """Provenance of a measurement: one flat record, with units in the names and a version per package."""
     caches = cache_bytes()
     return {
         "cpu": cpu_model(),
@@ -48,7 +48,7 @@ def describe() -> dict[str, str | int | float]:
         "last_level_cache_bytes": caches.get("last_level", 0),
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min": load_1min(),
-        "variables": variables.told(),
+        "variables": variables.describe(),
         "architecture": platform.machine(),
         "os": _operating_system(),
         "python": platform.python_version(),
@@ -57,7 +57,7 @@ def describe() -> dict[str, str | int | float]:
 
 
 def usable_cores() -> int:
-    """Logical cores that this process may keep busy: by its affinity mask and the quota of its container."""
+    """Logical cores available to this process, by its affinity mask and the quota of its container."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(min(allowed, cgroup.cores())))
 
@@ -76,7 +76,7 @@ def affinity() -> str:
 
 
 def load_1min() -> float:
-    """Processes that ran or waited for a core, averaged over the last minute; 0 where it is not known."""
+    """Processes running or waiting for a core, averaged over the last minute; 0 where not known."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0
 
 
@@ -86,18 +86,18 @@ def last_level_cache_bytes() -> int:
 
 
 def cache_bytes() -> dict[str, int]:
-    """Bytes of l1d and l2 of one core, and of last_level: every cache of the last level, together."""
+    """Bytes of l1d and l2 of one core, and of last_level: the total of all last-level caches."""
     if sys.platform == "darwin":
         return macos.cache_bytes()
     return _linux_caches(_CPU, sorted(os.sched_getaffinity(0)))
 
 
 def cpu_model() -> str:
-    """The processor's name; else its architecture, with the numbers that Linux on Arm reports instead."""
+    """The processor's name, else its architecture with the identifiers that Linux on Arm reports."""
     if sys.platform == "darwin":
         return macos.sysctl("machdep.cpu.brand_string") or platform.machine()
     numbers = [(name, _field(_CPU_INFO, f"CPU {name}")) for name in ("implementer", "variant", "part")]
-    design = ", ".join(f"{name} {told}" for name, told in numbers if told)
+    design = ", ".join(f"{name} {value}" for name, value in numbers if value)
     named = f"{platform.machine()}, {design}" if design else platform.processor() or platform.machine()
     return _field(_CPU_INFO, "model name") or named
 
@@ -105,14 +105,14 @@ def cpu_model() -> str:
 def design() -> str:
     """Family, model and stepping of an x86 processor, as Linux reports them; else "".
 
-    A hypervisor may show one name for several designs.
+    Several designs may have the same name under a hypervisor.
     """
     numbers = {name: _field(_CPU_INFO, key) for name, key in _DESIGN.items()}
-    return ", ".join(f"{name} {told}" for name, told in numbers.items() if told)
+    return ", ".join(f"{name} {value}" for name, value in numbers.items() if value)
 
 
 def vectors() -> str:
-    """The widest vector instructions that the system shows: a hypervisor may hide those of the processor."""
+    """The widest vector instructions that the system reports; a hypervisor may hide wider ones."""
     if sys.platform == "darwin":
         shown = macos.sysctl("machdep.cpu.features") + " " + macos.sysctl("machdep.cpu.leaf7_features")
     else:
@@ -122,7 +122,7 @@ def vectors() -> str:
 
 
 def _linux_caches(folder: Path, cores: Sequence[int]) -> dict[str, int]:
-    found = {}  # a cache that several cores share is listed by each of them: level, its cores -> bytes
+    found = {}  # (level, cores) -> bytes; each core lists the caches that it shares with others
     for core in cores:
         for index in sorted(folder.glob(f"cpu{core}/cache/index*")):
             level, kind, size, shared = (

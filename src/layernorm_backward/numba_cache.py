@@ -18,14 +18,14 @@ class NoFolderError(OSError):
 
 
 def ensure() -> None:
-    """Where Numba would find no folder, name a temporary one to it and in the environment, and say so.
+    """If Numba would find no folder, set a temporary one for it and in the environment, with a warning.
 
-    NoFolderError where there is none, either.
+    NoFolderError if not even a temporary one can be made.
     """
     if any(map(writable, _folders())):
         return
     folder = os.environ[VARIABLE] = _temporary()
-    if "numba" in sys.modules:  # which has read the environment
+    if "numba" in sys.modules:  # it has read the environment already
         sys.modules["numba"].config.CACHE_DIR = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     said = f"no folder for compiled code can be written to; it is lost after this run: {VARIABLE} names one"

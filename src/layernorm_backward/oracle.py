@@ -1,9 +1,9 @@
 """The exact results of layer normalization for the given float64 inputs, to about 30 digits.
 
-Each row is first shifted by its own first element, which is exact in double-double and leaves mean and
-variance no large offset to cancel; so the results hold at an offset of 1e14 as at 0, and a constant row
-has exactly variance 0. Certified in the tests against Arb and against rational arithmetic.
-Rows that hold NaN or infinity give NaN in that row, and in dgamma.
+The first element of each row is subtracted from it first. This is exact in double-double, and leaves no large
+offset to cancel in mean and variance: results are as accurate at an offset of 1e14 as at 0, and the variance
+of a constant row is exactly 0. The tests certify them against Arb and against rational arithmetic.
+A row that holds NaN or infinity gives NaN in that row, and in dgamma.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from layernorm_backward.double_double import DoubleDouble, Floats, difference, e
 
 
 class Moments(NamedTuple):
-    """Of each row: mean, variance (...,) and the centred row x - mean (..., D)."""
+    """Mean and variance of each row (...,), and the centred rows x - mean (..., D)."""
 
     mean: DoubleDouble
     variance: DoubleDouble
@@ -74,7 +74,7 @@ def backward(x: Floats, gamma: Floats, dy: Floats, eps: float) -> Gradients:
 
 
 def results(x: Floats, gamma: Floats, beta: Floats, dy: Floats, eps: float) -> Results:
-    """Forward and backward results together, from one normalization."""
+    """Results of both passes, from one normalization."""
     normalized = normalize(x, eps)
     return Results(normalized.x_hat * gamma + beta, *_backward(normalized, gamma, dy))
 

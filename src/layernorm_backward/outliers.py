@@ -1,8 +1,8 @@
-"""Constant rows except for a few elements, which are neighbouring numbers of the dtype: the largest kappa.
+"""Rows of two neighbouring numbers of the dtype, constant but for a few elements: the largest kappa.
 
 With a = f*2^e, 1 <= f < 2, and k of D elements one step of 2*u*2^e above a, the deviation is that step times
-sqrt(p*(1 - p)), p = k/D, and kappa = f/(2*u*sqrt(p*(1 - p))): from 1/u up to sqrt(D)/u. Gaussian rows end
-near 1/u, where the dtype's own steps are as large as their deviation.
+sqrt(p*(1 - p)), p = k/D, and kappa = f/(2*u*sqrt(p*(1 - p))): from 1/u up to sqrt(D)/u. Gaussian rows reach
+only about 1/u, where the spacing of the dtype's numbers is as large as their standard deviation.
 """
 
 import math
@@ -14,13 +14,13 @@ from numpy.typing import DTypeLike, NDArray
 from layernorm_backward.dtypes import largest, round_to, unit_roundoff
 
 MIDDLE, SPREAD = 1.5, 0.1
-Data = Literal["gaussian", "outlier"]  # kinds of rows that have a kappa: N(mean, 1), and these
+Data = Literal["gaussian", "outlier"]  # kinds of rows with a given kappa: N(mean, 1), and these
 
 
 def rows(rng: np.random.Generator, count: int, hidden: int, dtype: DTypeLike, kappa: float) -> NDArray:
-    """Rows (count, hidden) with that median kappa and a deviation near 1; f and the places are random.
+    """Rows (count, hidden) of this median kappa and a standard deviation near 1; f and positions are random.
 
-    The deviation is smaller where the dtype holds no numbers so large, as in float16 far above 1/u.
+    The deviation is smaller where such large numbers would overflow, as in float16 far above 1/u.
     ValueError for a kappa that no such row has.
     """
     step = 2 * unit_roundoff(dtype)

@@ -1,8 +1,8 @@
-"""Functions whose NumPy versions round differently on different processors, here with the same bits on all.
+"""Functions that round alike on all processors, unlike NumPy's own versions of them.
 
-NumPy's power and logarithms come from vector libraries where there is AVX-512, and from the C library where
-there is not, as here; scalar products, and norms of whole arrays with them, come from BLAS. Its sums, roots
-and products of real numbers are the same everywhere. Tables that hold errors are to be the same on any
+NumPy's power and logarithms come from vector libraries on processors with AVX-512, elsewhere from the C
+library, as these always do. Its scalar products, and so its norms of whole arrays, come from BLAS. Its sums,
+roots and products of real numbers are the same everywhere. With this, tables of errors are the same on any
 machine.
 """
 
@@ -15,17 +15,17 @@ _power = np.frompyfunc(math.pow, 2, 1)
 
 
 def power(base: ArrayLike, exponent: float) -> NDArray[np.float64]:
-    """base**exponent in float64, element by element; ValueError or OverflowError where there is no number."""
+    """base**exponent in float64, per element; ValueError or OverflowError where there is no number."""
     return np.asarray(_power(np.asarray(base, np.float64), exponent), np.float64)
 
 
 def norm(array: ArrayLike) -> np.float64:
-    """The 2-norm of all elements, whose squares are added in pairs, as NumPy does along an axis."""
+    """The 2-norm of all elements, squares summed pairwise, as NumPy does along an axis."""
     return np.linalg.norm(np.ravel(array), axis=-1)
 
 
 def decades(first: float, last: float, count: int) -> NDArray[np.float64]:
-    """`count` numbers from `first` to `last`, both exactly, at equal ratios, as np.geomspace has them."""
+    """`count` numbers at equal ratios from `first` to `last`, both exact, as np.geomspace returns."""
     if count < 2:
         return np.array([first] * count)
     ratio = last / first

@@ -1,4 +1,4 @@
-"""One layer-normalization problem, and a kernel run on it forward and backward."""
+"""A layer-normalization problem, and a run of a kernel on it, forward and backward."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Problem(NamedTuple):
     dy: NDArray
 
     def values(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """The same numbers in float64, in the order that the oracle takes them."""
+        """The same numbers in float64, in the order of the oracle's parameters."""
         return tuple(inputs.values(array) for array in self)
 
 
@@ -35,7 +35,7 @@ class Results(NamedTuple):
 def draw(
     rng: np.random.Generator, x: NDArray, upstream: str, gamma_kind: str, gamma_dtype: DTypeLike = None
 ) -> Problem:
-    """The problem of rows x (..., D) with gamma, beta and dy drawn for it; gamma_dtype is x's by default."""
+    """A problem with rows x (..., D) and random gamma, beta and dy; gamma_dtype is x's by default."""
     hidden, beside = x.shape[-1], x.dtype if gamma_dtype is None else gamma_dtype
     gamma = inputs.gamma(rng, gamma_kind, hidden, beside)
     beta = inputs.beta(rng, hidden, beside)
@@ -43,7 +43,7 @@ def draw(
 
 
 def draw_aligned(rng: np.random.Generator, x: NDArray, spread: float) -> Problem:
-    """The problem of rows x (..., D) with gamma 1, beta 0 and `inputs.aligned` for dy, all in x's dtype."""
+    """A problem with rows x (..., D), gamma 1, beta 0 and dy from `inputs.aligned`, all in x's dtype."""
     gamma = inputs.gamma(rng, "uniform", x.shape[-1], x.dtype)
     return Problem(x, gamma, np.zeros_like(gamma), inputs.aligned(rng, x, spread))
 
@@ -54,6 +54,6 @@ def copied(problem: Problem) -> Problem:
 
 
 def run_kernel(kernel: Kernel, problem: Problem, eps: float) -> Results:
-    """Forward, then backward."""
+    """The results of the forward pass, then the backward pass."""
     y, saved = kernel.forward(problem.x, problem.gamma, problem.beta, eps)
     return Results(y, *kernel.backward(problem.dy, saved))

@@ -1,14 +1,18 @@
-"""The backward pass from different saved statistics of each row, and the remaining mean of its x_hat.
+"""The backward pass from different saved statistics per row, and the mean of the x_hat that it uses.
+
+What is saved, by name; rstd is in the dtype of the sums unless stated otherwise:
 
     mean_DTYPE        the mean, rounded once to DTYPE
-    mean_rstd_DTYPE   mean and rstd, both rounded to DTYPE; everywhere else rstd is in the dtype of the sums
+    mean_rstd_DTYPE   mean and rstd, both rounded to DTYPE
     mean_and_shift    m and mean(x - m), both in the dtype of the sums
-    first_element     nothing for the mean: x_1 is used in its place
-    x_hat             x_hat, rounded to the dtype of x, in the place of x
+    first_element     no mean: x_1 is used instead
+    x_hat             x_hat, rounded to the dtype of x, instead of x
+
+The backward passes, by name:
 
     as_saved          z = x - mean; x_hat = z*rstd                                               equation (4)
     recentred         z = x - mean; z -= mean(z); x_hat = z*rstd                                equation (13)
-    recentred_rstd    the same with delta = mean(z) and rstd/sqrt(1 - (delta*rstd)^2): the variance about a
+    recentred_rstd    `recentred` with rstd/sqrt(1 - (delta*rstd)^2), delta = mean(z): the variance about a
                       mean that is off by delta is too large by delta^2
 
 Arithmetic is that of `passes`: each operation rounded to the dtype of the sums, sums as binary trees.
@@ -36,7 +40,7 @@ BackwardName = Literal["as_saved", "recentred", "recentred_rstd"]
 
 
 class Kept(NamedTuple):
-    """What is saved for the backward pass: x_hat (N, D), or offsets (N,) to subtract (none: x_1); rstd."""
+    """What is saved for the backward pass: x_hat (N, D) or offsets (N,) to subtract (none: x_1); rstd."""
 
     x_hat: NDArray | None
     offsets: tuple[NDArray, ...]
@@ -44,13 +48,13 @@ class Kept(NamedTuple):
 
     @property
     def extra_bytes(self) -> int:
-        """Bytes kept beyond x and gamma."""
+        """Bytes saved in addition to x and gamma."""
         x_hat = () if self.x_hat is None else (self.x_hat,)
         return sum(array.nbytes for array in (*x_hat, *self.offsets, self.rstd))
 
 
 class Gradients(NamedTuple):
-    """dx (N, D), dgamma (D,) in the storage dtype; eta (N,): what is left of the mean, in deviations."""
+    """dx (N, D), dgamma (D,) in the storage dtype; eta (N,): |mean(x_hat)|, 0 if exact."""
 
     dx: NDArray
     dgamma: NDArray
@@ -58,9 +62,9 @@ class Gradients(NamedTuple):
 
 
 def keep(saved: str, forward: str, problem: Problem, eps: float) -> Kept:
-    """What the forward pass by a way of `passes` keeps; ValueError for an unknown name of what is saved."""
+    """What `saved` names, from the forward pass by an algorithm of `passes`; ValueError if unknown."""
     if saved not in SAVED:
-        raise ValueError(f"unknown name of what is saved: {saved!r}; allowed: {', '.join(SAVED)}")
+        raise ValueError(f"unknown saved statistics {saved!r}; allowed: {', '.join(SAVED)}")
     found = passes.statistics(forward, problem.x, eps, sum_dtype(problem.x.dtype))
     if saved == "x_hat":
         return Kept(passes.stored(found.x_hat, problem.x.dtype), (), found.rstd)
@@ -75,7 +79,7 @@ def keep(saved: str, forward: str, problem: Problem, eps: float) -> Kept:
 
 
 def backward(how: BackwardName, kept: Kept, problem: Problem) -> Gradients:
-    """dx and dgamma from what was kept; x is read only where x_hat was not."""
+    """dx and dgamma from what was saved; x is not used where x_hat was saved."""
     wide = sum_dtype(problem.x.dtype)
     x, gamma, _, dy = (array.astype(wide, copy=False) for array in problem)
     rstd = kept.rstd.astype(wide, copy=False)
@@ -97,7 +101,7 @@ def backward(how: BackwardName, kept: Kept, problem: Problem) -> Gradients:
 
 
 def _less(x: NDArray, offsets: tuple[NDArray, ...]) -> NDArray:
-    """x less each offset in turn; less a float64 number in float64, then rounded to the dtype of the sums."""
+    """x less each offset in turn; float64 offsets in float64, then rounded to the dtype of the sums."""
     z = x
     for offset in offsets:
         z = (z - offset.astype(np.promote_types(x.dtype, offset.dtype))[:, None]).astype(x.dtype, copy=False)

@@ -9,7 +9,7 @@ sample; the garbage collector is off, and freed memory stays in the process (`al
 On Linux each sample also holds how long the threads of this process were in the run queue, ready but without
 a core (/proc/self/task/*/schedstat); `waited` marks the samples where that is more than WAITED of the sample.
 Repetitions with a marked sample stay in the table of samples, but are excluded from medians and ratios unless
-fewer than half of all, or than FEWEST, would remain.
+fewer than half of all, or fewer than FEWEST, would remain.
 """
 
 import gc
@@ -85,9 +85,9 @@ def summary(samples: pd.DataFrame, name: str) -> Summary:
 
 
 def fastest(samples: pd.DataFrame, names: Sequence[str]) -> str:
-    """The call with the least median, over the repetitions that count for all of them.
+    """The call with the smallest median, over the repetitions that count for all of them.
 
-    Medians of repetitions of their own would compare calls in different spells of the machine.
+    Medians over different repetitions would compare calls in different states of the machine.
     """
     medians_s = [np.median(its.seconds) for its in _usable(samples, *names)]
     return names[int(np.argmin(medians_s))]
@@ -103,9 +103,9 @@ def ratio(samples: pd.DataFrame, numerator: str, denominator: str) -> Ratio:
 
 
 def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which repetitions count, shape (repetitions,), by whether each call waited: (calls, repetitions).
+    """Which repetitions count, shape (repetitions,); `waited` (calls, repetitions) marks calls that waited.
 
-    Those in which none waited; all, where fewer than half or than FEWEST would remain.
+    Those in which no call waited; all, where fewer than half or fewer than FEWEST would remain.
     """
     clean = ~waited.any(axis=0)
     return clean if clean.sum() >= max(FEWEST, len(clean) / 2) else np.ones_like(clean)
@@ -113,9 +113,9 @@ def counted(waited: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Inside, BLAS, and Numba where it is loaded, use `count` threads; the settings are restored afterwards.
+    """In this context BLAS, and Numba if loaded, use `count` threads; the settings are restored afterwards.
 
-    ValueError for an impossible count, and where Numba's was changed inside, which makes the times wrong.
+    ValueError for an impossible count, and where Numba's was changed inside, which invalidates the times.
     """
     numba = sys.modules.get("numba")
     most = numba.config.NUMBA_NUM_THREADS if numba else count
@@ -143,7 +143,7 @@ class _Usable(NamedTuple):
 
 
 def _usable(samples: pd.DataFrame, *names: str) -> list[_Usable]:
-    """For each name its samples in the repetitions that have all names and that count."""
+    """For each name, its samples in the repetitions that hold all names and that count."""
     columns = ("name", "repeat", "seconds", "waited")
     name, repeat, seconds, waited = (samples[column].to_numpy() for column in columns)
     missing = sorted(set(names) - set(name))

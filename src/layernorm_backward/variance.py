@@ -1,9 +1,9 @@
-"""Nine ways to the variance of a row, one function each, with the order of their roundings made explicit.
+"""Nine algorithms for the variance of a row, one function each, in an explicit order of operations.
 
 Each takes rows x (..., D) and computes in x's dtype alone: every operation is one NumPy operation, rounded
-to that dtype; the accumulator is chosen by casting x first (`moments`). Rows are processed side by side, the
-operations along D in the algorithm's own order: a binary tree (`tree_sum`) unless it says otherwise.
-All divide by D, and give the mean too. Overflow gives inf or NaN, in silence.
+to that dtype. `moments` chooses the accumulator dtype by casting x first. Operations are vectorised over
+rows; along D they run in the algorithm's own order, sums as binary trees (`tree_sum`) by default.
+All divide by D and also return the mean. Overflow gives inf or NaN, without a warning.
 
 Sources: Chan, Golub & LeVeque 1983, "Algorithms for computing the sample variance" (naive, two-pass and
 corrected two-pass, pairwise, shifted); Welford 1962; Neumaier 1974 (compensated sums).
@@ -34,7 +34,7 @@ def moments(algorithm: str, x: NDArray, accumulator: DTypeLike) -> Moments:
 
 
 def accumulators(dtype: DTypeLike) -> dict[str, np.dtype]:
-    """The accumulators measured for a storage dtype: the dtype itself, and float32 for 16-bit storage."""
+    """The accumulator dtypes of a storage dtype: the dtype itself, and float32 for 16-bit storage."""
     storage = np.dtype(dtype)
     wider = {"float32": np.dtype(np.float32)} if storage.itemsize == 2 else {}
     return {"storage": storage} | wider
@@ -55,14 +55,14 @@ def naive_s2(x: NDArray) -> Moments:
 
 
 def naive_nn(x: NDArray) -> Moments:
-    """S2/n - S^2/n^2; n^2 is above float16's largest number from n = 256 on."""
+    """S2/n - S^2/n^2; n^2 overflows float16 from n = 256 on."""
     n = count(x)
     total = tree_sum(x)
     return Moments(total / n, tree_sum(x * x) / n - (total * total) / (n * n))
 
 
 def naive_compensated(x: NDArray) -> Moments:
-    """S2/n - (S/n)^2 with compensated running sums: the sums are right, their difference still cancels."""
+    """S2/n - (S/n)^2 with compensated running sums: the sums are accurate, their difference still cancels."""
     n = count(x)
     mean = compensated_sum(x) / n
     return Moments(mean, compensated_sum(x * x) / n - mean * mean)
@@ -113,7 +113,7 @@ def chan(x: NDArray) -> Moments:
 
 
 def shifted(x: NDArray) -> Moments:
-    """The naive formula for d = x - x_1, the row less its own first element."""
+    """The naive formula for d = x - x_1, the row less its first element."""
     n = count(x)
     first = x[..., :1]
     d = x - first
@@ -122,7 +122,7 @@ def shifted(x: NDArray) -> Moments:
 
 
 def count(x: NDArray) -> NDArray:
-    """The number of elements of a row, rounded to the accumulator (bfloat16 holds 8 bits of it)."""
+    """The number of elements of a row, rounded to the accumulator dtype (to 8 bits in bfloat16)."""
     return np.asarray(x.shape[-1], dtype=np.float64).astype(x.dtype)
 
 

@@ -11,8 +11,8 @@ _SET_FOR_US = {  # by Snakemake, where what is timed sets its own threads, and b
 }
 
 
-def told() -> str:
-    """Those that are set, "NUMBA_OPT=0 OMP_WAIT_POLICY=passive" say; paths are left out, as of caches."""
+def describe() -> str:
+    """Those that are set, as "NUMBA_OPT=0 OMP_WAIT_POLICY=passive"; without values that are paths."""
     found = (
         f"{name}={value}"
         for name, value in sorted(os.environ.items())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward import numba_cache
-from layernorm_backward.aligned import PAGE, aligned_empty, apart
+from layernorm_backward.aligned import PAGE, aligned_empty, farthest_page_offset
 from layernorm_backward.kernels import Kernel, checks, numba_plan
 from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.kernels.numba_calls import Call, Kind, cached_call, call
@@ -116,7 +116,7 @@ def _new(how: Call | None, *given: NDArray) -> NDArray:
     shape, dtype = given[0].shape, given[0].dtype
     if how and how.any_alignment:
         return np.empty(shape, dtype)
-    return aligned_empty(shape, dtype, PAGE, apart(*given) // LINE * LINE)
+    return aligned_empty(shape, dtype, PAGE, farthest_page_offset(*given) // LINE * LINE)
 
 
 def _planned(kind: Kind, result: NDArray, plan: Plan | None) -> Call:
