@@ -558,7 +558,7 @@ def test_checks_that_are_not_passed_are_measured_and_published_with_a_warning(me
     many = judged(measured, False, "something was written", "2026-01-03")
     promote(measured, "some-gpu", tmp_path / "archive")
     assert not tables.read(folder / "checks_gpu.csv").query("check == 'apart'")["passed"].any()
-    assert f"warning: checks that are not passed: {many} in checks_gpu.csv" in capsys.readouterr().err
+    assert f"warning: checks that failed: {many} in checks_gpu.csv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -581,7 +581,9 @@ def test_tables_measured_by_earlier_code_are_reported(measured, tmp_path, capsys
     path = measured / "tables" / "backward_error_gpu.csv"
     tables.write(tables.read(path), path, tables.read_meta(path) | {"code_hash": "of before"})
     promote(measured, "some-gpu", tmp_path / "archive")
-    assert "warning: measured with other code than is here: backward_error_gpu\n" in capsys.readouterr().err
+    assert (
+        "warning: measured with code other than the current: backward_error_gpu\n" in capsys.readouterr().err
+    )
 
 
 def test_samples_of_another_configuration_do_not_stay_beside_a_table_without_any(study, measured, tmp_path):

@@ -177,7 +177,7 @@ def test_a_record_names_the_code_that_ran(tmp_path, monkeypatch):
     def run(**arguments):
         """The experiment, whose module is edited and committed meanwhile."""
         monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b" " * (it.stem == "division_order"))
-        monkeypatch.setenv(revision.TOLD, "edited")
+        monkeypatch.setenv(revision.VARIABLE, "edited")
         return honest(**arguments)
 
     run.__signature__ = inspect.signature(honest)

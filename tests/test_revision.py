@@ -18,7 +18,7 @@ def git(folder, *words):
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
-    monkeypatch.delenv(revision.TOLD, raising=False)
+    monkeypatch.delenv(revision.VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -58,15 +58,15 @@ def test_an_edit_and_a_new_file_that_results_hang_on_are_told(checkout, name):
 
 
 def test_the_commit_that_is_told_is_before_that_of_a_checkout(checkout, monkeypatch):
-    monkeypatch.setenv(revision.TOLD, TOLD)
+    monkeypatch.setenv(revision.VARIABLE, TOLD)
     assert revision.commit(checkout) == TOLD
     (checkout / "src" / "one.py").write_text("edited")
     assert revision.commit(checkout) == TOLD
-    monkeypatch.setenv(revision.TOLD, "")
+    monkeypatch.setenv(revision.VARIABLE, "")
     assert revision.commit(checkout).endswith("+changes")
 
 
-@pytest.mark.parametrize("name", revision.ELSEWHERE)
+@pytest.mark.parametrize("name", revision.REDIRECTING)
 def test_the_repository_of_a_hook_that_runs_this_is_not_asked(checkout, tmp_path_factory, monkeypatch, name):
     other, expected = tmp_path_factory.mktemp("other"), revision.commit(checkout)
     git(other, "init", "-q")
@@ -85,13 +85,13 @@ def test_a_copy_within_another_checkout_has_not_its_commit(checkout, monkeypatch
     copy.mkdir()
     assert revision.commit(copy) == ""
     for told in (TOLD, TOLD + "cdef" * 7):  # a hash in short, and whole
-        monkeypatch.setenv(revision.TOLD, told)
+        monkeypatch.setenv(revision.VARIABLE, told)
         assert revision.commit(copy) == TOLD
 
 
 def test_a_copy_outside_of_any_checkout_has_the_commit_that_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setenv(revision.TOLD, TOLD)
+    monkeypatch.setenv(revision.VARIABLE, TOLD)
     assert revision.commit(tmp_path) == TOLD
     monkeypatch.setattr(revision, "_git", lambda *_: (_ for _ in ()).throw(FileNotFoundError("git")))
     assert revision.commit(tmp_path) == TOLD
@@ -103,5 +103,5 @@ def test_a_checkout_of_another_user_has_its_commit(checkout, monkeypatch):
 
 
 def test_what_is_told_beside_a_commit_is_kept(checkout, monkeypatch):
-    monkeypatch.setenv(revision.TOLD, f"{TOLD}+changes")
+    monkeypatch.setenv(revision.VARIABLE, f"{TOLD}+changes")
     assert revision.commit(checkout) == f"{TOLD}+changes"

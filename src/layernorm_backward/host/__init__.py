@@ -1,1 +1,1 @@
-"""Queries to the operating system: limits of memory and cores, caches, variables, installed packages."""
+"""Queries to the system: limits of memory and cores, caches, environment variables, installed packages."""

@@ -1,4 +1,4 @@
-"""Limits of memory and cores that a container, or another control group of Linux, sets for this process."""
+"""Limits of memory and cores set for this process by Linux control groups, such as those of a container."""
 
 from collections.abc import Iterator
 from math import inf
@@ -11,7 +11,7 @@ GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 class _Names(NamedTuple):
-    """Files of one version of control groups; `cached` is a key of memory.stat: what can be given back."""
+    """Files of one version of control groups; `cached` is the key in memory.stat of reclaimable bytes."""
 
     limit: str
     used: str
@@ -23,24 +23,24 @@ _V2 = _Names("memory.max", "memory.current", "inactive_file")
 
 
 def available(groups: Path = GROUPS, mounted: Path = MOUNTED) -> float:
-    """Bytes that the groups of this process still may take, the least of them; inf where none has a limit.
+    """Bytes that this process may still allocate, the minimum over its groups; inf where none has a limit.
 
-    Files that were read and can be read again are not counted as taken.
+    Cached file contents, which the kernel can reclaim, do not count as used.
     """
     folders = _folders("memory", groups, mounted)
     return min((_left(folder, _V1 if old else _V2) for folder, old in folders), default=inf)
 
 
 def cores(groups: Path = GROUPS, mounted: Path = MOUNTED) -> float:
-    """Cores whose time the groups of this process may use, a quota over its period; inf for no quota."""
+    """Cores that the groups of this process may use, as quota over period; inf where there is no quota."""
     folders = _folders("cpu", groups, mounted)
     return min((_quota(folder, old) for folder, old in folders), default=inf)
 
 
 def _folders(controller: str, groups: Path, mounted: Path) -> Iterator[tuple[Path, bool]]:
-    """The folder of each group that a controller limits, and those above it, whose limits hold as well.
+    """The folder of each group of a controller and of its parents, whose limits also apply.
 
-    With each whether it is of the first version, in which a controller has groups of its own.
+    With each, whether it is of version 1, in which every controller has its own groups.
     """
     for line in contents(groups).splitlines():
         _, controllers, place = [*line.split(":", 2), "", ""][:3]
@@ -57,15 +57,15 @@ def _left(folder: Path, names: _Names) -> float:
         return inf
     stat = dict(line.split(" ", 1) for line in contents(folder / "memory.stat").splitlines() if " " in line)
     cached = stat.get(names.cached, "")
-    taken = int(used) - (int(cached) if cached.isdecimal() else 0)
-    return max(0, int(limit) - max(0, taken))
+    occupied = int(used) - (int(cached) if cached.isdecimal() else 0)
+    return max(0, int(limit) - max(0, occupied))
 
 
 def _quota(folder: Path, old: bool) -> float:
     if old:
-        told = [contents(folder / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+        numbers = [contents(folder / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     else:
-        told = contents(folder / "cpu.max").split()
-    if len(told) != 2 or not all(map(str.isdecimal, told)) or int(told[1]) == 0:
+        numbers = contents(folder / "cpu.max").split()
+    if len(numbers) != 2 or not all(map(str.isdecimal, numbers)) or int(numbers[1]) == 0:
         return inf
-    return int(told[0]) / int(told[1])
+    return int(numbers[0]) / int(numbers[1])

@@ -1,4 +1,4 @@
-"""Which packages are installed, and in which version; of a dotted name the parents are imported."""
+"""Installed packages and their versions; a query for a dotted name imports its parents."""
 
 from functools import cache
 from importlib import metadata
@@ -22,7 +22,7 @@ def version(distribution: str) -> str:
 
 
 def of_import(name: str) -> str:
-    """The version of what an import name ("cupy") comes from; "" for none, as for a file of one's own."""
+    """The version of the distribution that provides an import name ("cupy"); "" if none does."""
     return version(_distribution(name.partition(".")[0]))
 
 

@@ -14,10 +14,10 @@ def sysctl(name: str) -> str:
 
 
 def cache_bytes() -> dict[str, int]:
-    """Bytes of l1d and l2 of the fastest kind of core, level 0; of last_level, every L2 where there is no L3.
+    """Bytes of l1d and l2 of the fastest kind of core (level 0), and of last_level: L3, or all L2 together.
 
-    Without levels, the names `hw.l1dcachesize` and `hw.l2cachesize` tell; on Apple silicon these are the
-    caches of the slowest kind.
+    Systems without levels report `hw.l1dcachesize` and `hw.l2cachesize`; on Apple silicon these describe the
+    slowest kind of core.
     """
     levels = [f"hw.perflevel{level}" for level in range(_number("hw.nperflevels"))]
     first = [*levels[:1], "hw"]

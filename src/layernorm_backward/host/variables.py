@@ -4,7 +4,7 @@ import os
 
 NONE = "none"
 _FAMILIES = ("NUMBA_", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MALLOC_", "NPY_", "GLIBC_TUNABLES")
-_SET_FOR_US = {  # by Snakemake, where what is timed sets its own threads, and by threadpoolctl
+_SET_FOR_US = {  # by Snakemake and by threadpoolctl; timed code sets its own threads
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "KMP_DUPLICATE_LIB_OK",

@@ -1,1 +1,1 @@
-"""What a run leaves: tables by their schemas, a record beside each, and the archive they are promoted to."""
+"""The output of a run: tables with schemas, a record of each, and the archive to which they are promoted."""

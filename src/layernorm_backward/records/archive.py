@@ -1,8 +1,8 @@
 """The archive: tables of earlier runs, results/archive/<folder>/<stem>.csv, each with its own record.
 
-Read by the workflow at each start, so nothing here imports pandas. A table of an optional experiment is taken
-from here where the packages that it needs (`REQUIRES` of its module) are not installed. As a record holds the
-sha256 of its table, the provenance of a folder holds those of its records.
+The workflow reads it at every start, so this module does not import pandas. The table of an optional
+experiment is taken from the archive if the packages that it requires (`REQUIRES` of its module) are not
+installed. A record holds the sha256 of its table, and the provenance of a folder those of its records.
 """
 
 import hashlib
@@ -14,16 +14,16 @@ from layernorm_backward.storage import jsonfile
 from layernorm_backward.storage.files import whole
 
 ARCHIVE = Path("results/archive")
-WHOLE = "paper"  # the study whose tables stand for others that are not here
+WHOLE = "paper"  # the study whose archived tables replace missing ones
 PROVENANCE = "provenance.json"
-RECORD_HASH = "record_sha256"  # of a table, in its folder's provenance
+RECORD_HASH = "record_sha256"  # key of a table's entry in its folder's provenance
 
 
 def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
     """The folders that hold a run of `study`, the latest promotion first.
 
-    Raises ValueError where there is no archive, as elsewhere than in the repository's folder, and for a
-    folder whose provenance does not say of which study and date it is.
+    Raises ValueError if there is no archive, as outside the repository's folder, and for a folder whose
+    provenance lacks its study or date.
     """
     if not archive.is_dir():
         raise ValueError(f"{archive}: there is no such folder; allowed: the repository's, which holds it")
@@ -32,12 +32,12 @@ def folders(study: str, archive: Path = ARCHIVE) -> list[Path]:
 
 
 def _promotion(provenance: Path) -> tuple[str, str]:
-    """When a folder was promoted, and the study that it holds."""
+    """The date of promotion of a folder, and its study."""
     record = jsonfile.load(provenance)
-    told = [record.get(key) for key in ("promoted", "study")]
-    if not all(isinstance(value, str) for value in told):
+    found = [record.get(key) for key in ("promoted", "study")]
+    if not all(isinstance(value, str) for value in found):
         raise ValueError(f"{provenance}: holds no date of promotion, or no study")
-    return told[0], told[1]
+    return found[0], found[1]
 
 
 def tables(stem: str, study: str, archive: Path = ARCHIVE) -> list[Path]:
@@ -50,9 +50,9 @@ def tables(stem: str, study: str, archive: Path = ARCHIVE) -> list[Path]:
 
 
 def verify(table: Path) -> None:
-    """Raise ValueError where the record of an archived table is not the one that was promoted.
+    """Raise ValueError if the record of an archived table is not the one that was promoted.
 
-    A folder that was promoted before provenance held the hashes of records tells of none, and all are taken.
+    Provenance of older promotions holds no hashes of records; all records are then accepted.
     """
     provenance = table.parent / PROVENANCE
     promoted = jsonfile.load(provenance).get("tables", {})
@@ -80,10 +80,10 @@ def latest(stem: str, study: str, archive: Path = ARCHIVE) -> Path | None:
 
 
 def take(source: Path, out: Path, code_here: str) -> None:
-    """Copy an archived table to `out`; its record says from then on which folder it comes from, and the hash
-    of the code that would measure it here.
+    """Copy an archived table to `out`; the record of the copy also holds the name of the archive folder, and
+    the hash of the code that would measure the table here.
 
-    Raises ValueError where the record is not the one that was promoted.
+    Raises ValueError if the record is not the one that was promoted.
     """
     verify(source)
     record = jsonfile.load(_meta(source)) | {"archived": source.parent.name, "code_here": code_here}

@@ -1,4 +1,4 @@
-"""The tables of a promotion: those a run or campaign has measured, and those kept of an earlier promotion."""
+"""The tables of a promotion: those measured by a run or campaign, and those kept from an earlier one."""
 
 import sys
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ MOST_BYTES = 5_000_000  # of a table of the study full
 
 
 def is_campaign(results: Path) -> bool:
-    """Whether a folder holds tables that were measured on a GPU, and no others, as `gpu --out` leaves."""
+    """Whether a folder holds only tables that were measured on a GPU, as `gpu --out` writes."""
     found = list((results / "tables").glob("[!.]*.csv"))
     return bool(found) and all(
         study.on_device(path.stem) and "archived" not in tables.read_meta(path) for path in found
@@ -23,8 +23,8 @@ def is_campaign(results: Path) -> bool:
 
 
 def of_campaign(results: Path) -> list[Path]:
-    """The tables of a campaign on a GPU in which something was measured."""
-    found = [path for path in sorted((results / "tables").glob("[!.]*.csv")) if _anything(path)]
+    """The tables of a campaign on a GPU in which any row was measured."""
+    found = [path for path in sorted((results / "tables").glob("[!.]*.csv")) if _any_measured(path)]
     if not found:
         raise ValueError(f"{results}: holds no table in which anything was measured")
     return found
@@ -34,21 +34,21 @@ def of_run(results: Path, parts: bool) -> list[Path]:
     """The tables measured in a run, or in the parts of one, each checked against its schema and its hash."""
     stems = study.stems(results.name) if parts else (*study.stems(results.name), crate.CLAIMS)
     found = [results / "tables" / f"{stem}.csv" for stem in stems]
-    found = [path for path in found if path.exists() and _small(path)] if parts else found
+    found = [path for path in found if path.exists() and _small_enough(path)] if parts else found
     if not found:
         raise ValueError(f"{results}: holds no table; run the study {results.name}, or parts of it, first")
-    return [path for path in found if _anything(path) and "archived" not in tables.read_meta(path)]
+    return [path for path in found if _any_measured(path) and "archived" not in tables.read_meta(path)]
 
 
 def holds_less(path: Path, published: Path) -> bool:
-    """Whether a table from a device lacks measured rows of the published one, since time, a tool, a peer or a
-    shape was missing, or holds the same of an earlier date; the published one is then kept, which is told.
+    """Whether a GPU table lacks measured rows of the published one, for lack of time, a tool, a peer or a
+    shape, or has the same rows but an earlier date. The published one is then kept, which is reported.
     """
     if not (study.on_device(path.stem) and published.exists()):
         return False
     try:
         there = _measured(tables.read(published), path.stem)
-    except ValueError:  # of no use now
+    except ValueError:  # unusable now
         return False
     here = _measured(tables.read(path), path.stem)
     before, after = (tables.read_meta(one).get("date", "") for one in (path, published))
@@ -95,14 +95,14 @@ def kept(stems: Iterable[str], target: Path, measured: set[str]) -> list[Path]:
     return found
 
 
-def _anything(path: Path) -> bool:
-    """Whether any row of a table, which is checked, was measured; only those from a device may be empty."""
+def _any_measured(path: Path) -> bool:
+    """Whether any row of a table was measured; only GPU tables may have none. The table is verified."""
     table = tables.read(path)
     return not study.on_device(path.stem) or bool(_measured(table, path.stem))
 
 
 def _measured(table: pd.DataFrame, stem: str) -> set[tuple]:
-    """The keys of a device's rows that were measured: a check that was judged may have a reason, too."""
+    """The keys of the measured rows of a GPU table; a check with a verdict counts even if it has a reason."""
     measured = table["reason"] == ""
     if "passed" in table:
         measured |= table["passed"].notna()
@@ -113,7 +113,7 @@ def _failed(table: pd.DataFrame) -> int:
     return int((table["passed"] == False).sum()) if "passed" in table else 0  # noqa: E712, it may be missing
 
 
-def _small(path: Path) -> bool:
+def _small_enough(path: Path) -> bool:
     """Whether a table of the study full has at most MOST_BYTES; reports one that has more."""
     size = path.stat().st_size
     if size > MOST_BYTES:

@@ -1,7 +1,7 @@
-"""The metadata of an archive folder for machines: ro-crate-metadata.json, https://w3id.org/ro/crate/1.2.
+"""Machine-readable metadata of an archive folder: ro-crate-metadata.json, https://w3id.org/ro/crate/1.2.
 
-Made from the folder's files and its provenance.json, the docstrings of the experiments and CITATION.cff, so
-no fact is stated anew. The same folder gives the same bytes.
+Generated from the folder's files and its provenance.json, the docstrings of the experiments and CITATION.cff,
+so no fact is stated twice. The same folder gives the same bytes.
 """
 
 import json
@@ -32,15 +32,21 @@ FORMATS = {
     ".pdf": "application/pdf",
     ".png": "image/png",
 }
-SHOWN = (".pdf", ".png")  # of files for people, which provenance does not name
+SHOWN = (".pdf", ".png")  # suffixes of files for readers, which provenance does not list
 _NEEDED = ("machine", "study", "promoted", "commit", "described", "tables")
-_MACHINE = ("gpu", "cpu", "cores_usable", "memory_bytes", "os")  # of what a record says of its machine
-CLAIMS = "claims"  # a table of every study, but of no experiment
+_MACHINE = (
+    "gpu",
+    "cpu",
+    "cores_usable",
+    "memory_bytes",
+    "os",
+)  # the entries of a record's machine that the crate repeats
+CLAIMS = "claims"  # a table of every study that no experiment makes
 _OF_CLAIMS = "layernorm_backward.paper.claims"
 
 
 def write(folder: Path) -> Path:
-    """Write the crate of an archive folder, whole or not at all; returns its path. Errors as in `text`."""
+    """Write the crate of an archive folder atomically; returns its path. Errors as in `text`."""
     made = text(folder)
     with whole(folder / NAME) as temporary:
         temporary.write_text(made, encoding="utf-8")
@@ -81,7 +87,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
 
 
 def _files(folder: Path, provenance: Mapping[str, Any]) -> list[Path]:
-    """All files of a folder but hidden ones and its crate; tables and records are the promoted ones."""
+    """All files of a folder except hidden ones and its crate; ValueError if any is missing or edited."""
     found = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {NAME}
     stems = provenance["tables"]
     wanted = {PROVENANCE, *(f"{stem}{end}" for stem in stems for end in (".csv", ".meta.json"))}
@@ -105,7 +111,7 @@ def _add(crate: ROCrate, identifier: str, kind: str, **properties: Any) -> Entit
 
 
 def _file(crate: ROCrate, path: Path) -> Entity:
-    """A file as a part of the crate; its size in bytes, as text, which the specification asks for."""
+    """A file as a part of the crate; its size in bytes, as text, as the specification requires."""
     facts = {
         "name": path.name,
         "encodingFormat": FORMATS[path.suffix],
@@ -116,7 +122,7 @@ def _file(crate: ROCrate, path: Path) -> Entity:
 
 
 def _describe(crate: ROCrate, stem: str, record: Mapping[str, Any], table: Entity, meta: Entity) -> None:
-    """What a table shows, its number of rows, and that the record beside it is about it."""
+    """Add the description of a table, its number of rows, and the links between it and its record."""
     table["description"] = _shows(stem)
     table["size"] = _add(crate, f"#rows-{stem}", "QuantitativeValue", value=record["rows"], unitText="rows")
     table["subjectOf"] = meta
@@ -149,7 +155,7 @@ def _licence(crate: ROCrate, name: str) -> Entity:
 
 
 def _at_commit(crate: ROCrate, commit: str, software: Entity) -> Entity:
-    """The software at the commit of a table; the software as such where that is not known."""
+    """The software at the commit of a table; the software in general if the commit is not known."""
     if not commit:
         return software
     facts = {key: software[key] for key in ("license", "author")}
@@ -159,7 +165,7 @@ def _at_commit(crate: ROCrate, commit: str, software: Entity) -> Entity:
 
 
 def _machine(crate: ROCrate, provenance: Mapping[str, Any]) -> Entity:
-    """The machine, with what the latest record says of it; units in the names."""
+    """The machine, as the latest record describes it; units in the names."""
     described = {key: provenance["described"][key] for key in _MACHINE if provenance["described"].get(key)}
     facts = [_add(crate, f"#{key}", "PropertyValue", name=key, value=described[key]) for key in described]
     processor = described.get("gpu") or described["cpu"]
@@ -168,7 +174,7 @@ def _machine(crate: ROCrate, provenance: Mapping[str, Any]) -> Entity:
 
 
 def _times(record: Mapping[str, Any], in_campaign: bool) -> dict[str, str]:
-    """When a table was begun and done (UTC); a campaign, which may have been resumed, dates its end only."""
+    """Start and end of a table's measurement (UTC); only the end for a campaign, which may be resumed."""
     dated = datetime.fromisoformat(record["date"])
     if in_campaign:
         return {"endTime": dated.isoformat()}
@@ -181,7 +187,7 @@ def _run(crate: ROCrate, stem: str, **facts: Any) -> Entity:
 
 
 def _root(crate: ROCrate, provenance: Mapping[str, Any], citation: Mapping[str, Any], **links: Any) -> None:
-    """The folder as a whole: all that it takes to cite it, and links to who and what made it."""
+    """The folder as a whole: everything needed to cite it, with links to authors, machine and software."""
     project, version = citation["title"].partition(":")[0], citation["version"]
     name = f"{project}: tables of the study {provenance['study']}, measured on {provenance['machine']}"
     commit = f", commit {provenance['commit']}" if provenance["commit"] else ""

@@ -1,8 +1,8 @@
 """Tables of one run that were measured in different environments: processor, system, version or variable.
 
-A fact is an entry of `machine` in a table's record, under the name that it has there. What the system did not
-tell ("" or 0) is not compared; nor is a table from the archive, which is known to be from elsewhere. Tables
-from a GPU and others are compared apart: a run has both, and their records tell of different things.
+A fact is an entry of `machine` in a table's record, under its name there. Not compared are values that the
+system did not report ("" or 0), and tables from the archive, which may come from another machine. GPU tables
+and CPU tables are compared separately: a run has both, and their records hold different facts.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 Records = Mapping[str, Mapping[str, Any]]
-INDIFFERENT = frozenset(  # no number in a table depends on these, beyond what `cpu` and `cores_usable` tell
+INDIFFERENT = frozenset(  # numbers in tables depend on these only through `cpu` and `cores_usable`
     {
         "affinity",
         "cores_logical",
@@ -26,7 +26,7 @@ INDIFFERENT = frozenset(  # no number in a table depends on these, beyond what `
 
 
 def processor(machine: Mapping[str, Any]) -> str:
-    """The processor that a table was measured on: the GPU if there is one in the record, else the CPU."""
+    """The processor on which a table was measured: the GPU if the record names one, else the CPU."""
     return machine.get("gpu") or machine.get("cpu", "")
 
 
@@ -37,7 +37,7 @@ def by_device(records: Records) -> list[Records]:
 
 
 def facts(machine: Mapping[str, Any]) -> dict[str, str]:
-    """What the numbers of a table may depend on: processor, caches, cores, system, versions, variables."""
+    """Facts on which a table may depend: processor, caches, cores, system, versions, variables."""
     unnamed = INDIFFERENT | {"cpu", "gpu"}
     others = {name: value for name, value in machine.items() if name not in unnamed}
     return {name: str(value) for name, value in ({"processor": processor(machine)} | others).items() if value}
@@ -46,10 +46,10 @@ def facts(machine: Mapping[str, Any]) -> dict[str, str]:
 def differences(
     records: Records, mark: str = "", here: Mapping[str, Any] = MappingProxyType({})
 ) -> list[str]:
-    """One text a fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance and 2.4.7 here".
+    """One text per fact that differs: "numpy 2.4.6 in 23 tables and 2.3.1 in eps, variance and 2.4.7 here".
 
-    records are those of the tables, by stem; `mark` stands on both sides of the name of a table; `here`
-    describes the machine as it is now, where that counts.
+    records: those of the tables, by stem. mark: text on both sides of a table's name. here: the description
+    of the current machine, if it is to be compared as well.
     """
     own = {stem: it for stem, it in sorted(records.items()) if "archived" not in it}
     cpu, gpu = by_device(own)
@@ -57,8 +57,8 @@ def differences(
 
 
 def _differences(own: Records, mark: str, here: Mapping[str, str]) -> list[str]:
-    told = {f"{mark}{stem}{mark}": facts(record.get("machine", {})) for stem, record in own.items()}
-    holders = {name: _holders(name, told) for name in sorted(set().union(*told.values()))}
+    known = {f"{mark}{stem}{mark}": facts(record.get("machine", {})) for stem, record in own.items()}
+    holders = {name: _holders(name, known) for name in sorted(set().union(*known.values()))}
     now = {
         name: f" and {here[name]} here" for name in holders if here.get(name, "") not in ("", *holders[name])
     }
@@ -69,17 +69,17 @@ def _differences(own: Records, mark: str, here: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _holders(name: str, told: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """The tables that hold each value of a fact; the value of most tables comes first."""
+def _holders(name: str, known: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """The tables that hold each value of a fact; the most common value comes first."""
     found: dict[str, list[str]] = {}
-    for table, known in told.items():
-        if name in known:
-            found.setdefault(known[name], []).append(table)
+    for table, its in known.items():
+        if name in its:
+            found.setdefault(its[name], []).append(table)
     return dict(sorted(found.items(), key=lambda it: -len(it[1])))
 
 
 def _listed(found: Mapping[str, list[str]]) -> str:
-    """Each value and who holds it: those that most tables hold are counted, of the others they are named."""
+    """Each value with the number of tables for the most common one, and their names for the others."""
     (most, holders), *others = found.items()
     counted = f"{most} in {len(holders)} table{'s' * (len(holders) > 1)}"
     return " and ".join([counted, *(f"{value} in {', '.join(tables)}" for value, tables in others)])

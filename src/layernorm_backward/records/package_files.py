@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-_COMPILED = "__pycache__"  # by Python, from what stands beside it
+_COMPILED = "__pycache__"  # compiled by Python from the files beside it
 
 
 def files(package: str) -> list[Path]:

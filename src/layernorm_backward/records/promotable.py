@@ -10,7 +10,7 @@ from layernorm_backward.records import mixed
 from layernorm_backward.records.archive import PROVENANCE
 from layernorm_backward.storage import jsonfile
 
-IN_PARTS = "full"  # the study whose folders have it behind their names
+IN_PARTS = "full"  # the study whose name is appended to those of its folders
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -41,12 +41,12 @@ def require_one_study(records: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse tables of several studies, as campaigns with several config folders produce."""
     studies = {stem: record["study"] for stem, record in records.items()}
     if len(set(studies.values())) > 1:
-        told = ", ".join(f"{stem} of {name}" for stem, name in sorted(studies.items()))
-        raise ValueError(f"the tables are of several studies: {told}; allowed: those of one")
+        listed = ", ".join(f"{stem} of {name}" for stem, name in sorted(studies.items()))
+        raise ValueError(f"the tables are of several studies: {listed}; allowed: those of one")
 
 
 def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse tables of several CPUs or several GPUs; a warning names what else differs, such as versions."""
+    """Refuse tables of several CPUs or several GPUs; a warning names other differences, such as versions."""
     for group in mixed.by_device(records):
         processors = sorted({mixed.processor(record["machine"]) for record in group.values()})
         if len(processors) > 1:
@@ -58,7 +58,7 @@ def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def require_later(made: Path, tables: Iterable[Path]) -> None:
-    """Refuse a file that is missing, or older than a table that it is made from."""
+    """Refuse a file that is missing, or older than a table from which it is made."""
     if not made.exists():
         raise ValueError(f"{made}: there is no such file; run make paper first")
     for table in tables:

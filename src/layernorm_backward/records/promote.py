@@ -4,13 +4,14 @@ results/archive/<machine>/<stem>.csv, <stem>.meta.json   the tables, each with i
 results/archive/<machine>/provenance.json                machine, date, commit, and hashes per table
 results/archive/<machine>/timing_cpu.png, timing_gpu.png the figure that the README shows
 results/archive/<machine>/paper.pdf                      the paper of the run
-results/archive/<machine>/ro-crate-metadata.json         the same for machines, an RO-Crate
+results/archive/<machine>/ro-crate-metadata.json         machine-readable metadata of the folder, an RO-Crate
 
-Tables of the study full go to results/archive/<machine>-full/; that study may be run in parts, so the tables
-there are promoted, but none that is larger than MOST_BYTES, which all who clone the archive would carry. The
-folder of a campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. A table that the run
-took from the archive, and one from a device on which nothing was measured, or not all rows of before, or no
-more at an earlier date, is not promoted: the machine's folder keeps the one of an earlier promotion.
+Tables of the study full go to results/archive/<machine>-full/. That study may be run in parts, so the tables
+that exist are promoted, except those larger than MOST_BYTES, which every clone would contain. The folder of a
+campaign on a GPU (`gpu --out`) is promoted with the tables that it holds. For these tables the machine's
+folder keeps the version of an earlier promotion: those that the run took from the archive, and GPU tables in
+which nothing was measured, that lack rows of the earlier version, or that have the same rows but an earlier
+date.
 """
 
 import shutil
@@ -42,12 +43,12 @@ _PER_TABLE = ("sha256", "code_hash", "commit", "date", "duration_s", "rows")
 
 
 def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple[str, ...] = STUDIES) -> Path:
-    """Copy the tables below `results` into archive/machine, whole or not at all; returns that folder.
+    """Copy the tables below `results` into archive/machine atomically; returns that folder.
 
-    An earlier promotion of the same name is replaced, but for tables that this run did not measure. Raises
-    ValueError for a bad name, one that is taken by another study, a study that is not to be published, and
-    tables that are missing, edited, from several machines, or without a whole record, and where the paper is
-    older than they are.
+    An earlier promotion of the same name is replaced, except tables that this run did not measure. Raises
+    ValueError for an invalid name, a name used by another study, a study that is not published, tables that
+    are missing, edited, from several machines or without a complete record, and a paper older than its
+    tables.
     """
     require_name(machine)
     if not results.is_dir():
@@ -74,9 +75,9 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
     if provenance["edited"]:
         print("warning: the tables were measured with uncommitted changes", file=sys.stderr)
     if campaign and (others := candidates.of_other_code(measured)):
-        print(f"warning: measured with other code than is here: {', '.join(others)}", file=sys.stderr)
+        print(f"warning: measured with code other than the current: {', '.join(others)}", file=sys.stderr)
     for failed in candidates.not_passed(files):
-        print(f"warning: checks that are not passed: {failed}", file=sys.stderr)
+        print(f"warning: checks that failed: {failed}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as drawn:
         shown = _of_gpu(files, Path(drawn)) if campaign else [] if parts else _shown(results, measured)
         copies = [*files, *(tables.meta_path(path) for path in files), *shown]
@@ -84,7 +85,7 @@ def promote(results: Path, machine: str, archive: Path = ARCHIVE, studies: tuple
 
 
 def _shown(results: Path, measured: list[Path]) -> list[Path]:
-    """The files of a run for readers: a figure and the paper, made from the tables that it measured."""
+    """The files of a run for readers: a figure and the paper, made from its tables."""
     figure, paper = results / "figures" / f"{FIGURE}.png", results / PAPER
     require_later(figure, (path for path in measured if path.stem in study.drawn_from(FIGURE)))
     for made in (results / "tables" / f"{crate.CLAIMS}.csv", paper):
@@ -93,7 +94,7 @@ def _shown(results: Path, measured: list[Path]) -> list[Path]:
 
 
 def _of_gpu(files: list[Path], folder: Path) -> list[Path]:
-    """The figure of a campaign, written to a folder; none where nothing was timed."""
+    """The figure of a campaign, written to a folder; none if nothing was timed."""
     from layernorm_backward.figures import _files
 
     timed = [path.parent for path in files if path.stem == FIGURE_GPU]
@@ -117,13 +118,13 @@ def _provenance(machine: str, files: list[Path]) -> dict[str, Any]:
 
 
 def _describes(record: dict[str, Any]) -> tuple[bool, str]:
-    """The latest record describes a machine best; that of a GPU says little of the computer around it."""
+    """Sort key: the latest record describes a machine best, but a GPU's says little about its host."""
     return not record["machine"].get("gpu"), record["date"]
 
 
-def _of_table(told: dict[str, Any], path: Path) -> dict[str, Any]:
+def _of_table(record: dict[str, Any], path: Path) -> dict[str, Any]:
     """The provenance of a table: a part of its record, and the hash of the whole record."""
-    return {key: told[key] for key in _PER_TABLE} | {RECORD_HASH: record_hash(path)}
+    return {key: record[key] for key in _PER_TABLE} | {RECORD_HASH: record_hash(path)}
 
 
 def _place(copies: list[Path], provenance: dict[str, Any], target: Path) -> Path:

@@ -1,10 +1,9 @@
-"""Where a table comes from: a hash of the code it was computed with, and of files that it was made from.
+"""The origin of a table: a hash of the code that computed it, and of files from which it was made.
 
-The hash of code covers the contents of the modules that an entry module imports, or runs by name in another
-process, however deep, found by reading their text; of the kernels it covers only those named, and of the
-schemas only the table's own; of a kernel of another package all of that package. It depends on no file time
-and no commit, so an edit elsewhere changes nothing. No module is imported for it: the workflow asks for these
-hashes at each start.
+The hash of code covers the contents of all modules that an entry module imports, directly or not, or runs by
+name in another process. Of the kernels it covers only those named, of the schemas only the table's own, and
+of another package's kernel the whole package. It depends on no file time and no commit, so edits elsewhere do
+not change it. Modules are read, not imported, since the workflow computes these hashes at every start.
 """
 
 import ast
@@ -23,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def code_hash(module: str, kernels: Iterable[str] = ()) -> str:
-    """Hex digest over the source of `module` and all it uses, and of the kernels of these names."""
+    """Hex digest over the source of `module`, all that it uses, and the kernels of these names."""
     named = {name: module_of(name) for name in kernels}
     digest = hashlib.sha256()
     for name in sorted(modules_used(module, *named.values())):
@@ -43,7 +42,7 @@ def _ours(module: str) -> bool:
 
 
 def content_hash(*paths: str | Path) -> str:
-    """Hex digest over the contents of files, in this order, as far as they are there."""
+    """Hex digest over the contents of those of the files that exist, in this order."""
     digest = hashlib.sha256()
     for path in filter(Path.is_file, map(Path, paths)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -51,8 +50,8 @@ def content_hash(*paths: str | Path) -> str:
 
 
 def _content(name: str, module: str, kernels: Collection[str]) -> bytes:
-    """The source of a module; of all schemas only that of the table which `module` makes, of all homes of
-    kernels only theirs."""
+    """The source of a module; of the schemas only that of the table that `module` makes, of the homes of
+    kernels only those of `kernels`."""
     stem = module.rpartition(".")[2]
     if name == schemas.__name__ and stem in schemas.SCHEMAS:
         return repr(schemas.SCHEMAS[stem]).encode()
@@ -75,7 +74,7 @@ def modules_used(*entries: str) -> set[str]:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """The package's modules that `module` names in import statements, and as text: run in another process."""
+    """The package's modules that `module` imports, or names in a string, to run them in another process."""
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -100,14 +99,14 @@ def constant(module: str, name: str) -> tuple[str, ...]:
 def title(module: str) -> str:
     """The first line of a module's docstring, read without importing the module; ValueError without one."""
     path = _path(module)
-    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    if not said:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    if not docstring:
         raise ValueError(f"{path}: no docstring; needed: one whose first line says what it measures or draws")
-    return said.splitlines()[0]
+    return docstring.splitlines()[0]
 
 
 def _sources(module: str) -> list[Path]:
-    """What a package of kernels in another language is compiled from, for a GPU."""
+    """The CUDA sources of a package of kernels."""
     if _file(module).exists():
         return []
     folder = _init(module).parent

@@ -13,9 +13,9 @@ from layernorm_backward.timing import clock
 
 
 class Started(NamedTuple):
-    """What runs: the hash of its code, the commit, and the versions of packages that it requires beyond the
-    set-up. When it began (UTC, and by a clock that is never set), the load there was, the seconds its threads
-    had waited for a core, and the description of the GPU that it measures, where it does."""
+    """The state at the start of a run: code hash, commit, and versions of the packages that it requires
+    beyond the standard set-up; the date (UTC) and a monotonic time; the load, the seconds that threads of
+    this process have waited for a core, and the description of the GPU, if one is measured."""
 
     code_hash: str
     commit: str
@@ -28,22 +28,23 @@ class Started(NamedTuple):
 
 
 def begin(module: str, kernels: Iterable[str] = (), device: dict[str, Any] | None = None) -> Started:
-    """The state of things before a run, for its record.
+    """The state before a run, for its record.
 
-    Afterwards the code may have been edited, and of a GPU that was lost nothing can be told.
+    Afterwards the code may have been edited, or the GPU may be lost and cannot be described.
     """
     required = {name: installed.of_import(name) for name in constant(module, "REQUIRES")}
-    code = code_hash(module, kernels), commit(), {name: told for name, told in required.items() if told}
+    versions = {name: version for name, version in required.items() if version}
+    code = code_hash(module, kernels), commit(), versions
     now = datetime.now(UTC), perf_counter(), machine.load_1min(), clock.run_queue_s()
     return Started(*code, *now, device or {})
 
 
 def record(config: dict[str, Any], study: str, started: Started) -> dict[str, Any]:
-    """What a reader needs to judge and to repeat a table.
+    """The record of a table: everything needed to judge and to repeat it.
 
-    The load is that of before; the one after is in `machine`, where that is no GPU. waited_s are the seconds
-    that the threads of this run stood in the run queue, ready but without a core (null where the system does
-    not tell).
+    load_1min_before is the load before the run; the one after it is in `machine`, unless this is a GPU.
+    waited_s: seconds that threads of this run were in the run queue, ready but without a core (null where the
+    system does not report it).
     """
     waited_s = clock.run_queue_s() - started.waited_s
     return {

@@ -1,4 +1,4 @@
-"""The record beside a table, read back and checked: what `record` and `tables.write` wrote into it."""
+"""Reads and checks the record beside a table, which `record` and `tables.write` wrote."""
 
 from pathlib import Path
 from typing import Any

@@ -4,24 +4,22 @@ import os
 import subprocess
 from pathlib import Path
 
-TOLD = "LAYERNORM_COMMIT"
+VARIABLE = "LAYERNORM_COMMIT"
 WHOLE, SHORT = 40, 12  # digits of a hash
 ROOT = Path(__file__).resolve().parents[3]
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # lead git to another repository, as in a hook
-MEASURING = ("src", "config", "paper")  # folders in which a new file makes other results
-KEPT = "results/archive"  # what is promoted to it changes no later measurement
+REDIRECTING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # to another repository, as in a hook
+MEASURING = ("src", "config", "paper")  # folders in which a new file may change results
+KEPT = "results/archive"  # promotions to it change no later measurement
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit of the tree at `root`, with "+changes" where it is edited, or new files change results.
+    """The commit of the tree at `root`, with "+changes" if it is edited or has new files in MEASURING.
 
-    An edit of the archive does not count.
-
-    That of the environment variable TOLD where it is set, as for files that were copied without their
-    history, or with an older one; a whole hash is shortened as git's is. "" where nothing tells.
+    An edit of the archive does not count. The environment variable LAYERNORM_COMMIT overrides the commit, for
+    files copied without their history or with an older one; a full hash in it is shortened. "" if unknown.
     """
-    if told := os.environ.get(TOLD):
-        return told[:SHORT] if len(told) == WHOLE else told
+    if given := os.environ.get(VARIABLE):
+        return given[:SHORT] if len(given) == WHOLE else given
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return ""
@@ -33,14 +31,14 @@ def commit(root: Path = ROOT) -> str:
 
 
 def named(recorded: str) -> str:
-    """A recorded commit for readers: seven digits, and whether there were changes."""
+    """A recorded commit for readers: seven digits, and "+changes" if there were any."""
     digits, plus, changes = recorded.partition("+")
     return digits[:7] + plus + changes or "an unknown commit"
 
 
 def _git(root: Path, *words: str) -> str:
-    """The output of git for the tree at `root`, which may have another owner, as in a container."""
+    """The output of git for the tree at `root`, even if it has another owner, as in a container."""
     command = ["git", "-c", f"safe.directory={root}", *words]
-    environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     options = {"encoding": "utf-8", "errors": "surrogateescape", "env": environment}
     return subprocess.run(command, cwd=root, capture_output=True, check=True, **options).stdout.strip()

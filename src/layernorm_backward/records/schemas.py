@@ -1,4 +1,4 @@
-"""The columns of every table: one entry a stem, keys first. Programs read these; the paper cites them.
+"""The columns of every table: one entry per stem, keys first. Programs read these; the paper cites them.
 
 A kind is str, int, float or bool. A float may be empty (not measured), a str may be empty; an int or a
 bool may be empty only in a row whose `reason` says why nothing was measured.
@@ -14,8 +14,8 @@ Kind = Literal["str", "int", "float", "bool"]
 class Schema:
     """Keys identify a row and are never empty; values are what was measured.
 
-    repeats: how much a number may differ, relative to the larger one, when the table is measured again with
-    the same versions and configuration: 0 on any machine not at all; None: it belongs to the machine.
+    repeats: the largest relative difference (of the larger number) when the table is measured again with the
+    same versions and configuration. 0: none, on any machine; None: the table depends on the machine.
     """
 
     keys: dict[str, Kind]
@@ -49,8 +49,8 @@ def _interval(name: str) -> str:
     return f"{name}:float {name}_low:float {name}_high:float"
 
 
-_LOGARITHMS = 1e-9  # fitted to logarithms, whose last bit is the library's
-_PRODUCTS = 1e-2  # behind matrix products, whose order of sums is the library's; medians over few rows
+_LOGARITHMS = 1e-9  # fits to logarithms, whose last bit depends on the library
+_PRODUCTS = 1e-2  # matrix products, whose order of sums depends on the library; medians over few rows
 
 
 _TIMES = "median_s:float p20_s:float p80_s:float repeats:int"

@@ -1,4 +1,4 @@
-"""Tables: a CSV with the columns of its schema, and beside it what produced it (`<stem>.meta.json`)."""
+"""Tables: a CSV with the columns of its schema, and beside it its record (`<stem>.meta.json`)."""
 
 import csv
 import hashlib
@@ -25,13 +25,13 @@ _FITS: dict[Kind, Callable[[pd.Series], bool]] = {
 
 
 class TableError(ValueError):
-    """A table that does not hold what its schema says; the message names file, column and row."""
+    """A table that does not match its schema; the message names file, column and row."""
 
 
 def write(
     table: pd.DataFrame, path: Path, meta: dict[str, Any] | None = None, *, stem: str | None = None
 ) -> None:
-    """Check against the schema of `stem` (default: the path's), then write CSV and meta, each whole."""
+    """Check against the schema of `stem` (default: the path's), write CSV and record, each atomically."""
     table = _checked(table, _schema(path, stem), path)
     write_samples(table, path)
     record = dict(meta or {}) | {"table": path.name, "rows": len(table), "sha256": sha256(path)}
@@ -39,26 +39,26 @@ def write(
 
 
 def write_samples(samples: pd.DataFrame, path: Path) -> None:
-    """Write a CSV without a schema (every repetition of a timing), whole."""
+    """Write a CSV without a schema (every repetition of a timing) atomically."""
     with whole(path) as temporary:
         samples.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def samples_path(path: Path) -> Path:
-    """Where the samples of a table are: in `samples` beside its folder, if that is `tables`, or in it."""
+    """The path of a table's samples: in `samples` beside its folder if that is `tables`, else inside it."""
     folder = path.absolute().parent
     return (folder.parent if folder.name == "tables" else folder) / "samples" / path.name
 
 
 def require_name(path: Path, stem: str) -> None:
-    """Raise TableError where a table of this stem could not be written to `path`, before it is measured."""
+    """Raise TableError if a table of this stem could not be written to `path`, before it is measured."""
     if path.name != f"{stem}.csv":
         raise TableError(f"{path}: the table must be called as its schema is: {path.with_name(stem)}.csv")
     require_folder(path)
 
 
 def require_folder(path: Path) -> None:
-    """Raise TableError where the file at `path` could not be written, and make its folder."""
+    """Create the folder of `path`; raise TableError if it is not writable."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise TableError(f"{path}: its folder cannot be written to")
@@ -67,9 +67,9 @@ def require_folder(path: Path) -> None:
 def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.DataFrame:
     """Read a table, its columns in the types of the schema of `stem` (default: the path's).
 
-    Raises TableError where the file is missing, was cut or edited since it was written (its hash is in
-    the meta file; `verify=False` skips that), or where a column is missing, unknown or of another type.
-    Columns that may be empty, and that an archived table of former code lacks, are empty.
+    Raises TableError if the file is missing or was truncated or edited after it was written (its hash is in
+    the record; `verify=False` skips this), and if a column is missing, unknown or of another type. Columns
+    that an archived table of older code lacks, and that may be empty, are empty.
     """
     schema = _schema(path, stem)
     if not path.exists():
@@ -86,12 +86,12 @@ def read(path: Path, *, verify: bool = True, stem: str | None = None) -> pd.Data
 
 
 def columns(path: Path) -> list[str]:
-    """The names in a table's first line; those of an archived table may be of former code."""
+    """The column names in a table's header; those of an archived table may be of older code."""
     return _cells(path).columns.tolist()
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """What produced the table at `path`: machine, versions, date, code hash, config."""
+    """The record of the table at `path`: machine, versions, date, code hash, config."""
     meta = meta_path(path)
     if not meta.exists():
         raise TableError(f"{path}: {meta.name} is missing beside it{_again(path)}")
@@ -128,7 +128,7 @@ def _verify(path: Path) -> None:
 
 
 def _again(path: Path) -> str:
-    """How to have a table again: the workflow makes only what is not there."""
+    """How to get a valid table: the workflow makes only missing ones, so it must be removed first."""
     if path.parts[-4:-2] == ("results", "archive"):
         return f"; take the published one back: git checkout -- {path.parent}"
     command = _command(path)
@@ -136,7 +136,7 @@ def _again(path: Path) -> str:
 
 
 def _command(path: Path) -> str:
-    """The command that makes a table of a study; "" where it is none of a study's."""
+    """The command that makes a table of a study; "" if the table belongs to no study."""
     results, study, folder, name = ("", "", "", "", *path.parts)[-4:]
     if (results, folder) != ("results", "tables") or not Path("config", study).is_dir():
         return ""
@@ -144,7 +144,7 @@ def _command(path: Path) -> str:
 
 
 def _cells(path: Path) -> pd.DataFrame:
-    """The CSV's cells as text; TableError for a line with too few or too many of them."""
+    """The CSV's cells as text; TableError for a line with too few or too many cells."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file, strict=True)
         try:
@@ -165,7 +165,7 @@ def _published(path: Path) -> bool:
 
 
 def _with_later_columns(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The cells of a table, and empty ones for columns of text and of float that it lacks."""
+    """The cells of a table, with empty ones for str and float columns that it lacks."""
     later = [name for name, kind in schema.values.items() if kind in ("str", "float")]
     return table.assign(**{name: "" for name in later if name not in table})
 

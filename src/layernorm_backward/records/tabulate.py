@@ -13,10 +13,10 @@ _EMPTY = {"str": "", "int": pd.NA, "float": np.nan, "bool": pd.NA}
 
 
 def table(rows: Iterable[dict[str, Any]], stem: str) -> pd.DataFrame:
-    """Rows as the table of `stem`: what a row leaves out is empty, its reason is "" where it has none.
+    """Rows as the table of `stem`: columns that a row leaves out are empty, a missing reason is "".
 
-    Raises ValueError where no schema has this name, where a row holds a column that the schema lacks, and
-    where a column holds another kind.
+    Raises ValueError if no schema has this name, a row holds a column that the schema lacks, or a column
+    holds another kind.
     """
     if stem not in SCHEMAS:
         raise ValueError(f"no table is called {stem!r}; allowed: {', '.join(SCHEMAS)}")

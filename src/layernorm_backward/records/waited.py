@@ -1,7 +1,7 @@
 """The share of samples in which a thread waited for a core: another process ran, here or on the host.
 
-A record holds the share of such samples, and a large one is told at the end of a run: repetitions with them
-are left out of medians only where enough others remain (`stopwatch`).
+A record holds the share of such samples, and the end of a run reports a large share: repetitions with such
+samples are excluded from medians only if enough others remain (`stopwatch`).
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ _WARNING = (
 
 def share(samples: pd.DataFrame) -> float:
     """The share of samples marked as `waited`; NaN where no sample has a waiting time."""
-    told = samples.loc[samples["wait_s"].notna(), "waited"]
-    return round(float(told.mean()), 4) if len(told) else float("nan")
+    known = samples.loc[samples["wait_s"].notna(), "waited"]
+    return round(float(known.mean()), 4) if len(known) else float("nan")
 
 
 def warnings(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A warning with a line a table, by stem, whose share is over MOST; nothing where there is none."""
+    """A warning with one line per table, by stem, whose share is over MOST; empty if there is none."""
     busy = {stem: share for stem, share in _shares(records).items() if share > MOST}
-    told = [f"  {stem}: in {share:.0%} of the samples" for stem, share in busy.items()]
-    return [f"{_WARNING}; remove a table to have it measured again:", *told] if told else []
+    lines = [f"  {stem}: in {share:.0%} of the samples" for stem, share in busy.items()]
+    return [f"{_WARNING}; remove a table to have it measured again:", *lines] if lines else []
 
 
 def largest(records: Mapping[str, Mapping[str, Any]]) -> tuple[str, float] | None:
-    """The table of this run with the largest share, and that share; None where no table holds one."""
+    """The table of this run with the largest share, and that share; None if no table holds one."""
     return max(_shares(records).items(), key=lambda item: item[1], default=None)
 
 

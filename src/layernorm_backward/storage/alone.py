@@ -1,4 +1,4 @@
-"""One process at a time in a folder, by a lock of the operating system, released when its process ends."""
+"""Exclusive use of a folder by one process: an operating-system lock, released when the process ends."""
 
 import os
 from collections.abc import Iterator
@@ -8,14 +8,15 @@ from typing import TextIO
 
 try:
     import fcntl
-except ImportError:  # as on Windows, where nothing is locked
+except ImportError:  # on Windows, for example: nothing is locked
     fcntl = None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Inside, no other process is alone in the folder, which is made; ValueError with the number of one that
-    is. On a file system without locks it is not locked.
+    """Hold the lock of the folder, which is created if missing; ValueError names a process that holds it.
+
+    Without effect on a file system without locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+", encoding="utf-8") as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def writable(folder: Path) -> bool:
-    """Whether files can be written to a folder, which is made where it is not there."""
+    """Whether files can be written to a folder, which is created if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -21,7 +21,7 @@ def writable(folder: Path) -> bool:
 def whole(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with its suffix; renamed to it on success, removed on failure.
 
-    OSError names `path` where it cannot be made. Who may read it is what the umask says.
+    An OSError names `path` if it cannot be created. Its permissions follow the umask.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
@@ -39,7 +39,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Inside, an OSError is about `path`, whatever the temporary file is called."""
+    """In this context an OSError names `path` instead of the temporary file."""
     try:
         yield
     except OSError as error:

@@ -20,6 +20,6 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object, whole or not at all, its keys by the alphabet, one a line."""
+    """Write an object atomically, with sorted keys, one per line."""
     with whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""YAML as people expect it: 1e-5 is a number (in YAML 1.1 it is text), and a key stands once."""
+"""YAML in which 1e-5 is a number (in YAML 1.1 it is text), and a duplicate key is an error."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -10,8 +10,8 @@ import yaml
 if TYPE_CHECKING:  # a campaign on a GPU runs without pydantic
     from pydantic import ValidationError
 
-KeysAt = Callable[[Sequence[int | str]], Collection[str]]  # the keys that are allowed in a place of a file
-REFUSED = "refused"  # the type of a fault of ours, which says what was found and what is allowed
+KeysAt = Callable[[Sequence[int | str]], Collection[str]]  # the keys that are allowed at a location in a file
+REFUSED = "refused"  # the type of our own errors, whose message says what was found and what is allowed
 _KEYS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "merge"))
 _ALTERNATIVE = re.compile(r"constrained-|[\w-]+\[.*\]$")  # pydantic's name for one of several types
 
@@ -54,8 +54,8 @@ def faults(
 ) -> str:
     """One line for each fault that pydantic found: file, key, what is wrong and what is allowed.
 
-    allowed: the keys, or what gives those at a place where they are not everywhere the same; values: what the
-    file holds, by which its keys are told from pydantic's names for one of several types.
+    allowed: the keys, or a function from a location to its keys where these differ; values: the content of
+    the file, which distinguishes its keys from pydantic's names for one of several types.
     """
     keys_at = allowed if callable(allowed) else lambda place: allowed
     details = [(detail, _named(detail, values)) for detail in error.errors()]
@@ -63,7 +63,7 @@ def faults(
 
 
 def _named(detail: Any, values: Any) -> list[str | int]:
-    """The keys and indices of a fault's place, less pydantic's names of alternatives."""
+    """The keys and indices of a fault's location, without pydantic's names of alternatives."""
     *place, last = detail["loc"] or ("",)
     found = []
     for part in place:
@@ -81,7 +81,7 @@ def _holds(values: Any, part: str | int) -> bool:
 
 
 def _meant(details: list[tuple[Any, list[str | int]]]) -> list[tuple[Any, list[str | int]]]:
-    """All but those of alternatives whose kind the value does not have, where it has the kind of another."""
+    """All faults except those of alternatives of another type than the value, if one has the value's type."""
     fits = [
         detail["loc"]
         for detail, named in details
@@ -96,7 +96,7 @@ def _meant(details: list[tuple[Any, list[str | int]]]) -> list[tuple[Any, list[s
 
 
 def _unlike(detail: Any) -> bool:
-    """Whether a value is of another kind than an alternative, a list and no number say."""
+    """Whether a value is not of an alternative's type: a list instead of a number, for example."""
     kind = detail["type"]
     return kind.endswith("_type") or (kind == "literal_error" and not isinstance(detail["input"], str))
 
