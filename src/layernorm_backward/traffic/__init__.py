@@ -1,14 +1,14 @@
-"""Operations and memory accesses of each kernel, by a model: the list of its steps, in the order they run.
+"""A model of the operations and memory accesses of each kernel: the list of its steps, in execution order.
 
 A step counts, per element of x, its accesses to tensors of x's size (reads, writes) and its arithmetic
-operations (an addition, multiplication or division each; a sum over n numbers is n). Rows of statistics and
-vectors of length D are left out: they grow with N or D alone, or stay in the cache. `cached` are those reads
-that find their row or block in the cache, because a step before has just read it; `kept` those writes that
-are overwritten, or no longer wanted, before they leave it. `row_sums` are sums over D.
+operations (each addition, multiplication or division is one; a sum over n numbers is n). Statistics per row
+and vectors of length D are not counted: they grow with N or D alone, or are cache-resident. `cached` are
+reads that hit the cache, since an earlier step has just read the row or block; `kept` are writes that never
+leave the cache, since they are overwritten or no longer needed before. `row_sums` are sums over D.
 
-In a NumPy kernel a step is one pass of a ufunc or a reduction. `separate` and `fused` are no kernels of ours:
-they are the textbook equations as one GPU or CPU kernel an equation, and as one kernel a direction.
-The totals are checked against a count made by running each of them (`traffic.counts`).
+In a NumPy kernel a step is one pass of a ufunc or a reduction. `separate` and `fused` are not kernels of this
+package: they are the textbook equations with one GPU or CPU kernel per equation, and per direction.
+The totals are compared with counts from running each of them (`traffic.counts`).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ Stores = Literal["ordinary", "non-temporal"]
 
 
 class Step(NamedTuple):
-    """One pass; numbers are per element of x, but for row_sums, the number of sums over D."""
+    """One pass; numbers are per element of x, except row_sums, the number of sums over D."""
 
     name: str
     reads: float
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over the steps; the memory ones are those accesses that no cache answers."""
+    """Sums over the steps; memory_reads and memory_writes are those that reach memory."""
 
     reads: float
     memory_reads: float
@@ -89,7 +89,7 @@ _RECENTRE = (
     Step("z -= mean of it", 1, 1, 1),
 )
 
-_IN_CACHE = (1, 1, 1, 0, 1, 1)  # one pass over a block in the cache, into scratch that stays there
+_IN_CACHE = (1, 1, 1, 0, 1, 1)  # one pass over a cache-resident block, into cache-resident scratch
 
 MODELS: dict[str, dict[Direction, tuple[Step, ...]]] = {
     "reference": {

@@ -1,9 +1,8 @@
 """Arrays that count accesses and operations, and a model of the cache between them and memory.
 
-`Counted` reports each ufunc, reduction, cast and assignment to a `Tally`. The tally has a cache of some
-elements, of which it forgets the one that was used longest ago: a read of an element that it holds does not
-reach memory, and an element written reaches it when it is forgotten. A cache of 0 elements forgets at once:
-passes over arrays that are larger than any cache.
+`Counted` reports each ufunc, reduction, cast and assignment to a `Tally`. The tally models a write-back cache
+of some elements with LRU replacement: a read of a cached element does not reach memory, and a written element
+reaches memory when it is evicted. A cache of 0 elements models passes over arrays larger than any cache.
 """
 
 from collections import OrderedDict
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class Tally:
-    """What has been counted so far, in elements and operations."""
+    """The counts so far, in elements and operations."""
 
     cache: int = 0
     reads: int = 0
@@ -29,7 +28,7 @@ class Tally:
     _held: OrderedDict[int, bool] = field(default_factory=OrderedDict, repr=False)  # address -> written
 
     def passed(self, reads: int, writes: int, operations: int = 0) -> None:
-        """A pass over so many elements that no cache holds."""
+        """A pass over uncached elements."""
         self.reads += reads
         self.memory_reads += reads
         self.writes += writes
@@ -47,7 +46,7 @@ class Tally:
             self._used(address, written=False)
 
     def written(self, addresses: Iterable[int], *, streamed: bool = False) -> None:
-        """Elements written, into the cache or (`streamed`) past it."""
+        """Elements written, into the cache or, if `streamed`, past it."""
         for address in addresses:
             self.writes += 1
             if streamed:
@@ -57,11 +56,11 @@ class Tally:
                 self._used(address, written=True)
 
     def restart(self) -> None:
-        """Count from nothing, with an empty cache."""
+        """Reset all counts, and empty the cache."""
         vars(self).update(vars(Tally(self.cache)))
 
     def flushed(self, array: NDArray) -> None:
-        """What the cache still holds of a result goes to memory."""
+        """Write the modified elements of a result from the cache to memory."""
         self.memory_writes += sum(self._held.pop(address, False) for address in addresses_of(array))
 
     def _used(self, address: int, *, written: bool) -> None:
@@ -81,7 +80,7 @@ def addresses_of(array: NDArray) -> list[int]:
 
 
 class Counted(np.ndarray):
-    """An array whose passes are counted, and those of all that is computed from it."""
+    """An array whose passes are counted, as are those of all arrays computed from it."""
 
     tally: Tally
 
@@ -122,7 +121,7 @@ def _pass(tally: Tally, read: list[NDArray], written: Any, operations: int = 0) 
 
 
 def counted(array: Any, tally: Tally) -> Any:
-    """A view of an array that counts into `tally`; what is no array stays as it is."""
+    """A view of an array that counts into `tally`; other values are returned unchanged."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view(Counted)

@@ -1,10 +1,10 @@
 """Operations and memory accesses of each kernel, counted by running it on counting arrays.
 
-A count f(N, D) = a + b*N + c*D + d*N*D is taken at four small sizes, whose mixed difference is d, the
-number per element of x; what grows with N or D alone drops out, exactly. NumPy kernels run as they are,
-numpy_blocked in four blocks whatever N is, through a cache that holds as much as its blocks are made for. Of
-numba_fused the source runs, in Python (`lanes`), through a cache of a few rows. A scheme's function
-reads its parameters and writes its results, and its operations are NumPy's.
+A count f(N, D) = a + b*N + c*D + d*N*D is taken at four small sizes. Their mixed difference is d, the number
+per element of x; terms in N or D alone cancel exactly. NumPy kernels run unchanged; numpy_blocked runs in
+four blocks for every N, with a model cache of the size for which its blocks are made. The source of
+numba_fused runs in Python (`lanes`), with a model cache of a few rows. A scheme's function reads its
+parameters and writes its results, and its operations are NumPy's.
 """
 
 import inspect
@@ -25,7 +25,7 @@ from layernorm_backward.traffic.arrays import Tally, counted
 from layernorm_backward.traffic.lanes import counting
 from layernorm_backward.traffic.schemes import SCHEMES
 
-SIZES = (8, 32)  # N and D of the smallest run: below a chunk of rows, whole lines of every dtype
+SIZES = (8, 32)  # N and D of the smallest run: fewer rows than a chunk, whole cache lines in every dtype
 EPS = 1e-5
 BLOCKS = 4
 CACHED_ROWS = 12  # in the counting run of numba_fused, of the 24 that x, dy and dx have, or more
@@ -34,7 +34,7 @@ _Run = Callable[[Direction, str, int, int], Tally]
 
 
 def count(name: str, direction: Direction, dtype: str, stores: Stores = "ordinary") -> Totals:
-    """Counts per element of x for a kernel or a scheme; row_sums is counted for NumPy alone, else NaN.
+    """Counts per element of x for a kernel or a scheme; row_sums is NaN for numba_fused.
 
     `stores` are those of numba_fused's large result; all others have ordinary ones.
     """
@@ -72,7 +72,7 @@ def _numpy(name: str, tally: Tally, direction: Direction, dtype: str, rows: int,
 
 
 def _numpy_blocked(direction: Direction, dtype: str, rows: int, hidden: int) -> Tally:
-    """Scratch counts as well; one row sum is one of a block, so BLOCKS of them are one of the kernel."""
+    """Scratch is counted as well; each block has its own row sums, so their total is divided by BLOCKS."""
     block = rows // BLOCKS
     tally = Tally(cache=row_blocks.SHARE * block * hidden)
     sizes = row_blocks.Blocks(group=block, block=block)
@@ -83,7 +83,7 @@ def _numpy_blocked(direction: Direction, dtype: str, rows: int, hidden: int) -> 
 
 
 def _numpy_that_counts(tally: Tally) -> SimpleNamespace:
-    """NumPy, whose new and required arrays count."""
+    """NumPy, whose newly created and required arrays are counted."""
 
     def wrapped(function: Callable[..., NDArray]) -> Callable[..., NDArray]:
         return lambda *arguments, **options: counted(function(*arguments, **options), tally)
@@ -123,8 +123,8 @@ def _scheme(name: str, direction: Direction, dtype: str, rows: int, hidden: int)
 
 
 def _sweeps(name: str, direction: Direction, known: dict[str, NDArray]) -> Tally:
-    """Run a scheme on the arrays that are `known`, to which its results are added; what a fused one has
-    read before, it finds in the cache."""
+    """Run a scheme on the arrays `known`, to which its results are added. In a fused scheme, a repeated read
+    of an array hits the cache."""
     tally, seen = Tally(), set()
     for sweep in SCHEMES[name][direction]:
         inside = Tally()
@@ -143,7 +143,7 @@ def _sweeps(name: str, direction: Direction, known: dict[str, NDArray]) -> Tally
 
 
 def _arrays(dtype: str, rows: int, hidden: int) -> list[NDArray]:
-    """x, dy, out (N, D), gamma, beta, dgamma, dbeta (D,), all of random numbers; the large ones aligned."""
+    """x, dy, out (N, D), gamma, beta, dgamma, dbeta (D,), all random, page-aligned."""
     rng = np.random.default_rng(0)
     shapes = [(rows, hidden)] * 3 + [(hidden,)] * 4
     arrays = [aligned_empty(shape, dtype_of(dtype)) for shape in shapes]

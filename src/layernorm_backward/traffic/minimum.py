@@ -1,4 +1,4 @@
-"""The fewest bytes that a pass can move: each of its arrays is read or written once."""
+"""The minimum number of bytes that a pass can move: each of its arrays is read or written once."""
 
 from layernorm_backward.directions import TENSORS
 from layernorm_backward.dtypes import dtype_of, sum_dtype
@@ -13,6 +13,6 @@ def minimum_bytes(direction: str, dtype: str, rows: int, hidden: int) -> int:
 
 
 def small_bytes(direction: str, dtype: str, rows: int, hidden: int) -> int:
-    """Those of mean and rstd of each row, and of the vectors of length `hidden`."""
+    """Bytes of mean and rstd of each row, and of the vectors of length `hidden`."""
     storage = dtype_of(dtype)
     return 2 * rows * sum_dtype(storage).itemsize + VECTORS[direction] * hidden * storage.itemsize

@@ -1,8 +1,8 @@
-"""The textbook equations, cut into GPU or CPU kernels in two ways, each a function of what it reads.
+"""The textbook equations, divided into GPU or CPU kernels in two ways, each a function of what it reads.
 
-`separate` has one kernel an equation, (1) to (11); `fused` has one a direction, with one function for each
-sweep over a row, and x normalized anew in the backward pass, so that x_hat is not stored. A function's
-parameters are the arrays that it reads and its results those it writes: that is how accesses are counted.
+`separate` has one kernel per equation, (1) to (11). `fused` has one per direction, with one function per
+sweep over a row; its backward pass normalizes x again, so x_hat is not stored. Accesses are counted from the
+functions: parameters are the arrays that it reads, results those that it writes.
 """
 
 from collections.abc import Callable
