@@ -1,6 +1,6 @@
 """The figures: one module each, with the `TABLES` it reads, its `CAPTION`, and `draw(*tables) -> Figure`.
 
-Where a figure picks one D of several, `captioned(table)` gives the rows at it, for `draw` and the caption.
+Where a figure shows one D of several, `captioned(table)` returns its rows, for `draw` and the caption.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The caption of a figure: the CAPTION of its module, with what the table says of the rows that are drawn."""
+"""The caption of a figure: the CAPTION of its module, with D and dy of the rows that are drawn."""
 
 import importlib
 from pathlib import Path
@@ -12,7 +12,7 @@ _UNKNOWN = {"{hidden}": "one $D$", "{upstream}": "one $dy$"}  # of a figure that
 
 
 def caption(stem: str, tables_dir: Path) -> str:
-    """The CAPTION of a figure's module on one line, `{hidden}` and `{upstream}` in it as they are drawn."""
+    """The CAPTION of a figure's module on one line; with `{hidden}` and `{upstream}` filled in."""
     module = importlib.import_module(figures.module_name(stem))
     text = " ".join(module.CAPTION.split())
     if any(field in text for field in _UNKNOWN):
@@ -23,7 +23,7 @@ def caption(stem: str, tables_dir: Path) -> str:
 
 
 def _facts(module: Any, table: Path) -> dict[str, Any]:
-    """What a table was measured with, and above that a row of `captioned(table)`, where the figure picks."""
+    """The configuration of a table, overridden by the first row of `captioned(table)` if there is one."""
     if not table.exists():
         return {}
     facts = dict(tables.read_meta(table).get("config", {}))

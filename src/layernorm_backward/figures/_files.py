@@ -1,4 +1,4 @@
-"""A figure drawn from the tables of a folder, into files."""
+"""Draws a figure from the tables of a folder, and writes it to files."""
 
 import importlib
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _NEEDED = {
 def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".pdf", ".png")) -> None:
     """Draw a figure and write it as `out` with each of the suffixes.
 
-    ValueError where there is none such, or one without its TABLES, its CAPTION or `draw`.
+    ValueError if there is no such figure, or it has no TABLES, CAPTION or `draw`.
     """
     if stem not in figures.FIGURES:
         raise ValueError(f"no figure is called {stem!r}; there are: {', '.join(figures.FIGURES)}")
@@ -41,7 +41,7 @@ def write(stem: str, tables_dir: Path, out: Path, suffixes: Iterable[str] = (".p
 
 
 def _table(tables_dir: Path, name: str) -> pd.DataFrame:
-    """A table of a folder; ValueError where it is not there, with the archive's folder that holds one."""
+    """A table of a folder; ValueError if it is missing, naming the archive folder that holds one."""
     path = tables_dir / f"{name}.csv"
     elsewhere = not path.exists() and archive.ARCHIVE.is_dir()
     if found := elsewhere and archive.latest(name, archive.WHOLE):

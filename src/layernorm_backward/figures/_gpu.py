@@ -1,4 +1,4 @@
-"""What the figures of times on a GPU share: which rows they show."""
+"""Shared by the figures of times on a GPU: the selection of rows, and their panels."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from layernorm_backward.figures import _panels
 
 OURS = ("cuda_fused", "cuda_uncentred", "cuda_separate", "cupy_compact")
-DTYPES = ("float32", "bfloat16")  # those that all contenders are measured in
+DTYPES = ("float32", "bfloat16")  # in which all contenders are measured
 Panel = tuple[Axes, pd.DataFrame]
 COLD = "Working sets under four times the L2 cache, which is filled with other data before each pass."
 
@@ -20,14 +20,14 @@ def dtypes(rows: pd.DataFrame) -> list[str]:
 
 
 def directions(rows: pd.DataFrame) -> list[str]:
-    """The passes that occur, the backward pass first."""
+    """The directions that occur, backward first."""
     return [name for name in ("backward", "forward") if name in set(rows["direction"])]
 
 
 def panels(rows: pd.DataFrame, label: str, aside: float, each: float) -> tuple[Figure, list[Panel]]:
     """A panel for each direction and dtype of `dtypes(rows)`, over D, with the rows it is to show.
 
-    Directions stand below each other, `each` inches high, dtypes side by side; `aside` inches are left over.
+    Directions are rows of panels, `each` inches high, dtypes columns; the figure is `aside` inches higher.
     """
     wide, found = dtypes(rows), directions(rows)
     figure, axes = _panels.grid(len(found), len(wide), aside + each * len(found), sharex=True, sharey=True)
@@ -56,9 +56,9 @@ def roofs(rows: pd.DataFrame) -> str:
 
 
 def timed(timing_gpu: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Rows with a time, gamma in the dtype of x, of working sets beyond the cache; and what is to be noted.
+    """Rows with a time, gamma in the dtype of x, and a working set larger than the cache; and a note.
 
-    Of smaller ones where there are no others.
+    If there are none, rows with smaller working sets.
     """
     rows = _panels.measured(timing_gpu, "median_s")
     rows = rows[rows["gamma_dtype"] == rows["dtype"]]
@@ -67,7 +67,7 @@ def timed(timing_gpu: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def one_shape(rows: pd.DataFrame) -> pd.DataFrame:
-    """At each D of a pass and dtype one number of rows: whose working set is nearest to the usual one."""
+    """For each D, direction and dtype one N: that whose working set is nearest to the median one."""
     cell = ["direction", "dtype"]
     size = np.log2(rows["bytes"].astype(float))
     far = (size - size.groupby([rows[name] for name in cell]).transform("median")).abs()

@@ -1,4 +1,4 @@
-"""What figures share: panels with letters, axes with powers of ten, one legend, intervals, empty figures."""
+"""Shared by all figures: lettered panels, axes with powers of ten, the legend, intervals, empty figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from layernorm_backward.figures.style import Look
 _LINE, _NOTE = 100, 142  # characters of a line of text, and of a note
 _MEASURED = 1.04  # text at the figure's own resolution, over that in the files
 _COLOURS = ("#56B4E9", "#0072B2", "#000000", "#E69F00", "#D55E00", "#CC79A7")
-HIDDEN = 1024  # the size that a figure of one size shows, or one near to it
+HIDDEN = 1024  # the preferred size of a figure that shows one
 BY_SIZE = [Look(colour, marker) for colour, marker in zip(_COLOURS, "os^DvP", strict=True)]
 
 
@@ -78,9 +78,9 @@ def guide(label: str, line: Any = "--") -> Line2D:
     return Line2D([], [], color=style.GREY, linestyle=line, linewidth=0.9, label=label)
 
 
-def beyond(panel: Axes, reached: float, asked: Iterable[float]) -> None:
+def beyond(panel: Axes, reached: float, configured: Iterable[float]) -> None:
     """Hatch the kappas in the config that no row of the dtype has, up to the edge of the panel."""
-    further = [value for value in asked if value > reached]
+    further = [value for value in configured if value > reached]
     if further:
         right = panel.get_xlim()[1]
         panel.axvspan(np.sqrt(reached * min(further)), right, **style.HATCH)
@@ -133,17 +133,17 @@ def nearest(values: Iterable[int], wanted: int) -> int:
 
 
 def octaves_off(rows: pd.DataFrame) -> pd.Series:
-    """How far the hidden size of each row is from 1024, either way."""
+    """The distance of the hidden size of each row from HIDDEN, in octaves."""
     return np.abs(np.log2(rows["hidden"].astype(float) / HIDDEN))
 
 
 def at_one_size(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows at the hidden size nearest to 1024; of none, none."""
+    """The rows at the hidden size nearest to HIDDEN; none if there are no rows."""
     return rows[rows["hidden"] == nearest(rows["hidden"], HIDDEN)] if len(rows) else rows
 
 
 def fewest_and_most(threads: Iterable[int]) -> list[int]:
-    """The least and the largest number of threads, or the one that there is."""
+    """The minimum and maximum number of threads, or the only one."""
     counts = sorted(set(threads))
     return counts[:: max(1, len(counts) - 1)]
 
@@ -172,8 +172,8 @@ def intervals(
 ) -> None:
     """Points, or a curve, with their intervals [low, high] along y, or along x (`across`).
 
-    Bars without length are not drawn: Matplotlib takes limits of an axis from bars through display
-    coordinates and back, and may find a single value to be two that lie one rounding apart.
+    Bars of zero length are not drawn: Matplotlib converts the limits of bars to display coordinates and back,
+    where rounding may make two values of one.
     """
     value = np.asarray(x if across else y, dtype=float)
     reach = np.maximum(np.stack([value - np.asarray(low, float), np.asarray(high, float) - value]), 0)
@@ -183,7 +183,7 @@ def intervals(
 
 
 def ratios(panel: Axes, x: Any, rows: pd.DataFrame, column: str, **options: Any) -> None:
-    """A curve of a column with the intervals that stand beside it in `rows`, as stopwatch.ratio has them."""
+    """A curve of a column with the intervals in its columns _low and _high, as from stopwatch.ratio."""
     intervals(panel, x, rows[column], rows[f"{column}_low"], rows[f"{column}_high"], **options)
 
 
@@ -199,7 +199,7 @@ def times(shape: str) -> str:
 
 
 def empty(table: pd.DataFrame, what: str) -> Figure:
-    """A figure that says why there is nothing to show: the reasons in the table."""
+    """A figure with the reasons in the table why nothing was measured."""
     why = [fill(reason, _LINE) for reason in reasons(table)[:4]]
     text = "\n".join([f"{what}: not measured.", *why])
     figure = Figure(figsize=(style.TEXT_WIDTH, 0.3 + 0.17 * (text.count("\n") + 1)))

@@ -16,14 +16,14 @@ CAPTION = (
     "`overcached`, which coincide, divide the rounding error of the mean by $\\sqrt\\varepsilon$. A dtype in "
     "which all kernels coincide and all results are finite is named below the panels."
 )
-_ALIKE = 1.25  # the largest error over the least of kernels that coincide
+_ALIKE = 1.25  # largest ratio of errors of kernels that coincide
 _KINDS = ("usual", "constant", "nearly_constant")
 _TICKS = (1.0, 1e3, 1e6)
 _TOP = 1e9  # where a result that is not finite is drawn
 
 
 def draw(eps: pd.DataFrame) -> Figure:
-    """Rows are dtypes, columns kinds of row; what is not finite stands at the tick ∞."""
+    """Rows are dtypes, columns kinds of row; results that are not finite are drawn at the tick ∞."""
     rows = _panels.measured(eps, "error_u_max")
     rows = rows[rows["quantity"] == "dx"]
     if rows.empty:
@@ -46,7 +46,7 @@ def draw(eps: pd.DataFrame) -> Figure:
 
 
 def _coincide(rows: pd.DataFrame) -> bool:
-    """Whether all results of a dtype are finite and several kernels have as good as the same errors."""
+    """Whether all results of a dtype are finite and several kernels have almost the same errors."""
     if rows["kernel"].nunique() == 1:
         return False
     errors = rows.groupby(["row_kind", "eps"])["error_u_max"]

@@ -51,7 +51,7 @@ _MEMORY_AT, _CACHE_TOP, _CACHE_FOOT, _STEP_TOP = 0.86, 0.62, 0.49, 0.34
 
 
 def draw(traffic_steps: pd.DataFrame) -> Figure:
-    """One arrow is one access to an array of the size of x; dashed arrows find the row in the cache."""
+    """One arrow is one access to an array of the size of x; dashed arrows hit the cache."""
     rows = traffic_steps[traffic_steps["direction"] == "backward"].sort_values("step")
     figure, axes = _panels.grid(2, 1, 3.05, height_ratios=(1, 1.3))
     for panel, scheme, title in (
@@ -68,7 +68,7 @@ def draw(traffic_steps: pd.DataFrame) -> Figure:
 
 
 def _scheme(panel: Axes, scheme: str, steps: list[dict]) -> None:
-    """The memory above, the steps below it, and between them the cache where a step finds its row there."""
+    """Memory above, the steps below, and between them the cache if a step hits it."""
     panel.set_axis_off()
     panel.set(xlim=(0, 1), ylim=(-0.02, 1))
     cached = any(step["cached"] > 0 for step in steps)

@@ -48,7 +48,7 @@ def draw(gradient_check: pd.DataFrame) -> Figure:
 
 
 def _sweep(rows: pd.DataFrame) -> pd.DataFrame:
-    """One kernel, the reference where it is there, every element checked, methods with a sweep of steps."""
+    """One kernel, the reference if present; every element checked; methods with several steps."""
     rows = rows[rows["scope"] == "full"]
     rows = rows[rows["kernel"].isin(style.ordered(rows["kernel"])[:1])]
     return rows[rows.groupby("method")["step"].transform("nunique") > 1]

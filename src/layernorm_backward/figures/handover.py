@@ -1,4 +1,4 @@
-"""What roof, kernel and stores reach where the cores of the threads are near to each other, and where far."""
+"""What roof, kernel and stores reach against the latency between the cores of the threads."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -88,7 +88,7 @@ def _rates(panel: Axes, rows: pd.DataFrame, looks: dict[int, Look]) -> None:
 
 
 def _joined(look: Look, part: pd.DataFrame) -> dict[str, Any]:
-    """A curve through three bands or more; between two there is nothing to follow."""
+    """A curve if there are three bands or more, else points."""
     return look.curve if len(part) > 2 else look.point
 
 

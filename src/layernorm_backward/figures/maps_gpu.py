@@ -18,7 +18,7 @@ CAPTION = (
     "and last the share of the rows that later clusters take / rounds of each."
 )
 TABLE = "table"
-_WORTH = 0.98  # of the time of the table's way: what is no faster than that is not named
+_WORTH = 0.98  # only ways below this fraction of the time of the table's way are named
 _MOST = 6  # ways that are named
 _OTHER = {"marker": ".", "color": "#9A9A9A", "markersize": 3, "linestyle": "none", "alpha": 0.6}
 _FASTEST = {
@@ -67,7 +67,7 @@ def _fastest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _faster(rows: pd.DataFrame) -> str:
-    """The ways that are clearly faster than the table's, those first that gain most."""
+    """The ways that are clearly faster than the table's, the fastest first."""
     found = _fastest(rows).sort_values("table_ratio")
     found = found[found["table_ratio_high"] < _WORTH]
     named = [

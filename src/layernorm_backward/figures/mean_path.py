@@ -19,7 +19,7 @@ CAPTION = (
     "algorithms coincide at first. (f), (g) Fitted slopes, with intervals from five points on: the "
     "algorithms not drawn in (a) to (e) behave like their neighbours."
 )
-SHOWN = ("naive", "welford", "two_pass", "recentred")  # the others grow like one of these
+SHOWN = ("naive", "welford", "two_pass", "recentred")  # the others grow as one of these does
 _PANELS = (
     ("y", "float32", "storage"),
     ("dx", "float32", "storage"),
@@ -115,7 +115,7 @@ def _limits(panel: Axes, measured: pd.Series, asked: pd.Series, wrong: float) ->
 
 
 def _slopes(panel: Axes, slopes: pd.DataFrame, dtype: str) -> None:
-    """One line per way, steepest first, quantities in their looks."""
+    """One line per algorithm, steepest first, one marker per quantity."""
     steepest = slopes.groupby("kernel")["value"].max().round()
     names = sorted(style.ordered(slopes["kernel"]), key=lambda name: -steepest[name])
     rows = slopes[(slopes["accumulator"] == "storage") & (slopes["upstream"] == "shifted")]

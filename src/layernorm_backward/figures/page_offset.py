@@ -1,4 +1,4 @@
-"""What the place of the result within its page costs the pass, and its roof."""
+"""The cost of the page offset of the result, for the pass and for its roof."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""From which size on non-temporal stores pay: by themselves, and with a reader of the result behind them."""
+"""The size from which non-temporal stores are faster: alone, and followed by a read of the result."""
 
 from collections.abc import Iterable
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import matplotlib
 
 TEXT_WIDTH = 6.3  # inches: A4 less the margins of the paper's templates
-GREY = "#6E6E6E"  # guides, bounds and roofs: what was not measured
+GREY = "#6E6E6E"  # guides, bounds and roofs, which are not measured
 HATCH = {"facecolor": "white", "edgecolor": "#A8A8A8", "hatch": "////", "linewidth": 0}  # what cannot be
 SMALL = 7  # points: the smallest text of a key or a cell
 UPSTREAM = {
@@ -50,8 +50,8 @@ class Look:
         return self.point | {"linestyle": self.line}
 
 
-# Colours: Okabe & Ito (2008), told apart under every common colour blindness, and darker shades of them where
-# there are more names than colours. In grey the marker, its filling and the line tell names apart.
+# Colours: Okabe & Ito (2008), distinguishable with every common colour blindness, and darker shades of them
+# where there are more names than colours. In grey, marker, filling and line distinguish names.
 _DOTS, _DASHES, _MIXED, _LONG = (0, (1, 1.2)), (0, (4, 1.4)), (0, (5, 1.2, 1, 1.2)), (0, (8, 1.6))
 LOOKS: dict[str, Look] = {
     # kernels
@@ -88,7 +88,7 @@ LOOKS: dict[str, Look] = {
     "welford": Look("#009E73", "*", _DASHES, size=5.0),
     "chan": Look("#006B50", "v", _MIXED),
     "shifted": Look("#000000", "o", _DOTS, "none", 5.0),
-    # other ways to mean and variance
+    # other algorithms for mean and variance
     "recentred_sums": Look("#0072B2", ">", _DASHES, "none"),
     "float64_mean": Look("#8C5A00", "P", _MIXED, "none"),
     "float64_statistics": Look("#6E6E6E", "X", _LONG),
@@ -108,7 +108,7 @@ LOOKS: dict[str, Look] = {
     "central6": Look("#00334F", "^", _MIXED, "none"),
     "richardson": Look("#D55E00", "D", _LONG),
     "complex_step": Look("#000000", "x", _DOTS),
-    # what is saved of the mean: plain numbers from dark to light, other things warm
+    # what is saved for the mean: plain numbers from dark to light, others warm
     "mean_float64": Look("#000000", "o", _DOTS, "none", 5.5),
     "mean_float32": Look("#00334F", "s", "-"),
     "mean_float16": Look("#0072B2", "^", _DASHES, "none"),
@@ -117,7 +117,7 @@ LOOKS: dict[str, Look] = {
     "first_element": Look("#E69F00", "x", _MIXED),
     "x_hat": Look("#D55E00", "+", _DASHES),
     "corrected_rstd": Look("#CC79A7", "P", "-"),
-    # what a gradient check does with a fault
+    # the outcome of a gradient check for a fault
     "caught": Look("#56B4E9", "s", size=4.4),
     "missed": Look("#D55E00", "o", "-", "none", 4.4),
     "no fault here": Look("#6E6E6E", "_", size=3.6),
@@ -136,7 +136,7 @@ _others: dict[str, Look] = {}  # of the figure that is drawn
 
 
 def look(name: str) -> Look:
-    """The look of a name; those not listed here (kernels of other packages) get spare ones in turn."""
+    """The look of a name; names not listed (kernels of other packages) get spare ones in turn."""
     return LOOKS.get(name) or _others.setdefault(name, _SPARE[len(_others) % len(_SPARE)])
 
 

@@ -1,4 +1,4 @@
-"""The error of dgamma and dbeta against the number of rows, by order of summation; sums that stand still."""
+"""The error of dgamma and dbeta against the number of rows, by order of summation; sums that stagnate."""
 
 import numpy as np
 import pandas as pd

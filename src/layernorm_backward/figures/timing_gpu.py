@@ -17,7 +17,7 @@ CAPTION = (
     "tutorial; kernels with one point were timed at that $D$ only. A point that is missing has its reason in "
     "the table."
 )
-_BESIDE = 0.04  # powers of two between kernels at a D that is none
+_BESIDE = 0.04  # octaves between kernels at a D that is not a power of two
 
 
 def draw(timing_gpu: pd.DataFrame) -> Figure:

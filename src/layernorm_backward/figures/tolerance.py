@@ -1,4 +1,4 @@
-"""Rules of tolerance against kappa: how many right kernels each rejects, and how many wrong ones."""
+"""Rules of tolerance against kappa: how many correct kernels each rejects, and how many faulty ones."""
 
 from itertools import product
 
