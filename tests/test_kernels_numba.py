@@ -284,7 +284,7 @@ def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, probl
     x, gamma, beta, dy = problem((8, 64), dtype)
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     monkeypatch.setattr(checks, "forward", lambda *given: None)
-    monkeypatch.setattr(checks, "kept", lambda *given: None)
+    monkeypatch.setattr(checks, "saved_statistics", lambda *given: None)
     for wrong in ((gamma[:32].copy(), beta, EPS), (gamma, beta[:32].copy(), EPS), (gamma, beta, np.nan)):
         with pytest.raises(AssertionError, match="a pass refuses"):
             numba_fused.forward(x, *wrong)

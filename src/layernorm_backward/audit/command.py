@@ -16,7 +16,7 @@ from layernorm_backward.audit.memory import require_memory
 from layernorm_backward.audit.setting import STANDARD, Finding, Setting
 from layernorm_backward.audit.target import load, try_out
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
-from layernorm_backward.kernels import Kernel, version, whence
+from layernorm_backward.kernels import Kernel, foreign_entry_point, version
 from layernorm_backward.options import Parser, progress, require_csv, seconds, writing
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.storage import files
@@ -54,7 +54,7 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
             out = out.absolute()  # the kernel may change the folder
         watch.update(step=f"importing {target}")
         kernel = load(target)
-        if found_by := whence(target):
+        if found_by := foreign_entry_point(target):
             print(f"{target}: {found_by}", file=sys.stderr)
         faults = {dtype: _fault(kernel, dtype, setting) for dtype in dtypes}
         found = _found(kernel, [dtype for dtype in dtypes if not faults[dtype]], setting)

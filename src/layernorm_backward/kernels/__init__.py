@@ -82,7 +82,7 @@ class _Registry(Mapping[str, Kernel]):
             reason = f"entry points in the group {GROUP} share this name: {', '.join(_claims()[name])}"
             raise ValueError(f"kernel {name!r}: {reason}; allowed: a name that no other kernel has")
         if taken_names.is_taken(name):
-            reason = f"{whence(name)} has the name of a stream, a peer, a variant or a scheme"
+            reason = f"{foreign_entry_point(name)} has the name of a stream, a peer, a variant or a scheme"
             raise ValueError(f"kernel {name!r}: {reason}; allowed: a name that nothing else has")
         kernel = _loaded(_points()[name])
         if kernel.name != name:
@@ -156,7 +156,7 @@ def remedy(packages: Iterable[str]) -> str:
     return "".join(f"; `{command}` installs it" for command in sorted(commands))
 
 
-def whence(name: str) -> str:
+def foreign_entry_point(name: str) -> str:
     """The entry point that registers a kernel of another package, in words; "" for one of ours."""
     if name in HOMES or name not in _points():
         return ""

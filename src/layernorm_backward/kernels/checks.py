@@ -112,7 +112,7 @@ def backward(dy: NDArray, shape: tuple[int, ...], dtype: np.dtype, arrays: Array
         raise TypeError(f"dy has dtype {dy.dtype}; allowed: {dtype}, as x in the forward pass")
 
 
-def whole(saved: object, fields: type) -> None:
+def saved_fields(saved: object, fields: type) -> None:
     """Check that `saved` is a tuple with all fields of the NamedTuple that the forward pass returns."""
     if not (isinstance(saved, tuple) and len(saved) == len(fields._fields)):
         raise TypeError(f"saved is {_kind(saved)}; allowed: what forward returned")
@@ -124,15 +124,15 @@ def saved(arrays: Arrays = HOST, /, **values: NDArray) -> None:
         _array(f"saved {name}", value, arrays)
 
 
-def kept(x: NDArray, mean: NDArray, rstd: NDArray, gamma: NDArray) -> None:
-    """Check a saved gamma, mean and rstd against x; mean and rstd have one number a row in any shape."""
+def saved_statistics(x: NDArray, mean: NDArray, rstd: NDArray, gamma: NDArray) -> None:
+    """Check a saved gamma, mean and rstd against x; mean and rstd have one number per row in any shape."""
     wide = _sums_of_saved(x.shape, x.dtype, gamma)
     _one_a_row("mean", mean, x.shape, wide)
     _one_a_row("rstd", rstd, x.shape, wide)
 
 
-def kept_normalized(x_hat: NDArray, rstd: NDArray, gamma: NDArray, dtype: np.dtype) -> None:
-    """As `kept`, where x_hat in the dtype of the sums is saved instead of an x of this dtype."""
+def saved_normalized(x_hat: NDArray, rstd: NDArray, gamma: NDArray, dtype: np.dtype) -> None:
+    """As `saved_statistics`, where x_hat in the dtype of the sums is saved instead of an x of this dtype."""
     wide = _sums_of_saved(x_hat.shape, dtype, gamma)
     if x_hat.dtype != wide:
         raise ValueError(f"saved x_hat has dtype {x_hat.dtype}; allowed: {wide}, for x of {dtype}")

@@ -96,11 +96,11 @@ def backward(
     """
     machine = machine or device.current()
     arrays = machine.arrays
-    checks.whole(saved, Saved)
+    checks.saved_fields(saved, Saved)
     x, mean, rstd, gamma = saved
     checks.saved(arrays, x=x, mean=mean, rstd=rstd, gamma=gamma)
     checks.backward(dy, x.shape, x.dtype, arrays)
-    checks.kept(x, mean, rstd, gamma)
+    checks.saved_statistics(x, mean, rstd, gamma)
     inputs = (dy, x, mean, rstd, gamma)
     dx, *totals = checks.gradients(out, x.shape, x.dtype, gamma.dtype, inputs, arrays)
     hidden, rows = x.shape[-1], x.size // x.shape[-1]

@@ -125,12 +125,12 @@ def backward(
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
     machine = machine or device.current()
     arrays = machine.arrays
-    checks.whole(saved, Saved)
+    checks.saved_fields(saved, Saved)
     *kept, dtype = saved
     x_hat, rstd, gamma = kept
     checks.saved(arrays, x_hat=x_hat, rstd=rstd, gamma=gamma)
     checks.backward(dy, x_hat.shape, dtype, arrays)
-    checks.kept_normalized(*kept, dtype)
+    checks.saved_normalized(*kept, dtype)
     inputs = (dy, *kept)
     results = checks.gradients(out, dy.shape, dtype, gamma.dtype, inputs, arrays)
     dx, *totals = written = [

@@ -40,7 +40,7 @@ def backward(
     """dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = gamma * dy."""
     arrays = (machine or device.current()).arrays
     xp = _module(arrays)
-    checks.whole(saved, CompactSaved)
+    checks.saved_fields(saved, CompactSaved)
     x_hat, rstd, gamma, hidden = saved
     checks.backward(dy, x_hat.shape, x_hat.dtype, arrays)
     inputs = (dy, x_hat, rstd, gamma)

@@ -74,13 +74,13 @@ def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None, plan: Plan | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's; copies as in `forward`."""
-    checks.whole(saved, Saved)
+    checks.saved_fields(saved, Saved)
     x, mean, rstd, gamma = saved
     if not type(x) is type(mean) is type(rstd) is type(gamma) is np.ndarray:
         checks.saved(x=x, mean=mean, rstd=rstd, gamma=gamma)
     checks.backward(dy, x.shape, x.dtype)
     if plan:
-        checks.kept(*saved)
+        checks.saved_statistics(*saved)
     plain = dy.flags.c_contiguous and x.flags.c_contiguous and mean.flags.c_contiguous
     wanted = x.shape, x.dtype, gamma.dtype
     if not (plain and rstd.flags.c_contiguous and (out is None or checks.all_fit(out, *wanted))):
@@ -96,10 +96,10 @@ def backward(
     except TypeError:
         if not _plain(dy, *saved):
             return _backward_of_copies(dy, saved, out, plan)
-        checks.kept(*saved)
+        checks.saved_statistics(*saved)
         raise
     if not done:
-        checks.kept(*saved)
+        checks.saved_statistics(*saved)
         checks.gradients(results, *wanted, (dy, *saved))
         raise AssertionError(_UNEXPLAINED)
     return dx, dgamma, dbeta
@@ -145,7 +145,7 @@ def _backward_of_copies(
     dy: NDArray, saved: Saved, out: checks.Outputs | None, plan: Plan | None
 ) -> tuple[NDArray, NDArray, NDArray]:
     x, _, _, gamma = saved
-    checks.kept(*saved)
+    checks.saved_statistics(*saved)
     results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, *saved))
     dy, *saved = [checks.HOST.to_plain(array) for array in (dy, *saved)]
     _copy_back(backward(dy, Saved(*saved), tuple(map(_target, results)), plan), results)

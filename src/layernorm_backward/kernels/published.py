@@ -69,7 +69,7 @@ def compact_backward(
     dy: NDArray, saved: CompactSaved, out: checks.Outputs | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = gamma * dy."""
-    checks.whole(saved, CompactSaved)
+    checks.saved_fields(saved, CompactSaved)
     x_hat, rstd, gamma, _ = saved
     checks.backward(dy, x_hat.shape, x_hat.dtype)
     results = checks.gradients(out, x_hat.shape, x_hat.dtype, gamma.dtype, (dy, x_hat, rstd, gamma))
@@ -109,7 +109,7 @@ def overcached_backward(
     dy: NDArray, saved: OvercachedSaved, out: checks.Outputs | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx = (dz - sum(dz)/D - x_norm * sum(dz * x_norm)/D) / std, dz = gamma * dy; the division comes last."""
-    checks.whole(saved, OvercachedSaved)
+    checks.saved_fields(saved, OvercachedSaved)
     x, x_norm, std, gamma, D = saved.x, saved.x_norm, saved.std, saved.gamma, saved.D
     checks.backward(dy, x.shape, x.dtype)
     results = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, *saved[:8]))

@@ -46,7 +46,7 @@ def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
-    checks.whole(saved, Saved)
+    checks.saved_fields(saved, Saved)
     x, mean, rstd, gamma = saved
     checks.backward(dy, x.shape, x.dtype)
     dx, dgamma, dbeta = checks.gradients(out, x.shape, x.dtype, gamma.dtype, (dy, x, mean, rstd, gamma))

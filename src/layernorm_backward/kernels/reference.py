@@ -84,7 +84,7 @@ def backward(
     dy: NDArray, saved: Saved, out: checks.Outputs | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """dx (..., D) in x's dtype, dgamma and dbeta (D,) in gamma's."""
-    checks.whole(saved, Saved)
+    checks.saved_fields(saved, Saved)
     x_hat, rstd, gamma, dtype, gamma_dtype = saved
     checks.backward(dy, x_hat.shape, dtype)
     results = checks.gradients(out, x_hat.shape, dtype, gamma_dtype, (dy, x_hat, rstd, gamma))
