@@ -1,4 +1,4 @@
-// The backward pass: dx, and of dgamma and dbeta a partial sum a block, in one read of dy and x.
+// The backward pass: dx, and one partial sum of dgamma and of dbeta per block, in one read of dy and x.
 #pragma once
 #include "formulas.cuh"
 #include "ring.cuh"
@@ -6,7 +6,7 @@
 
 enum { DGAMMA, DBETA };
 
-// Of N columns, what a thread keeps through all rows: gamma, and its sums of dy*x_hat and dy.
+// What a thread keeps of N columns through all rows: gamma, and its sums of dy*x_hat and dy.
 template <class A, int N>
 struct Columns {
     A gamma[N], sums[2][N];
@@ -15,7 +15,7 @@ struct Columns {
 #pragma unroll
         for (int e = 0; e < N; ++e) sums[DGAMMA][e] = sums[DBETA][e] = 0;
     }
-    // Adds their part of a row to its sums of z (where the row is centred again), g and g*z.
+    // Adds the terms of these columns to a row's sums of z (where the row is re-centred), g and g*z.
     template <bool CENTRED>
     DEVICE void project(const A (&xs)[N], const A (&dys)[N], A mean, A* to) const {
 #pragma unroll
@@ -26,7 +26,7 @@ struct Columns {
             to[2] = multiply_add(g, z, to[2]);
         }
     }
-    // Their dx of a row; adds the row to the sums over rows.
+    // Computes dx of a row in these columns and adds the row to the sums over rows.
     DEVICE void differentiate(const A (&xs)[N], const A (&dys)[N], const Coefficients<A>& row, A (&dx)[N]) {
 #pragma unroll
         for (int e = 0; e < N; ++e) {
@@ -82,7 +82,7 @@ struct ThreadColumns {
     }
 };
 
-// A block's sums over rows, to two vectors (hidden,): dgamma, then dbeta.
+// Writes a block's sums over rows to two vectors (hidden,): dgamma, then dbeta.
 template <class T, class M>
 DEVICE void store_sums(const Share<T, M>& share, const ThreadColumns<T, M>& kept, sum_t<T>* to) {
     using A = sum_t<T>;
@@ -112,18 +112,18 @@ DEVICE void store_sums(const Share<T, M>& share, const ThreadColumns<T, M>& kept
     }
 }
 
-// What is loaded of a round of rows in registers.
+// A thread's part of a round of rows, in registers.
 template <class T, class M>
 struct Loaded {
     using A = sum_t<T>;
     Held<T, M> x[M::rows], dy[M::rows];
     A mean[M::rows], rstd[M::rows];
 
-    // Whether a thread has registers for two of them, about, beside what it keeps.
+    // Whether a thread has registers for two of these, by estimate, beside what it keeps.
     static constexpr int words = M::chunks * (2 * 8 * M::rows + 12 * sizeof(A) / sizeof(T));
     static constexpr bool twice = (words + 24) * M::threads * M::blocks <= 65536;
 
-    // WHOLE where every team has M::rows of them.
+    // WHOLE: every team has M::rows rows in this round.
     template <bool WHOLE>
     DEVICE void load(const Rounds<M>& round, Share<T, M>& share, const T* from_dy, const T* from_x, const A* means,
                      const A* rstds) {
@@ -168,8 +168,8 @@ DEVICE void differentiate_round(const Loaded<T, M>& rows, const Rounds<M>& round
     }
 }
 
-// Rows in registers: a team loads M::rows rows, and where there are registers for them the next ones, then works on
-// the first.
+// Rows in registers: a team loads M::rows rows, then computes on them. Where registers suffice, it loads the next ones
+// first.
 template <bool CENTRED, class T, class M, class G>
 DEVICE void differentiate_registers(Share<T, M> share, ThreadColumns<T, M>& kept, const G* gamma, const T* dy,
                                     const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
@@ -200,8 +200,8 @@ DEVICE void differentiate_registers(Share<T, M> share, ThreadColumns<T, M>& kept
     }
 }
 
-// Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
-// of a row, it works on the row before.
+// Rows in a ring of stages, from which each thread reads its chunks twice. Before a thread waits for the other threads'
+// sums of a row, it finishes the previous row.
 template <bool CENTRED, class T, class M, class G>
 DEVICE void differentiate_ring(Share<T, M> share, ThreadColumns<T, M>& kept, const G* gamma, const T* dy,
                                const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, T* dx,
@@ -223,7 +223,7 @@ DEVICE void differentiate_ring(Share<T, M> share, ThreadColumns<T, M>& kept, con
     } row = {{nullptr}, {nullptr}, 0, 0}, before = row, next = row;
     if (first < rows) next.mean = mean[first], next.rstd = rstd[first];
     const int64 step = stride * share.hidden;
-    T* result = dx + first * share.hidden - step;  // of the row before
+    T* result = dx + first * share.hidden - step;  // of the previous row
     for (int64 i = first; first < rows; i += stride) {
         const bool more = i < rows;
         A sums[3] = {0, 0, 0};
@@ -252,9 +252,9 @@ DEVICE void differentiate_ring(Share<T, M> share, ThreadColumns<T, M>& kept, con
     }
 }
 
-// dy, x, dx (rows, hidden); mean, rstd (rows,); gamma (hidden,); partials (teams, 2, hidden) with a row for each
-// block, or for each cluster. The teams of a portion are a multiple of the number of phases that rows have. Without
-// CENTRED the saved mean is taken for the mean, as most implementations do.
+// dy, x, dx (rows, hidden); mean, rstd (rows,); gamma (hidden,); partials (teams, 2, hidden) with one row per block, or
+// per cluster. The number of teams of a portion is a multiple of the number of phases that rows have. Without CENTRED
+// the rounded mean that was saved is taken as exact, as most implementations do.
 template <class T, class G, class M, bool CENTRED = true>
 KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma, T* dx,
                    sum_t<T>* partials, int64 rows, int hidden, int stages, int slot, int lead,
@@ -276,5 +276,5 @@ KERNEL(M) backward(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>
     }
     sum_t<T>* to = partials + static_cast<int64>(block_index() / M::cluster) * 2 * hidden;
     store_sums(share, kept, to);
-    if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
+    if constexpr (M::cluster > 1) cluster_barrier();  // no block ends while another reads its shared memory
 }

@@ -1,13 +1,13 @@
-// The sum of the blocks' partial sums, column by column, always in the same order.
+// The sum of the blocks' partial sums, column by column, in a fixed order.
 #pragma once
 #include "map.cuh"
 #include "numbers.cuh"
 
-constexpr int ACROSS = 32, DOWN = 16;  // of a block's threads: columns, and rows that are summed side by side
-constexpr int AHEAD = 16;              // rows that a thread asks for at once
+constexpr int ACROSS = 32, DOWN = 16;  // a block's threads: over columns, and over rows of a column
+constexpr int AHEAD = 16;              // loads that a thread has in flight at once
 using ColumnMap = Map<ACROSS * DOWN, 2, 1, ACROSS, 1, 1, false, 0>;
 
-// partials (count, 2, hidden); dgamma, dbeta (hidden,). No rows give zeros. Of a block's threads ROWS sum one column.
+// partials (count, 2, hidden); dgamma, dbeta (hidden,). count = 0 gives zeros. ROWS threads of a block sum one column.
 template <class A, class G, class M, int ROWS = DOWN>
 KERNEL(M) add_partials(const A* partials, G* dgamma, G* dbeta, int64 count, int hidden) {
     constexpr int columns = M::threads / ROWS;

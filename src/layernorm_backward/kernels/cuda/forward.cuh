@@ -5,7 +5,7 @@
 #include "sample.cuh"
 #include "team.cuh"
 
-// y of N numbers of a row, whose columns' gamma and beta are arrays or of type Over.
+// y of N elements of a row; gamma and beta of their columns are arrays or of type Over.
 template <class A, int N, class V>
 DEVICE void normalize(const A (&xs)[N], const V& gamma, const V& beta, A centre, A rstd, A offset, A (&y)[N]) {
 #pragma unroll
@@ -14,8 +14,8 @@ DEVICE void normalize(const A (&xs)[N], const V& gamma, const V& beta, A centre,
     }
 }
 
-// gamma and beta of all columns of a thread, in the dtype of storage where the wider sum_t would need more registers
-// than a thread has, by estimate. Rows are Held or Local.
+// gamma and beta of all columns of a thread: in the storage dtype where the wider sum_t would need more registers than
+// a thread has, by estimate. Rows are Held or Local.
 template <class T, class G, class M>
 struct ScaleShift {
     using A = sum_t<T>;
@@ -73,7 +73,7 @@ DEVICE void add_powers(const A (&xs)[N], A centre, A* sums) {
     }
 }
 
-// The sums of what a thread has of a row.
+// A thread's sums of z and z*z over its part of a row.
 template <class T, class M, class Row>
 DEVICE void sum_powers(const Share<T, M>& share, const Row& x, sum_t<T> centre, sum_t<T>* sums) {
     sums[0] = sums[1] = 0;
@@ -88,13 +88,13 @@ DEVICE void sum_powers(const Share<T, M>& share, const Row& x, sum_t<T> centre, 
     });
 }
 
-// One thread of a team writes what there is one of for each row.
+// One thread of a team writes the mean and rstd of its rows.
 template <class M>
 DEVICE bool writes_statistics() {
     return thread_index() % M::team == 0 && (M::cluster == 1 || cluster_rank() == 0);
 }
 
-// One round of rows in registers; WHOLE where every team has M::rows of them.
+// One round of rows in registers; WHOLE: every team has M::rows rows in it.
 template <bool WHOLE, class T, class G, class M>
 DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, ScaleShift<T, G, M>& kept,
                             const Sample<T, M>& sample, Meeting<sum_t<T>, M>& meeting, const T* x, sum_t<T> eps,
@@ -145,13 +145,13 @@ DEVICE void normalize_round(const Rounds<M>& round, Share<T, M>& share, ScaleShi
             mean[round.row + r * round.teams] = centres[r] + row.delta;
             rstd[round.row + r * round.teams] = scale;
         }
-        if (has(r)) {  // z is computed anew, for want of registers to keep it
+        if (has(r)) {  // z is recomputed: there are no registers to keep it
             kept.normalize(share, xs[r], centres[r], scale, -row.delta * scale, y + (round.at + r * round.step));
         }
     }
 }
 
-// Rows in registers: a team loads M::rows rows, then works on them.
+// Rows in registers: a team loads M::rows rows, then computes on them.
 template <class T, class M, class G>
 DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps,
                                 T* y, sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine) {
@@ -167,8 +167,8 @@ DEVICE void normalize_registers(Share<T, M> share, const G* gamma, const G* beta
     }
 }
 
-// Rows in a ring of stages, from which each thread reads its chunks twice. Before it waits for the other threads' sums
-// of a row, it works on the row before.
+// Rows in a ring of stages, from which each thread reads its chunks twice. Before a thread waits for the other threads'
+// sums of a row, it finishes the previous row.
 template <class T, class M, class G>
 DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, const T* x, sum_t<T> eps, T* y,
                            sum_t<T>* mean, sum_t<T>* rstd, const Portion<M>& mine, int stages, int slot) {
@@ -187,11 +187,11 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
     const A part = A(1) / share.hidden;
     const int64 step = stride * share.hidden;
     const T* source = x + begin * share.hidden;
-    T* result = y + begin * share.hidden - step;  // of the row before
+    T* result = y + begin * share.hidden - step;  // of the previous row
     T next[1];
     if (begin < rows) next[0] = sample.element(source);
     A centre = 0;
-    Local<T, M> before = {nullptr};  // the row before, and centre is its
+    Local<T, M> before = {nullptr};  // the previous row, to which `centre` belongs
     for (int64 i = begin; begin < rows; i += stride) {
         const bool more = i < rows;
         share.compute_anew();
@@ -231,14 +231,14 @@ DEVICE void normalize_ring(Share<T, M> share, const G* gamma, const G* beta, con
     }
 }
 
-// A map with room for fewer blocks where gamma and beta are wider than x: they take twice the registers.
+// The map with fewer resident blocks where gamma and beta are wider than x and take twice the registers.
 template <class T, class G, class M>
 struct Roomy : M {
     static constexpr int blocks = sizeof(G) > sizeof(T) && M::blocks > 4 && !M::ring ? 4 : M::blocks;
 };
 
-// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). The teams of a portion are a multiple of the number
-// of phases that rows have.
+// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). The number of teams of a portion is a multiple of the
+// number of phases that rows have.
 template <class T, class G, class M, class R = Roomy<T, G, M>>
 KERNEL(R) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
                   int64 rows, int hidden, int stages, int slot, int lead, int together_bits, int64 shared,
@@ -255,5 +255,5 @@ KERNEL(R) forward(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y,
     } else {
         normalize_registers(share, gamma, beta, x, eps, y, mean, rstd, mine);
     }
-    if constexpr (M::cluster > 1) cluster_barrier();  // none ends while another reads its shared memory
+    if constexpr (M::cluster > 1) cluster_barrier();  // no block ends while another reads its shared memory
 }

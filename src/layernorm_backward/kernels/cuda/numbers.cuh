@@ -1,4 +1,4 @@
-// Storage types and the type of their sums; 16 bytes of memory as numbers and back.
+// Storage types and the type of their sums; conversion between 16 bytes of memory and numbers.
 #pragma once
 #include "primitives.cuh"
 
@@ -60,7 +60,7 @@ DEVICE void insert(Quad& quad, int e, T element) {
         words[e / 2] |= static_cast<unsigned>(element.bits) << (e % 2 * 16);
     }
 }
-// The chunk that begins anywhere.
+// The chunk that begins at `from`, of any alignment.
 template <class T>
 DEVICE Quad gathered(const T* from) {
     Quad quad = {0, 0, 0, 0};

@@ -1,9 +1,9 @@
-// Rows ahead: bulk copies bring the slices of the next rows into a ring of stages while one is worked on.
+// Asynchronous loads: bulk copies bring the slices of the next rows into a ring of stages while one row is processed.
 #pragma once
 #include "row.cuh"
 
-// A row in shared memory, column 0 of which would be at `begin`. Where it lies otherwise modulo 16 bytes than its chunks
-// do, they are read one by one.
+// A row in shared memory; column 0 would be at `begin`. Chunks that are not aligned to 16 bytes there are read element
+// by element.
 template <class T, class M>
 struct Local {
     const T* begin;
@@ -15,12 +15,12 @@ struct Local {
     DEVICE T edge(int, int column) const { return begin[column]; }
 };
 
-// A block's slices of the rows of an array (rows, hidden). Copies are of whole 16-byte pieces inside the array; what
-// they leave out of the array's first and last row is written by the thread that asks for them.
+// A block's slices of the rows of an array (rows, hidden). Copies are of whole 16-byte pieces inside the array. What
+// they leave out of the array's first and last row is written by the thread that issues them.
 template <class T, class M>
 struct Slices {
     const T *begin, *end;
-    int hidden, first, last, before, beyond;  // columns; elements that whole pieces take before and after these
+    int hidden, first, last, before, beyond;  // before, beyond: elements of whole pieces outside first <= i < last
 
     DEVICE Slices(const T* array, int64 rows, const Share<T, M>& share, int64 any_row)
         : begin(array),
@@ -71,7 +71,7 @@ struct Ring {
         }
         block_barrier();
     }
-    // Ask for row i in stage s; one thread does, when none reads that stage any more.
+    // Start the copies of row i to stage s: called by one thread, once no thread reads that stage any more.
     DEVICE void fill(int s, int64 i) const {
         order_before_copies();
         unsigned bytes = 0;
@@ -91,7 +91,7 @@ struct Ring {
             }
         }
     }
-    // Where there is a row before i, and no thread reads it any more: its stage takes the next row to ask for.
+    // Reuse the stage of the row before i, if there is one (used), for the next row to copy: no thread reads it now.
     DEVICE void refill(int64 i, int64 stride, int64 rows, bool used) const {
         const int64 ahead = i + (stages - 1) * stride;
         if (used && thread_index() == 0 && ahead < rows) fill(stage ? stage - 1 : stages - 1, ahead);

@@ -1,13 +1,13 @@
-// Which elements of a row belong to a thread, and how they come from memory and go there.
+// Which elements of a row belong to a thread, and how they are loaded and stored.
 //
-// The chunks of a row are its pieces of 16 bytes that lie where 16-byte stores of the result may go. Before the first
-// and behind the last of them are fewer elements than a chunk has: its edges, which threads take one by one. All rows
-// of a team have the same head, the elements before the first chunk.
+// The chunks of a row are its 16-byte pieces at which the result is aligned to 16 bytes. Before the first and after the
+// last chunk are fewer elements than a chunk has: the row's edges, which threads take one by one. All rows of a team
+// have the same head, the number of elements before the first chunk.
 #pragma once
 #include "map.cuh"
 #include "numbers.cuh"
 
-// Elements from the multiple of 16 bytes before `at` to `at`, and from `at` to the next one.
+// The number of elements from the last multiple of 16 bytes to `at` (the phase), and from `at` to the next multiple.
 template <class T>
 DEVICE int phase_of(const T* at) {
     return static_cast<int>(reinterpret_cast<unsigned long long>(at) % 16 / sizeof(T));
@@ -21,7 +21,7 @@ DEVICE bool aligned(const T* at) {
     return reinterpret_cast<unsigned long long>(at) % 16 == 0;
 }
 
-// What a thread has of the rows of its team.
+// The columns of a thread in the rows of its team.
 template <class T, class M>
 struct Share {
     static constexpr int step = M::team * LANES<T>;  // columns from one chunk of a thread to its next
@@ -29,9 +29,9 @@ struct Share {
     static constexpr int room = edges ? edges : 1;
     int hidden, first, last;  // columns first <= i < last belong to this block
     int column, limit;        // of the thread's first chunk; chunks begin before the limit
-    int edge[room];           // columns; not before `last` where the thread has fewer edges
+    int edge[room];           // columns; >= `last` where the thread has fewer edges
 
-    // `before` elements come before the first chunk, if the row is as long.
+    // `before` elements precede the first chunk, if the row is as long.
     DEVICE Share(int hidden_, int before) : hidden(hidden_) {
         const int head = M::ragged ? before : 0;
         const int all = (hidden - head) / LANES<T>;
@@ -47,13 +47,13 @@ struct Share {
         const int heads = rank == 0 ? head : 0;
 #pragma unroll
         for (int k = 0; k < edges; ++k) {
-            const int i = M::team - 1 - thread + k * M::team;  // the last threads begin: they may have fewer chunks
+            const int i = M::team - 1 - thread + k * M::team;  // last threads first: they may have fewer chunks
             edge[k] = i < heads ? i : limit + i - heads;
         }
     }
     DEVICE void compute_anew() { column = anew(column); }
 
-    // What is to be done with each chunk of the thread, by its number and first column.
+    // Calls use(number, first column) for each chunk of the thread.
     template <class F>
     DEVICE void each_chunk(const F& use) const {
 #pragma unroll
@@ -61,7 +61,7 @@ struct Share {
             if (M::full || column + c * step < limit) use(c, static_cast<int64>(column) + c * step);
         }
     }
-    // The same of its edges.
+    // Calls use(number, column) for each edge of the thread.
     template <class F>
     DEVICE void each_edge(const F& use) const {
 #pragma unroll
@@ -71,7 +71,7 @@ struct Share {
     }
 };
 
-// What a thread has of a row, in registers.
+// A thread's part of a row, in registers.
 template <class T, class M>
 struct Held {
     Quad chunks[M::chunks];
@@ -84,7 +84,7 @@ struct Held {
     DEVICE T edge(int k, int) const { return edges[k]; }
 };
 
-// The rows of a team in registers: M::rows of them at a time, one for each `teams` rows of its portion.
+// The rounds of a team that holds rows in registers: M::rows at a time, every `teams`-th row of its portion.
 template <class M>
 struct Rounds {
     int64 rows, first, row, at, step;  // of row r: row + r*teams, and its first element at + r*step
@@ -96,7 +96,7 @@ struct Rounds {
         at = row * hidden;
         look();
     }
-    // Whether any team of the portion has rows left, and whether all teams have M::rows: threads of a warp go on together.
+    // Whether any team of the portion has rows left, and whether all teams have M::rows: uniform over a warp.
     DEVICE bool any() const { return first < rows; }
     DEVICE bool all() const { return first + M::rows * static_cast<int64>(teams) <= rows; }
     DEVICE bool has(int r) const { return r * teams < left; }
@@ -114,7 +114,7 @@ struct Rounds {
     }
 };
 
-// The elements of a vector (hidden,) that stand over a chunk.
+// The elements of a vector (hidden,) in the columns of a chunk.
 template <class T, class G>
 DEVICE void load_vector(const G* from, sum_t<T> (&to)[LANES<T>]) {
     static_assert(LANES<G> <= LANES<T>, "gamma and beta are no narrower than x");
@@ -132,7 +132,8 @@ DEVICE void load_vector(const G* from, sum_t<T> (&to)[LANES<T>]) {
     }
 }
 
-// gamma or beta over a chunk, in registers through all rows: as numbers, or as it is stored, which may take fewer.
+// gamma or beta in the columns of a chunk, in registers through all rows: as numbers, or in the storage dtype, which
+// may take fewer registers.
 template <class T, class G, bool STORED>
 struct Over {
     sum_t<T> numbers[LANES<T>];
@@ -152,7 +153,7 @@ struct Over<T, G, true> {
             quads[q] = whole ? load_quad(from + q * LANES<G>) : gathered(from + q * LANES<G>);
         }
     }
-    // Its numbers are had from the quads again, rather than held in registers.
+    // The numbers are converted from the quads again rather than held in registers.
     DEVICE void compute_anew() {
 #pragma unroll
         for (Quad& quad : quads) quad = anew(quad);
@@ -164,7 +165,7 @@ struct Over<T, G, true> {
     }
 };
 
-// The sums over a chunk, to the vector (hidden,) they belong to.
+// Writes the sums of a chunk's columns to their place `to` in a vector (hidden,).
 template <class T, class M>
 DEVICE void store_vector(const sum_t<T> (&from)[LANES<T>], sum_t<T>* to) {
     constexpr int lanes = LANES<sum_t<T>>;

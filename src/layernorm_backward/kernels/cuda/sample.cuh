@@ -1,9 +1,9 @@
-// A number near a row's mean, to centre the row about before its sums are taken.
+// A number near a row's mean, about which the row is centred before it is summed.
 #pragma once
 #include "team.cuh"
 
-// The mean of a row's first elements, as many as the team has lanes in a warp; where the row is shorter, each of the
-// first 2^k stands for several lanes. Equal numbers have exactly that mean.
+// The mean of a row's first elements, as many as the team has lanes in a warp. Where the row is shorter, each of its
+// first 2^k elements serves several lanes. The mean of equal elements is exact.
 template <class T, class M>
 struct Sample {
     using A = sum_t<T>;
@@ -14,7 +14,7 @@ struct Sample {
         const int count = hidden < lanes ? power_of_two(hidden) : lanes;
         column = thread_index() & (count - 1);
     }
-    // A lane's element, as it is stored: a load that nothing waits for yet.
+    // A lane's element, as it is stored: nothing waits for this load yet.
     DEVICE T element(const T* row) const { return row[column]; }
 
     template <int N>

@@ -1,10 +1,10 @@
-// The textbook equations as a framework without fusion runs them: each operator is a kernel, and its result an
-// array in global memory. Arrays are (rows, hidden), but what there is one of for each row or each column.
+// The textbook equations as a framework without fusion runs them: each operator is one kernel, whose result is an array
+// in global memory. Arrays are (rows, hidden), or (rows,) and (hidden,) for values per row and per column.
 #pragma once
 #include "columns.cuh"
 #include "team.cuh"
 
-constexpr int UNROLL = 4;  // elements that a thread of `combine` loads before it works on them
+constexpr int UNROLL = 4;  // elements that a thread of `combine` loads before it uses the first
 using WarpMap = Map<256, 4, 1, 32, 1, 1, false, 0>;
 using BlockMap = Map<256, 4, 1, 256, 1, 1, false, 0>;
 
@@ -21,10 +21,10 @@ struct Times {
     DEVICE static A of(A a, A b) { return a * b; }
 };
 
-// Where a thread of a block of ColumnMap works: blocks go over tiles of ACROSS columns, then over parts of the rows.
+// The column and row of a thread under ColumnMap: blocks go over tiles of ACROSS columns, then over parts of the rows.
 struct Tile {
     int64 column;
-    int part, parts, down;  // `down` is the thread's row of the DOWN that the block works on side by side
+    int part, parts, down;  // `down`: the thread's row among the DOWN that the block processes at once
 
     DEVICE Tile(int hidden) {
         const int tiles = (hidden - 1) / ACROSS + 1;
@@ -66,7 +66,7 @@ KERNEL(M) combine(const X* a, int a_row, int a_column, const Y* b, int b_row, in
     }
 }
 
-// means (rows,) of terms (rows, hidden). A team a row, in turn.
+// means (rows,) of terms (rows, hidden). Teams take rows in turn.
 template <class T, class M>
 KERNEL(M) mean_rows(const T* terms, sum_t<T>* means, int64 rows, int hidden) {
     using A = sum_t<T>;
@@ -92,7 +92,7 @@ KERNEL(M) inverse_root(const A* var, A eps, A* rstd, int64 rows) {
     }
 }
 
-// Sums over columns of each part of the rows of terms (rows, hidden), to one half of partials (parts, 2, hidden),
+// Column sums of terms (rows, hidden) over each part of the rows, written to one half of partials (parts, 2, hidden),
 // which begins at `sums`.
 template <class T, class M>
 KERNEL(M) sum_columns(const T* terms, sum_t<T>* sums, int64 rows, int hidden) {

@@ -1,10 +1,10 @@
-// The roofs: streams over arrays, a = b as the forward pass and a = b + scale*c as the backward pass has them, and
-// multiply-adds in registers.
+// The roofs: streams over arrays (a = b with the accesses of the forward pass, a = b + scale*c with those of the
+// backward pass), and multiply-adds in registers.
 #pragma once
 #include "map.cuh"
 #include "numbers.cuh"
 
-constexpr int STREAM_CHUNKS = 4;  // of a thread, asked for before the first is used
+constexpr int STREAM_CHUNKS = 4;  // of a thread, loaded before the first is used
 using StreamMap = Map<256, 4, 1, 256, STREAM_CHUNKS, 1, false, 0>;
 
 template <bool STREAMED>
@@ -20,7 +20,7 @@ DEVICE void write_chunk(Quad* to, Quad quad) {
     }
 }
 
-// count chunks of 16 bytes, block by block; STREAMED: past the caches, as far as the device does that.
+// `count` chunks of 16 bytes, block by block; STREAMED: past the caches, as far as the device does that.
 template <class T, bool TRIAD, bool STREAMED, class M>
 KERNEL(M) stream(Quad* a, const Quad* b, const Quad* c, sum_t<T> scale, int64 count) {
     const int64 width = static_cast<int64>(M::threads) * M::chunks;
@@ -50,7 +50,7 @@ KERNEL(M) stream(Quad* a, const Quad* b, const Quad* c, sum_t<T> scale, int64 co
     }
 }
 
-// As many chains of multiply-adds as hide their own latency, in every thread; one number of each is kept.
+// In every thread, enough independent chains of multiply-adds to hide their latency; each thread stores one number.
 template <class A, class M>
 KERNEL(M) multiply_adds(A* out, A scale, int rounds) {
     constexpr int chains = 8;

@@ -1,15 +1,15 @@
-// Sums over the threads of a team, in a fixed order; every thread gets them, with the same bits.
+// Sums over the threads of a team, in a fixed order; every thread gets the same bits.
 #pragma once
 #include "map.cuh"
 #include "numbers.cuh"
 
-// Three numbers and nothing, so that they travel as 16-byte pieces.
+// Room for four sums, of which at most three are used, so that they are moved in 16-byte pieces.
 template <class A>
 struct alignas(16) Parts {
     A value[4];
 };
 
-// Over groups of `width` lanes, a power of two.
+// Sums over groups of `width` lanes, a power of two.
 template <class A, int N>
 DEVICE void add_lanes(A (&values)[N], int width) {
 #pragma unroll
@@ -25,13 +25,13 @@ DEVICE void cluster_barrier() {
     cluster_wait();
 }
 
-// Where a team's threads add up, in shared memory where it is more than a warp. There a sum has three steps, between
-// which a thread may do other work, even that of the sum before:
-//     give    each warp's part
-//     meet    no thread passes before all have given
-//     take    what all of them gave
-// Two sets of parts take turns: a set is written again only after the meeting between, to which no thread comes
-// before it has taken from the set.
+// A team's reduction, through shared memory where the team is more than a warp. Such a sum has three steps, between
+// which a thread may do other work, even that of the previous sum:
+//     give    write each warp's part
+//     meet    a barrier: no thread passes before all have given
+//     take    add up all parts
+// Two sets of parts alternate. A set is written again only after the meeting in between, which no thread reaches before
+// it has taken from the set.
 template <class A, class M>
 struct Meeting {
     static constexpr int warps = M::team > WARP ? M::team / WARP : 1;

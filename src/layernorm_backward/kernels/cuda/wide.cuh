@@ -1,4 +1,4 @@
-// Rows that are too long to be kept on the chip: they are read again, x and dy once more.
+// Rows that are too long to be kept on the chip: x and dy are read once more.
 #pragma once
 #include "formulas.cuh"
 #include "sample.cuh"
@@ -6,7 +6,7 @@
 constexpr int WIDE_COLUMNS = 4;  // of a thread
 using WideMap = Map<512, 2, 1, 512, WIDE_COLUMNS, 1, false, 0>;
 
-// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). A block a row, in turn.
+// x, y (rows, hidden); gamma, beta (hidden,); mean, rstd (rows,). Blocks take rows in turn.
 template <class T, class G, class M>
 KERNEL(M) forward_wide(const T* x, const G* gamma, const G* beta, sum_t<T> eps, T* y, sum_t<T>* mean, sum_t<T>* rstd,
                        int64 rows, int hidden) {
@@ -43,7 +43,7 @@ KERNEL(M) forward_wide(const T* x, const G* gamma, const G* beta, sum_t<T> eps, 
     }
 }
 
-// Of each row the offset, slope and shift of Coefficients: coefficients (rows, 3). A block a row, in turn.
+// coefficients (rows, 3): offset, slope and shift of each row, as in Coefficients. Blocks take rows in turn.
 template <class T, class G, class M>
 KERNEL(M) project_wide(const T* dy, const T* x, const sum_t<T>* mean, const sum_t<T>* rstd, const G* gamma,
                        sum_t<T>* coefficients, int64 rows, int hidden) {

@@ -1,4 +1,4 @@
-// What a GPU does and C++ has no words for, as the device does it; host/primitives.cuh says the same for a CPU.
+// Operations of a GPU that C++ cannot express, on the device; host/primitives.cuh has the same for a CPU.
 // Needs compute capability 8.0; clusters, gates and bulk copies need 9.0.
 #pragma once
 
@@ -36,7 +36,7 @@ DEVICE A shuffle_xor(A value, int mask) {
 }
 DEVICE bool any_of_warp(bool one) { return __any_sync(0xffffffffu, one); }
 
-// The same number, but what follows from it is computed anew here rather than held in registers.
+// The same value, opaque to the compiler: what depends on it is recomputed from here rather than held in registers.
 DEVICE unsigned anew(unsigned a) {
     asm volatile("" : "+r"(a));
     return a;
@@ -47,8 +47,9 @@ DEVICE Quad anew(Quad a) { return {anew(a.x), anew(a.y), anew(a.z), anew(a.w)}; 
 // The largest power of two that is at most a > 0.
 DEVICE int power_of_two(int a) { return 1 << (31 - __clz(a)); }
 
-// A launch may begin before that before it on its stream has ended (Launch.early in machine.py): from when all blocks of
-// that have let it, or have ended, it waits here until they all have ended and what they wrote can be read.
+// A launch may begin before the previous one on its stream has ended (Launch.early in machine.py): once all blocks of
+// the previous launch have let it, or have ended. It waits here until all of them have ended and their writes are
+// visible.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 DEVICE void let_next_launch_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
 DEVICE void wait_for_launch_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -95,8 +96,8 @@ DEVICE void to_bits(double a, unsigned& low, unsigned& high) {
     high = __double2hiint(a);
 }
 
-// Global memory, 16 bytes at a multiple of 16. Loads stay where they stand, so that those before the first use are all
-// on their way at once.
+// Global memory, 16 bytes at a multiple of 16. The compiler does not move the loads, so that all those before the first
+// use are in flight at once.
 DEVICE Quad load_quad(const void* from) {
     Quad quad;
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -109,7 +110,7 @@ DEVICE void store_quad(void* to, Quad quad) {
                  "r"(quad.y), "r"(quad.z), "r"(quad.w)
                  : "memory");
 }
-// The same, with the advice that nothing reads or writes it again soon.
+// The same, with the hint that these bytes are not accessed again soon (evict-first).
 DEVICE Quad load_stream(const void* from) {
     Quad quad;
     asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -123,8 +124,8 @@ DEVICE void store_stream(void* to, Quad quad) {
                  : "memory");
 }
 
-// A gate in shared memory: bulk copies that name it count their bytes there, and a phase of it ends when the
-// bytes expected have come. Phases are waited for by parity, 0 first.
+// A gate (mbarrier) in shared memory: it counts the bytes of the bulk copies that name it, and its phase ends when the
+// expected bytes have arrived. A thread waits for a phase by its parity, 0 first.
 using Gate = unsigned long long;
 DEVICE unsigned shared_address(const void* at) { return static_cast<unsigned>(__cvta_generic_to_shared(at)); }
 DEVICE void open_gate(Gate* gate) {
@@ -135,8 +136,8 @@ DEVICE void expect_bytes(Gate* gate, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(gate)), "r"(bytes)
                  : "memory");
 }
-// What this thread knows to be read or written in shared memory comes before the bulk copies that it asks for from
-// here on.
+// Accesses to shared memory that happen before this call, as this thread observes them, are ordered before the bulk
+// copies that it issues from here on.
 DEVICE void order_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // From global to shared memory of this block; both at multiples of 16, as is the number of bytes.
 DEVICE void copy_bulk(void* to, const void* from, unsigned bytes, Gate* gate) {
@@ -163,13 +164,13 @@ DEVICE int cluster_rank() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// What this thread wrote to its block's shared memory comes before its arrival, for the threads that wait for that. A
-// fence of all memory would wait for the stores of results, too.
+// Orders this thread's writes to its block's shared memory before its arrival, for the threads that wait for that. A
+// fence of all memory would also wait for the stores of results.
 DEVICE void order_before_arrival() {
     asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
 }
-// Orders nothing: other threads than the one that orders before have written nothing that another block reads. What was
-// read of another block's has been used before, or it would not have been read.
+// Orders nothing: no thread but the one that called order_before_arrival has written what another block reads. Loads
+// from another block's shared memory are complete by then, since their values have been used.
 DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 // The 16 bytes that block `rank` of the cluster holds where this block holds `at`.

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// A function of which no checker sees what it reads and writes.
+// Marks a function whose memory accesses no sanitizer instruments.
 #define UNSEEN __attribute__((no_sanitize("address,thread")))
 #if defined(__SANITIZE_THREAD__)
 extern "C" {
@@ -56,8 +56,8 @@ static void forget_frames(void* stack, size_t bytes) { __asan_unpoison_memory_re
 static void forget_frames(void*, size_t) {}
 #endif
 
-// Stacks to run on. `switch_stacks` keeps on this stack what a call keeps, its place in `from`, and goes on where
-// `to` was kept; `stack_for` makes a place from which a function begins, which never returns.
+// Stacks to run on. `switch_stacks` saves the callee-saved registers on this stack and its top in `from`, and resumes
+// the stack saved as `to`. `stack_for` prepares a stack on which a function begins, which never returns.
 #if defined(__x86_64__)
 extern "C" void switch_stacks(void** from, void* to);
 asm(R"(
@@ -104,14 +104,14 @@ static void* stack_for(unsigned char* stack, size_t bytes, void (*function)()) {
     context->uc_stack.ss_size = bytes - sizeof(ucontext_t);
     context->uc_link = nullptr;
     makecontext(context, function, 0);
-    context->uc_stack.ss_size = 0;  // or AddressSanitizer forgets the frames there at each switch
+    context->uc_stack.ss_size = 0;  // else AddressSanitizer unpoisons the frames there at each switch
     return context;
 }
 #endif
 
 namespace {
 constexpr int WARP = 32;
-constexpr size_t STACK = 256 << 10, FRESH = 16 << 10;  // bytes of a fiber's stack; and that begin as NaN
+constexpr size_t STACK = 256 << 10, FRESH = 16 << 10;  // bytes of a fiber's stack; of these, filled with NaN
 constexpr size_t WIDEST = 8;                           // bytes that a shuffle exchanges
 constexpr unsigned long long SEAL = 0x9e3779b97f4a7c15;
 
@@ -122,8 +122,8 @@ struct Hidden {
     Hidden(const Hidden&) = delete;
 };
 
-// What a thread runs on. To ThreadSanitizer it is one thread in all that it runs, so two pools take turns: blocks
-// of one cluster and of the next are never the same threads. A fiber keeps its stack, which no other writes to.
+// A fiber, on which emulated threads run. ThreadSanitizer takes all that it runs for one thread, so two pools
+// alternate: a cluster and the next never share a fiber. A fiber keeps its stack, which no other writes to.
 struct Fiber {
     unsigned char* stack;
     void* place = nullptr;  // for switch_stacks, while another runs
@@ -146,14 +146,14 @@ struct Thread {
     State state = State::ready;
     int turn = 0, index = 0;
     Block* block = nullptr;
-    size_t site = 0;        // where in the code it waits
+    size_t site = 0;        // the place in the code where it waits
     void* value = nullptr;  // of a shuffle
     size_t bytes = 0;
     int mask = 0;
     void* gate = nullptr;
     unsigned parity = 0;
-    unsigned barriers = 0, cluster_barriers = 0;  // that it has met
-    bool arrived = false;                         // at the next of the cluster's, and has not waited for it
+    unsigned barriers = 0, cluster_barriers = 0;  // that it has passed
+    bool arrived = false;                         // at the next cluster barrier, without having waited for it
     Fiber* fiber = nullptr;
 };
 struct Copy {
@@ -166,15 +166,15 @@ struct Copy {
 };
 struct Gate {
     unsigned parity = 0;
-    long pending = 0;  // bytes expected and not yet there
+    long pending = 0;  // bytes expected that have not arrived
     bool armed = false;
 };
 struct Shared {
     std::unique_ptr<unsigned char[]> bytes;
     size_t size;
 };
-// What threads have done before they meet here, they have all done after. Two take turns, since a thread may come
-// to a meeting before others have left the one before.
+// A barrier: what any thread does before it happens before what any thread does after. Two tokens alternate, since a
+// thread may reach a meeting before others have left the previous one.
 struct Meeting {
     int waiting = 0;
     unsigned ended = 0;  // meetings of a cluster
@@ -188,10 +188,10 @@ struct Block {
     std::map<const void*, Shared> shared;
     std::map<void*, Gate> gates;
     Meeting barrier;
-    Fiber* engine = nullptr;  // that makes its bulk copies
+    Fiber* engine = nullptr;  // performs its bulk copies
 };
 
-// Threads that may go on, by turns.
+// The set of runnable threads, by `turn`.
 class Ready {
     std::vector<uint64_t> words;
 
@@ -203,7 +203,7 @@ class Ready {
         words[turn / 64] |= uint64_t(1) << turn % 64;
         ++count;
     }
-    // The first one at `from` or after it, or the first of all. There is one.
+    // Removes and returns the first turn at or after `from`, else the first of all. Requires count > 0.
     int take(int from) {
         uint64_t word = words[from / 64] & ~uint64_t(0) << from % 64;
         size_t at = from / 64;
@@ -229,7 +229,7 @@ struct Grid {
     char begin = 0, end = 0;
     std::string error;
 
-    // Of the cluster that runs.
+    // Of the cluster that is running.
     std::vector<Block> running;
     std::vector<Copy> copies;
     std::vector<Thread*> turns;
@@ -254,8 +254,8 @@ UNSEEN void to_scheduler() {
     __builtin_unreachable();
 }
 
-// A number made of the return addresses from a frame on: kernels are compiled to keep the address of the frame
-// before, and behind it where to return to.
+// A hash of the return addresses from a frame on. Kernels are compiled with frame pointers: each frame holds the
+// address of the caller's frame, followed by the return address.
 size_t place_of(void* frame) {
     size_t place = 0;
     const auto low = reinterpret_cast<uintptr_t>(self->fiber->stack), high = low + STACK - 2 * sizeof(void*);
@@ -295,7 +295,7 @@ UNSEEN void order_after(void* fiber, void* token) {
     enter(before);
 }
 
-// The fiber of a number, ordered after all that was before this launch.
+// The fiber with this number, ordered after everything before this launch.
 Fiber* fiber(int cluster, size_t number) {
     auto& pool = pools[cluster % POOLS];
     while (pool.size() <= number) pool.emplace_back(new Fiber);
@@ -313,10 +313,11 @@ void settle(Block& block, void* at) {
     }
 }
 
-// A gate's word in shared memory is only a seal; what has come by the end of a phase is seen by who waits for it.
+// The token through which a waiting thread is ordered after the copies of a phase; a gate's word in shared memory is
+// only a seal.
 void* token_of(void* gate, unsigned parity) { return static_cast<char*>(gate) + parity; }
 
-// What an engine does, and nothing else of it is seen.
+// A bulk copy by an engine: only this is visible to ThreadSanitizer as the engine's work.
 UNSEEN void carry(void* engine, void* asked, void* to, const void* from, size_t bytes, void* there) {
     void* const before = this_fiber();
     enter(engine);
@@ -334,7 +335,7 @@ void perform(const Copy& copy) {
     settle(*copy.block, copy.gate);
 }
 
-// All of a warp have come to a shuffle.
+// All threads of a warp have reached a shuffle.
 void exchange(Thread* warp, int lanes) {
     unsigned char sent[WARP][WIDEST];
     for (int i = 0; i < lanes; ++i) std::memcpy(sent[i], warp[i].value, warp[i].bytes);
@@ -351,7 +352,7 @@ void exchange(Thread* warp, int lanes) {
     }
 }
 
-// All of these threads have come to a barrier.
+// All threads of a block have reached a barrier.
 void pass(Block& block, size_t site) {
     for (Thread& thread : block.threads) {
         if (thread.site != site) grid->error = "threads are at a barrier in different places";
@@ -359,7 +360,7 @@ void pass(Block& block, size_t site) {
     }
 }
 
-// Lets threads go on that have waited for this one alone.
+// Wakes the threads that were waiting for this one only.
 void resolve(Thread& thread) {
     Block& block = *thread.block;
     if (thread.state == State::at_barrier && ++block.barrier.waiting == grid->threads) {
@@ -404,7 +405,7 @@ void report_left() {
     for (Block& one : grid->running) {
         for (auto& [at, gate] : one.gates) {
             if (!sealed(at)) grid->error = "a gate was overwritten";
-            if (gate.pending) grid->error = "a block has ended, and a gate was told of other bytes than have come";
+            if (gate.pending) grid->error = "a block has ended, and a gate expects other bytes than have arrived";
         }
     }
     if (!grid->copies.empty()) grid->error = "a block has ended before its bulk copies";
@@ -459,7 +460,7 @@ void run_cluster() {
     }
 }
 
-// Fibers that have stopped half-way are left alone: what they hide would stay hidden.
+// After an error, discards all fibers: those that stopped half-way would keep their accesses hidden.
 void forget_fibers() {
     for (auto& pool : pools) {
         for (auto& fiber : pool) forget_frames(fiber->stack, STACK);
@@ -610,7 +611,7 @@ void wait_gate(void* gate, unsigned parity) {
 }
 }  // namespace emulation
 
-// Launches that follow leave out the blocks before this one: what is far in large arrays is tested at little cost.
+// Later launches skip the blocks before this one, so that the end of large arrays is tested at little cost.
 extern "C" void begin_at(int block) { first_block = block; }
 
 // Runs a kernel over a grid; order is 0 forward, 1 reverse, 2 random. Returns nothing, or what went wrong.

@@ -1,22 +1,22 @@
-// A grid of threads on one CPU thread: each is a fiber that runs until it waits for others.
+// Emulates a grid of threads on one CPU thread: each is a fiber that runs until it waits for others.
 //
-// Blocks run one after the other, the blocks of a cluster together. Of the threads that may go on always the first
-// does (forward), the last (reverse), or any (random), so that some run as far ahead as they can. Bulk copies happen
-// at once (early), or one by one when no thread can go on without them (late): the oldest first, the newest, or any.
-// Shared memory is a heap array a block, of the exact size; it is filled with NaN, and so are stacks when a thread
+// Blocks run one after the other, the blocks of a cluster together. The next thread to run is always the first runnable
+// one (forward), the last (reverse), or any (random), so that some run as far ahead as they can. Bulk copies complete
+// at once (early), or one by one when no thread can run without them (late): the oldest first, the newest, or any.
+// Each block has a heap array of the exact size as shared memory; it is filled with NaN, as are stacks when a thread
 // begins.
 //
-// An error is what a device would do something undefined for, or never end: threads that wait for ever, as others
-// have ended; a barrier or a shuffle that is met at different places (by the return addresses on the stack) or by
-// different masks; 16 bytes that are not at a multiple of 16; a gate that is overwritten, not opened, used again
-// before its phase has ended, or told of other bytes than come; a block that ends before its bulk copies, or before
+// An error is whatever is undefined or does not terminate on a device: threads that wait for others that have ended; a
+// barrier or a shuffle that is reached at different places (by the return addresses on the stack), or a shuffle by
+// different masks; 16-byte accesses that are not aligned to 16; a gate that is overwritten, not opened, used again
+// before its phase has ended, or expects other bytes than arrive; a block that ends before its bulk copies, or before
 // another reads its shared memory.
 //
 // ThreadSanitizer sees each fiber as a thread, ordered by barriers and gates alone, not by shuffles. Blocks are not
-// ordered; but the same threads of every second cluster of blocks are one to it.
+// ordered, but the same threads of every second cluster are one thread to it.
 //
-// Not modelled: shuffles of part of a warp, the order of generic and bulk accesses beyond barriers and gates,
-// accesses to global memory that are not atomic as a whole, the number of registers.
+// Not modelled: shuffles of part of a warp, the order of generic and bulk accesses beyond barriers and gates, accesses
+// to global memory that are not atomic as a whole, the number of registers.
 #pragma once
 #include <cstddef>
 
@@ -39,7 +39,7 @@ void copy_bulk(void* to, const void* from, unsigned bytes, void* gate);
 void wait_gate(void* gate, unsigned parity);
 }  // namespace emulation
 
-// An instance of a kernel under a name without a type: its arguments come as an array of their addresses.
+// An instance of a kernel behind an untyped function, which takes an array of the addresses of the arguments.
 template <auto FUNCTION>
 struct Instance;
 template <class... P, void (*FUNCTION)(P...)>

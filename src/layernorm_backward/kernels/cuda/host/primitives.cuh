@@ -1,5 +1,5 @@
-// What a GPU does and C++ has no words for, as the emulation on a CPU does it (see emulation.hpp). Without <cmath>,
-// which takes as long to compile as a kernel.
+// Operations of a GPU that C++ cannot express, by the emulation on a CPU (see emulation.hpp). Without <cmath>, which
+// takes as long to compile as a kernel.
 #pragma once
 #include <cstring>
 
@@ -7,8 +7,8 @@
 
 using int64 = long long;
 
-// These copy member by member, for ThreadSanitizer: g++ lets it see no access to a struct that is an argument of a
-// function, by value, or becomes its result.
+// These copy member by member, for ThreadSanitizer: g++ does not instrument accesses to a struct that a function takes
+// or returns by value.
 struct alignas(16) Quad {
     unsigned x, y, z, w;
 
@@ -98,7 +98,7 @@ DEVICE void to_bits(double a, unsigned& low, unsigned& high) {
     high = words[1];
 }
 
-// float from and to 16 bits, to nearest even: 5 bits of exponent and 10 of fraction, or 8 and 7.
+// float from and to 16 bits, rounded to nearest even: 5 bits of exponent and 10 of fraction, or 8 and 7.
 DEVICE float widen(float a) { return a; }
 DEVICE double widen(double a) { return a; }
 DEVICE float widen(f16 a) {
