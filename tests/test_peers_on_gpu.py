@@ -276,7 +276,7 @@ def test_jax_is_timed_at_its_fastest_in_each_direction(monkeypatch):
         monkeypatch.setattr(jax_vjp, "_seconds", lambda _, seconds=seconds: next(seconds))
         found = contender("jax", given)
         assert f"backward: its vjp, {fastest} (by the host's clock: saved " in found.note
-        assert "forward: y alone, nothing kept" in found.note
+        assert "forward: y only, nothing saved" in found.note
     compiled = jax_vjp._compiled(EPS)
     ran = []
 

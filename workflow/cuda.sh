@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the packages of workflow/cuda.lock in .venv and says what it installed; numpy is that of requirements.lock.
+# Installs the packages of workflow/cuda.lock in .venv and lists them; numpy stays that of requirements.lock.
 set -eu
 cd "$(dirname "$0")/.."
 log=.venv/cuda.log

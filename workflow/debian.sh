@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs packages with apt-get; elsewhere says in one line what to install.
+# Installs packages with apt-get; without apt-get, prints in one line what to install.
 # usage: debian.sh TARGET ADVICE WITHOUT PACKAGE...
 set -eu
 target=$1 advice=$2 without=$3

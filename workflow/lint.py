@@ -1,6 +1,6 @@
-"""Runs `snakemake --lint`; every finding fails except that a rule has no container of its own.
+"""Runs `snakemake --lint`; every finding is a failure, except that a rule has no container.
 
-The software is pinned once for all rules, in requirements.lock.
+The software of all rules is pinned in requirements.lock.
 """
 
 import re
@@ -11,12 +11,12 @@ ALLOWED = "Specify a conda environment or container for each rule."
 
 
 def main() -> int:
-    """Print all other findings; returns 1 if there is one, or if Snakemake could not read the workflow."""
+    """Print findings that are not allowed; returns 1 if there are any, or Snakemake reports an error."""
     command = [sys.executable, "-m", "snakemake", "--lint"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    places = re.findall(r"^Lints for (.+?):\n((?:    .*\n)+)", said, flags=re.MULTILINE)
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    places = re.findall(r"^Lints for (.+?):\n((?:    .*\n)+)", output, flags=re.MULTILINE)
     if not places:
-        print(said, file=sys.stderr)
+        print(output, file=sys.stderr)
         return 1
     found = [
         f"{place}: {finding}"
@@ -24,7 +24,7 @@ def main() -> int:
         for finding in re.findall(r"^    \* (.+):$", text, flags=re.MULTILINE)
         if finding != ALLOWED
     ]
-    print("\n".join(found) or "snakemake --lint: nothing found but that no rule has a container of its own")
+    print("\n".join(found) or "snakemake --lint: no findings, except that no rule has a container")
     return bool(found)
 
 

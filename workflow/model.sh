@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the packages of workflow/model.lock in .venv and says what it installed.
+# Installs the packages of workflow/model.lock in .venv and lists them.
 set -eu
 cd "$(dirname "$0")/.."
 log=.venv/model.log

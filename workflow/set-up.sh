@@ -39,7 +39,7 @@ make_environment() {
     "$1" -m venv --clear .venv || fail "$1 could not make .venv: check rights and free space, then run make again"
 }
 
-# An environment holds its own path: it is of no use once its folder was moved or its Python is gone.
+# An environment holds its own path: it cannot be used once its folder was moved or its Python is gone.
 usable() {
     if [ -e "$stamp" ] && [ "$(cat "$stamp")" != "$here" ]; then return 1; fi
     if [ -n "$asked" ] && [ "$("$1" --version)" != "$(.venv/bin/python --version 2>&1)" ]; then return 1; fi

@@ -1,7 +1,7 @@
 """JAX's passes for a worker: gamma*jax.nn.standardize(x) + beta and JAX's own vjp of it, compiled by jax.jit.
 
 The backward pass is the jitted vjp on what the forward pass saved; forward and backward together are one
-jitted function. x and dy are taken in place where their dtype has DLPack, else copied before anything is
+jitted function. x and dy are used in place where DLPack supports their dtype, else copied before anything is
 timed.
 
 Options:
@@ -57,7 +57,7 @@ def _plain(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable
 def _reusing(
     function: Callable[..., Any], arguments: tuple[Any, ...], shape: tuple[int, ...]
 ) -> Callable[[], Any]:
-    """A call whose large results lie where those of the call before did."""
+    """A call whose large results reuse the memory of those of the previous call."""
     compiled = jax.jit(lambda _, *given: function(*given), donate_argnums=0, keep_unused=True)
     large = [result for result in jax.eval_shape(function, *arguments) if result.shape == shape]
     last = [jnp.zeros(result.shape, result.dtype) for result in large]

@@ -14,9 +14,10 @@ QUANTITIES: dict[AnyDirection, tuple[str, ...]] = {
 
 
 class Work(NamedTuple):
-    """One pass over x, dy (N, D) in shared memory, where x begins at 0 and dy at `dy_offset` bytes.
+    """One pass over x, dy (N, D) in shared memory, where x begins at byte 0 and dy at byte `dy_offset`.
 
-    gamma, beta (D,) are sent along. `looked_at` are the rows of y and dx that are sent back to be checked.
+    gamma, beta (D,) are part of the message. `looked_at` are the rows of y and dx that are returned for
+    checks.
     """
 
     direction: AnyDirection

@@ -1,12 +1,12 @@
 """The settings in which each peer is timed: its defaults, and the fastest that we know.
 
-default  the defaults of the package.
+default  the package's default settings.
 tuned    PyTorch takes the memory of its results from glibc, which maps large blocks anew for each call: every
          page is then faulted in and cleared. Thresholds above any block keep freed memory in the process, and
          glibc asks for huge pages, as NumPy does for the arrays of our kernels.
 out      PyTorch's operators with preallocated results, and the same allocator.
-reuse    JAX is given the memory of its last results back (donation); what XLA allocates besides comes from
-         the same allocator.
+reuse    JAX reuses the memory of its last results (donation); whatever else XLA allocates comes from the same
+         allocator as in `tuned`.
 """
 
 from collections.abc import Mapping

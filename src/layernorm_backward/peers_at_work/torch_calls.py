@@ -2,9 +2,9 @@
 
 Options:
   default  results are new tensors, as in PyTorch.
-  tuned    the same, with memory that was freed before to reuse: see `settings` for the allocator.
-  out      the operators' overloads with `out`, on tensors that were written before. PyTorch generates them:
-           they make new tensors all the same, and then copy.
+  tuned    the same, but freed memory is reused: see `settings` for the allocator.
+  out      the operators' overloads with `out`, on tensors that were written before. PyTorch generates these
+           overloads: they still allocate new tensors, and then copy.
 """
 
 from typing import Any
@@ -69,12 +69,12 @@ def _into(x: Any, dy: Any, gamma: Any, beta: Any, statistics: list[Any], eps: fl
 
 
 def _free_block(size: int) -> Any:
-    """Leave a free block on the heap, twice as large as the results and written before; returns what keeps
-    it apart.
+    """Leave a free, already written block on the heap, twice as large as the results; returns the one behind.
 
-    glibc before 2.38 asks for more than it needs where memory must lie at a boundary: a block that was freed
-    is then just too small for the same request, and so is a larger one out of which a small request has
-    taken a piece. Calls would take new pages at the end of the heap, every second one at first.
+    That one keeps the free block from merging with the end of the heap. For aligned memory, glibc before 2.38
+    requests more than it needs: a freed block is then just too small for the same request, and so is a larger
+    one from which a small request has taken a piece. Calls would take new pages at the end of the heap, every
+    second one at first.
     """
     block = torch.ones(2 * size, dtype=torch.uint8)
     behind = torch.ones(_SPARE, dtype=torch.uint8)

@@ -77,7 +77,7 @@ class _Worker:
 
 
 def _looked_at(work: Work, arrays: tuple[Any, ...]) -> dict[str, NDArray]:
-    """Copies of the results; of y and dx only the rows `looked_at`."""
+    """Copies of the results, by name; y and dx only in the rows `looked_at`."""
     found = dict(zip(QUANTITIES[work.direction], arrays, strict=True))
     for name in found.keys() & {"y", "dx"}:
         found[name] = found[name].reshape(work.shape)[work.looked_at]
@@ -91,7 +91,7 @@ def serve(worker: _Worker, connection: Connection) -> None:
             request: Request = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(worker, request))  # without a reference that outlives the answer
+        connection.send(_answer(worker, request))  # keeps no reference to the answer
 
 
 def _answer(worker: _Worker, request: Request) -> Any:

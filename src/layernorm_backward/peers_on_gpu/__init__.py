@@ -1,11 +1,11 @@
-"""Layer norms of other packages on a GPU, ready to be timed beside our kernels on the same arrays.
+"""Layer norms of other packages on a GPU, prepared to be timed beside our kernels on the same arrays.
 
-A peer is given its best setting that we know of, and what its package does besides launching kernels (Python,
-autograd) can be kept out of its time. Importing this imports none of their packages.
+Each peer runs in the fastest setting that we know. The host work of its package (Python, autograd) can be
+kept out of its time. Importing this module imports none of their packages.
 
     torch_eager      PyTorch's own CUDA operators
-    torch_compile    what torch.compile makes of them
-    jax              what XLA makes of JAX's layer norm and its vjp
+    torch_compile    these operators compiled by torch.compile
+    jax              JAX's layer norm and its vjp, compiled by XLA
     triton_tutorial  the scheme of Triton's tutorial on layer normalization
     liger            Liger Kernel, in Triton
     quack            QuACK, in the CuTe DSL
@@ -22,7 +22,7 @@ from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 
 
 class _Peer(NamedTuple):
-    """How it is made ready, and what must be installed for it: import names to distributions."""
+    """How a peer is prepared, and what it requires: import names to distributions."""
 
     prepare: Callable[..., Contender]
     requires: dict[str, str]
@@ -54,7 +54,7 @@ def missing(name: str) -> str:
 
 
 def version(name: str) -> str:
-    """The installed versions of a peer's packages, "triton 3.6.0, torch 2.11.0" say."""
+    """The installed versions of a peer's packages, such as "triton 3.6.0, torch 2.11.0"."""
     return ", ".join(
         f"{one} {found}" for one in _peer(name).requires.values() if (found := installed.version(one))
     )
@@ -63,10 +63,10 @@ def version(name: str) -> str:
 def prepare(
     name: str, x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions = DIRECTIONS
 ) -> Contender:
-    """A peer on x, dy (N, D) and gamma, beta (D,), CuPy arrays, or NumPy's for a peer that runs on a CPU.
+    """Prepare a peer on x, dy (N, D) and gamma, beta (D,): CuPy arrays, or NumPy arrays for a run on the CPU.
 
-    Passes that are not among `directions` are not compiled, so they cannot fail. ValueError where the peer
-    takes no such dtype or shape, with the reason.
+    Passes that are not among `directions` are not compiled, so they cannot fail. ValueError with the reason
+    where the peer does not support the dtype or shape.
     """
     peer = _peer(name)
     _check(x, gamma, beta, dy)
@@ -74,7 +74,7 @@ def prepare(
 
 
 def release() -> None:
-    """Give back to the device what PyTorch keeps for later calls, once contenders are let go of."""
+    """Free the device memory that PyTorch caches, once no contender is referenced any more."""
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_initialized():
         torch.cuda.empty_cache()

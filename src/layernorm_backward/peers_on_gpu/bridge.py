@@ -1,7 +1,7 @@
-"""Arrays as PyTorch's tensors over the same memory, and what a peer returns as arrays where the inputs are.
+"""Conversion of arrays to PyTorch tensors that share their memory, and of a peer's results back to arrays.
 
-On a GPU nothing is copied: results are CuPy arrays over the peer's memory, by DLPack, bfloat16 among them.
-Elsewhere bfloat16 crosses as the integers of its bits: NumPy and `__cuda_array_interface__` do not have it.
+On a GPU nothing is copied: results are CuPy arrays over the peer's memory, through DLPack, bfloat16 included.
+Otherwise bfloat16 is passed as 16-bit integers, as NumPy and `__cuda_array_interface__` do not have it.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _BFLOAT16 = dtype_of("bfloat16")
 
 
 def on_host(array: Any) -> bool:
-    """Whether it is NumPy's, rather than on a device."""
+    """Whether it is a NumPy array, rather than one on a device."""
     return isinstance(array, np.ndarray)
 
 
@@ -30,7 +30,7 @@ def tensor(array: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """Where a NumPy or CuPy array begins in memory."""
+    """The address of the first byte of a NumPy or CuPy array."""
     return array.ctypes.data if on_host(array) else array.data.ptr
 
 
@@ -47,7 +47,7 @@ def from_tensor(tensor: Any) -> Any:
 
 
 def on_device(array: Any) -> Any:
-    """A CuPy array that shares the memory of any package's array on a GPU, and keeps it."""
+    """A CuPy array that shares the memory of any package's array on a GPU, and keeps that memory alive."""
     import cupy
 
     return cupy.from_dlpack(array)

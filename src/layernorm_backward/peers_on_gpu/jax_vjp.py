@@ -1,13 +1,13 @@
 """JAX: gamma*jax.nn.standardize(x) + beta in float32 or wider, compiled by XLA, and JAX's vjp of it.
 
-Each direction is timed at its fastest. The forward pass gives y and keeps nothing else. The backward pass is
-compiled in two ways, and the faster of them taken:
-  saved       the vjp on whatever JAX keeps of a forward pass, which was run before and is not timed
-  recomputed  from x and gamma alone, in one function
+Each direction is timed at its fastest. The forward pass returns y and saves nothing. The backward pass is
+compiled in two variants, of which the faster is used:
+  saved       the vjp on the residuals of a forward pass, which was run before and is not timed
+  recomputed  from x and gamma only, in one function
 
-XLA has a stream of its own, and results are new arrays. So a pass cannot be captured with CuPy's or PyTorch's
-means; XLA makes CUDA graphs of its own kernels where it sees fit. On a GPU it shares the memory of inputs and
-results with CuPy, and takes memory only as it needs it, since it is not alone on the device.
+XLA has its own stream, and results are new arrays. So CuPy and PyTorch cannot capture a pass; XLA makes CUDA
+graphs of its own kernels at its own discretion. On a GPU it shares the memory of inputs and results with
+CuPy. It allocates memory on demand rather than in advance, since other packages use the device too.
 """
 
 import os
@@ -28,9 +28,9 @@ import jax.numpy as jnp
 
 RUNS = 5
 TRIES = 3
-_GPU = ("gpu", "cuda")  # what JAX has called its CUDA backend
+_GPU = ("gpu", "cuda")  # the names that JAX has used for its CUDA backend
 _FUNCTION = "jax.jit of gamma*jax.nn.standardize(x) + beta"
-_STREAM = "not captured: XLA has a stream of its own"
+_STREAM = "not captured: XLA has its own stream"
 
 Pass = Callable[[], Any]
 
@@ -45,7 +45,7 @@ class _Compiled(NamedTuple):
 
 
 def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
-    """float64 switches JAX's 64-bit types on for the process. ValueError where only x is on a GPU."""
+    """float64 enables JAX's 64-bit types for the process. ValueError where JAX has no GPU and x is on one."""
     host = on_host(x)
     if not host and jax.default_backend() not in _GPU:
         raise ValueError(f"JAX has no GPU here, only {jax.default_backend()}")
@@ -57,7 +57,7 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Dire
     compiled, passes, notes = _compiled(eps), {}, [_FUNCTION]
     if "forward" in directions:
         passes["forward"] = lambda: (compiled.forward(*inputs),)
-        notes.append("forward: y alone, nothing kept for a backward pass")
+        notes.append("forward: y only, nothing saved for a backward pass")
     if "backward" in directions:
         passes["backward"], note = _fastest(_ways(compiled, inputs, dy))
         notes.append(f"backward: its vjp, {note}")
@@ -66,7 +66,7 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Dire
 
 @cache
 def _compiled(eps: float) -> _Compiled:
-    """The functions for one eps, the same ones each time, so that JAX finds what it has compiled."""
+    """The functions for one eps; the same objects each time, so that JAX reuses its compiled code."""
 
     def layer_norm(x: Any, gamma: Any, beta: Any) -> Any:
         wide = jnp.promote_types(x.dtype, jnp.float32)
@@ -89,7 +89,7 @@ def _ways(compiled: _Compiled, inputs: list[Any], dy: Any) -> dict[str, Pass]:
 
 
 def _fastest(ways: dict[str, Pass]) -> tuple[Pass, str]:
-    """The fastest way, and a note about it."""
+    """The fastest variant, and a note on it."""
     seconds = {name: _seconds(way) for name, way in ways.items()}
     name = min(seconds, key=seconds.__getitem__)
     times = ", ".join(f"{one} {1e6 * taken:.0f} us" for one, taken in seconds.items())
@@ -97,7 +97,7 @@ def _fastest(ways: dict[str, Pass]) -> tuple[Pass, str]:
 
 
 def _seconds(call: Pass) -> float:
-    """Seconds per run, the least of a few tries, each of runs one after the other."""
+    """Seconds per run: the minimum over a few tries of several consecutive runs."""
     jax.block_until_ready(call())
     taken = []
     for _ in range(TRIES):
@@ -114,7 +114,7 @@ def _contender(passes: dict[str, Pass], note: str, array: Callable[[Any], Any]) 
 
     def caller(which: str) -> Call:
         def call() -> None:
-            kept.pop(which, None)  # its memory is taken again
+            kept.pop(which, None)  # frees its memory for reuse
             kept[which] = passes[which]()
 
         return call

@@ -1,7 +1,7 @@
-"""Liger Kernel's layer norm: the Triton kernels of liger_kernel.ops.layer_norm, past its autograd function.
+"""Liger Kernel's layer norm: the Triton kernels of liger_kernel.ops.layer_norm, without autograd.
 
-A program keeps dgamma and dbeta of its share of the rows in float32, one program a multiprocessor; PyTorch
-adds these up. mean and rstd are kept in float32 in version 0.8.5, in 0.8.2 still in x's dtype.
+There is one program per multiprocessor. Each sums dgamma and dbeta over its share of the rows in float32, and
+PyTorch adds these sums up. mean and rstd are saved in float32 in version 0.8.5, but in x's dtype in 0.8.2.
 """
 
 import sys
@@ -16,7 +16,7 @@ from layernorm_backward.peers_on_gpu.passes import contender
 LONGEST = 1 << 16  # elements of a row
 OPTIONAL = ("peft", "transformers")  # it imports them where they are installed, which takes 10 s and more
 _NOTE = (
-    "liger_kernel.ops.layer_norm: layer_norm_forward and layer_norm_backward, Triton backend, as they come"
+    "liger_kernel.ops.layer_norm: layer_norm_forward and layer_norm_backward, Triton backend, its defaults"
 )
 
 
@@ -43,7 +43,7 @@ def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Dire
 
 @contextmanager
 def without(packages: tuple[str, ...]) -> Iterator[None]:
-    """Packages that are not loaded yet cannot be imported meanwhile, as if they were not installed."""
+    """Within this context, those of the packages that are not loaded yet seem not to be installed."""
     blocked = [name for name in packages if name not in sys.modules]
     sys.modules.update(dict.fromkeys(blocked))
     try:

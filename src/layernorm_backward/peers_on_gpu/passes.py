@@ -1,8 +1,8 @@
-"""A contender made of functions on PyTorch's tensors, whichever package they are from.
+"""A contender made from functions on PyTorch tensors, of any package.
 
-On a GPU a pass can be captured as a CUDA graph. Its kernels then lie in the graph with the memory of their
-results, and a replay costs the host one launch. What a pass needs of an earlier one must be recorded on the
-stream of the capture: autograd runs a backward pass on the stream of its forward pass.
+On a GPU a pass can be captured as a CUDA graph, which holds its kernels and the memory of their results; a
+replay costs the host one launch. What a pass needs from an earlier one must be recorded on the stream of the
+capture: autograd runs a backward pass on the stream of its forward pass.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from layernorm_backward.peers_on_gpu.contender import Call, Contender, Direction
 
 Pass = Callable[[], tuple[Any, ...]]
 Record = Callable[[], object]
-WARM = 3  # runs on the stream of the capture before it
+WARM = 3  # runs before the capture, on its stream
 _FAILED: list[Any] = []  # graphs that could not be captured, to which PyTorch's allocator still refers
 
 
 class _Passes:
-    """Passes that keep the tensors that they last returned: (y,) and (dx, dgamma, dbeta)."""
+    """Passes that hold the tensors last returned: (y,) and (dx, dgamma, dbeta)."""
 
     def __init__(self, passes: dict[str, Pass], record: Record | None, sums: np.dtype) -> None:
         self._passes = passes
@@ -37,11 +37,11 @@ class _Passes:
         return tuple(one if one is None else from_tensor(one) for one in (y, dx, *sums))
 
     def written(self) -> tuple[Any, ...]:
-        """What the passes write, of which results in another dtype are copies."""
+        """The tensors that the passes write; results in another dtype are copies of them."""
         return tuple(one if one is None else from_tensor(one) for one in self._tensors())
 
     def captured(self, call: Call) -> Call:
-        """A replay of a graph of one of `calls`; results are those of the replay then."""
+        """Capture one of `calls` as a graph; after its replay, `results` are those of the replay."""
         import torch
 
         which = next(name for name, one in self.calls.items() if one is call)
@@ -66,14 +66,14 @@ class _Passes:
 
     def _caller(self, which: str) -> Call:
         def call() -> None:
-            self._kept.pop(which, None)  # its memory is taken again
+            self._kept.pop(which, None)  # frees its memory for reuse
             self._kept[which] = self._passes[which]()
 
         return call
 
 
 def _graph(call: Call, stream: Any) -> Any:
-    """A graph of what a call puts on a stream; where that fails, the stream from before is current again."""
+    """A graph of what a call enqueues on a stream; if the capture fails, the current stream is restored."""
     import torch
 
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
@@ -82,7 +82,7 @@ def _graph(call: Call, stream: Any) -> Any:
             call()
     except BaseException:
         _FAILED.append(graph)
-        torch.cuda.set_stream(before)  # torch.cuda.graph does so only where the capture ends well
+        torch.cuda.set_stream(before)  # torch.cuda.graph does so only after a successful capture
         raise
     return graph
 
@@ -99,8 +99,8 @@ def contender(
 ) -> Contender:
     """A contender of passes that return (y,) and (dx, dgamma, dbeta); those of `directions` are run once.
 
-    dgamma and dbeta are given in gamma's dtype. `record` is run before a capture, on its stream; it returns
-    what must live as long as the graph.
+    Results have dgamma and dbeta in gamma's dtype. `record` is run before a capture, on its stream; it
+    returns what must live as long as the graph.
     """
     wanted = {"forward": forward, "backward": backward}
     wanted = {which: one for which, one in wanted.items() if one and which in directions}

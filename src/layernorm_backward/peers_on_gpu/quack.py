@@ -1,12 +1,12 @@
-"""QuACK's layer norm for Hopper and later, in the CuTe DSL; its backward pass is there since 0.6.2.
+"""QuACK's layer norm for Hopper and later, in the CuTe DSL; it has a backward pass since 0.6.2.
 
-The forward pass takes gamma and beta in float32 only, so they are widened before anything is timed; dgamma
-and dbeta come in float32 and are rounded when they are looked at. The backward pass writes partial sums of
-these, one a block, which PyTorch adds up.
+The forward pass takes gamma and beta in float32 only, so they are widened before anything is timed. dgamma
+and dbeta are returned in float32, and rounded to gamma's dtype only when results are read. The backward pass
+writes their partial sums, one per block, which PyTorch adds up.
 
 Launch parameters are tuned on the device, by rmsnorm_fwd_tuned and rmsnorm_bwd_tuned with is_layernorm, on
 preallocated results. Where a version has no such function, or tuning fails, layernorm_fwd and layernorm_bwd
-take QuACK's own rules for the device.
+use QuACK's own rule for the device, an analytical heuristic.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ _HALF = "this version has no backward pass of layer normalization"
 
 
 def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
-    """ValueError on a CPU, and for what QuACK does not compile: float64, and some lengths of rows."""
+    """ValueError on a CPU, and for what QuACK does not compile: float64, and some row lengths."""
     _refuse(x)
     home = import_module("quack.rmsnorm")  # the package has a function of the same name
     given = (x, gamma, beta, dy)

@@ -1,8 +1,8 @@
-"""Launch parameters of QuACK's kernels tuned on the device, beginning with QuACK's own rule.
+"""Tuning of the launch parameters of QuACK's kernels on the device, starting from QuACK's own rule.
 
-Its autotuner tries all that it has, 75 for a forward pass and 400 for a backward pass (0.6.5), each compiled
-anew. Here it is given those that differ from the rule in one parameter, then those that differ so from the
-fastest of them, and so on.
+Its autotuner would compile and time all its configurations, 75 for a forward pass and 400 for a backward pass
+(0.6.5). Here it is given those that differ from the rule's choice in one parameter, then those that differ in
+one parameter from the fastest of these, and so on.
 """
 
 import os
@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 ROUNDS = 3
-BENCH_MS = {"warmup": 5, "rep": 25}  # of one choice
-THREADS = ("num_threads", "threads_per_row")  # one parameter: not every number goes with every other
+BENCH_MS = {"warmup": 5, "rep": 25}  # per configuration
+THREADS = ("num_threads", "threads_per_row")  # count as one parameter: not all combinations are valid
 _FOUND: dict[tuple[Any, ...], Any] = {}
 
 
@@ -48,7 +48,7 @@ def _descend(entry: Any, rule: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _fastest(entry: Any, choices: list[Any], arguments: dict[str, Any]) -> Any:
-    """By QuACK's autotuner: compiled in processes beside this one, timed with other data in the L2 cache."""
+    """By QuACK's autotuner: compiled in other processes, timed with other data in the L2 cache."""
     from quack.autotuner import AutotuneConfig, Autotuner
     from triton.testing import do_bench
 

@@ -1,11 +1,12 @@
-"""What torch.compile makes of F.layer_norm: the forward pass and the backward pass that AOTAutograd derives.
+"""F.layer_norm compiled by torch.compile: the forward pass, and the backward pass that AOTAutograd derives.
 
-Compiled for the given shape alone. Launch parameters are tuned on the device one by one, beginning with
-PyTorch's own choice (coordinate descent); its modes "max-autotune..." begin with the best of several choices,
-and take minutes. Where tuning fails, PyTorch's own choice is taken as it is.
+Compiled for the given shape only. Launch parameters are tuned on the device one at a time, starting from
+PyTorch's own choice (coordinate descent); its modes "max-autotune..." start from the best of several choices,
+and take minutes. Where tuning fails, PyTorch's own choice is used.
 
-A backward pass of its own is reached through autograd only; captured as a CUDA graph it is kernels alone.
-Where gamma is wider than x, x is widened first, as F.layer_norm of a GPU needs it; the compiler fuses that.
+The compiled backward pass can be called only through autograd; its CUDA graph holds only the kernels. Where
+gamma is wider than x, x is widened first, as F.layer_norm requires on a GPU; the compiler fuses this
+conversion.
 """
 
 from typing import Any
@@ -17,20 +18,20 @@ from layernorm_backward.peers_on_gpu.passes import contender
 
 TUNED = {"coordinate_descent_tuning": True}
 _NOTE = (
-    "torch.compile(F.layer_norm, {how}, dynamic=False), forward with what it keeps for its backward pass, "
+    "torch.compile(F.layer_norm, {how}, dynamic=False), forward with what it saves for its backward pass, "
     "backward by torch.autograd.grad"
 )
 
 
 class _Recorded:
-    """A forward pass that autograd has recorded: y, and the tensors that gradients are wanted of."""
+    """A forward pass that autograd has recorded: y, and the leaf tensors whose gradients are computed."""
 
     def __init__(self, function: Any, inputs: tuple[Any, ...]) -> None:
         self._function, self._inputs = function, inputs
         self()
 
     def __call__(self) -> Any:
-        """Record it anew, on the current stream, where the backward pass will run; y, which holds it all."""
+        """Record on the current stream, where the backward pass will run; returns y, which holds the record."""
         self.leaves = tuple(one.detach().requires_grad_() for one in self._inputs)
         self.y = self._function(*self.leaves)
         return self.y
@@ -54,7 +55,7 @@ def _compiled(
 
     *inputs, dy = map(tensor, given)
     function = torch.compile(_layer_norm(eps), options=options, dynamic=False, fullgraph=True)
-    many = {"recompile_limit": 1 << 16, "accumulated_recompile_limit": 1 << 16}  # one a shape
+    many = {"recompile_limit": 1 << 16, "accumulated_recompile_limit": 1 << 16}  # one per shape
     with dynamo.patch(**many), functorch.patch(donated_buffer=False):  # a pass may run again
         recorded = _Recorded(function, tuple(inputs))
 

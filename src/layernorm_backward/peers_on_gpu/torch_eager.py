@@ -4,7 +4,7 @@ Their `.out` overloads are no faster: PyTorch generates them from the operators 
 has no kernel of its own for them). Results are new tensors, from the allocator's cache.
 
 On a GPU the operators take gamma in x's dtype only ("expected scalar type BFloat16 but found Float"
-otherwise), and keep mean and rstd in float32; on a CPU gamma may be float32 beside 16-bit x.
+otherwise), and save mean and rstd in float32; on a CPU gamma may be float32 beside 16-bit x.
 """
 
 from typing import Any
@@ -14,12 +14,12 @@ from layernorm_backward.peers_on_gpu.contender import Contender, Directions
 from layernorm_backward.peers_on_gpu.passes import contender
 
 _ALL = [True, True, True]
-_MIXED = "scalar type"  # what PyTorch says of dtypes that do not go together, on a GPU and on a CPU
+_MIXED = "scalar type"  # in PyTorch's error for an unsupported combination of dtypes, on a GPU and on a CPU
 _NOTE = "aten::native_layer_norm and native_layer_norm_backward, results in new tensors"
 
 
 def prepare(x: Any, gamma: Any, beta: Any, dy: Any, eps: float, directions: Directions) -> Contender:
-    """ValueError where gamma has another dtype than x and the operators do not take that."""
+    """ValueError where the operators do not support gamma of another dtype than x."""
     import torch
 
     cuda, given = not on_host(x), (x, gamma, beta, dy)

@@ -1,8 +1,9 @@
 """Triton kernels after the scheme of Triton's tutorial on layer normalization (05-layer-norm).
 
-One program a row. For dgamma and dbeta the rows are dealt out to groups; each group has a buffer, which its
-programs add to in turn, under a spin lock; another kernel adds the buffers up. Which program comes first is
-left to chance, and so is the last bit of dgamma and dbeta. Rows are contiguous; all arithmetic is float32.
+One program per row. For dgamma and dbeta the rows are divided into groups. Each group has a buffer, to which
+its programs add in turn under a spin lock; another kernel adds the buffers up. The order of the programs is
+not deterministic, and neither are the last bits of dgamma and dbeta. Rows are contiguous; all arithmetic is
+float32.
 """
 
 import triton
@@ -11,7 +12,7 @@ import triton.language as tl
 
 @triton.jit
 def normalize_row(x, y, gamma, beta, means, rstds, hidden, eps, BLOCK: tl.constexpr):
-    """y (N, D), means, rstds (N,) of x (N, D) and gamma, beta (D,): a program writes one row."""
+    """y (N, D), means, rstds (N,) from x (N, D) and gamma, beta (D,): one row per program."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     inside = columns < hidden
@@ -44,7 +45,7 @@ def differentiate_row(
 ):
     """dx (N, D), one row per program, and sums (GROUPS, D) of dy*x_hat and dy over the rows of each group.
 
-    locks (2*GROUPS,) are zero before: whether a buffer is being added to, and whether it was written at all.
+    locks (2*GROUPS,) must be zero initially: whether a buffer is locked, then whether it has been written.
     """
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
@@ -72,7 +73,7 @@ def differentiate_row(
         shift_sum += tl.load(shift_sums + buffer, mask=inside)
     tl.store(scale_sums + buffer, scale_sum, mask=inside)
     tl.store(shift_sums + buffer, shift_sum, mask=inside)
-    tl.debug_barrier()  # all threads have read `written`, and have written, before any other program goes on
+    tl.debug_barrier()  # all threads have read `written` and stored their sums before the lock is released
     if first:
         tl.atomic_xchg(written, 1)
     tl.atomic_xchg(lock, 0)
@@ -89,7 +90,7 @@ def add_groups(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """dgamma, dbeta (D,): the sums of the buffers (GROUPS, D), a block of columns a program."""
+    """dgamma, dbeta (D,): the sums of the buffers (GROUPS, D), one block of columns per program."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     scale_sum = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     shift_sum = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)

@@ -1,7 +1,7 @@
 """The kernels of `triton_kernels`, launched as Triton's tutorial on layer normalization launches its own.
 
-As there, the number of warps and of groups follows from the row's length, and the buffers of the groups are
-in x's dtype: 16-bit dgamma and dbeta are rounded with each row that is added. Results are preallocated.
+As there, the row length determines the numbers of warps and groups, and the buffers of the groups are in x's
+dtype: 16-bit dgamma and dbeta are rounded each time a row is added. Results are preallocated.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _NOTE = "the scheme of Triton's tutorial 05: {warps} warps a row, {groups} group
 
 
 class Launch(NamedTuple):
-    """Elements that a program holds, its warps, and the groups that rows are dealt out to."""
+    """Elements that a program holds, its warps, and the number of groups of rows."""
 
     block: int
     warps: int
@@ -25,7 +25,7 @@ class Launch(NamedTuple):
 
 
 def launch(hidden: int, itemsize: int) -> Launch:
-    """The tutorial's choice for rows of a length; ValueError beyond 64 KB."""
+    """The tutorial's choice for a row length; ValueError beyond 64 KB."""
     if hidden * itemsize > ROW_BYTES:
         raise ValueError(f"the tutorial takes rows of at most {ROW_BYTES} bytes, not {hidden * itemsize}")
     block = 1 << (hidden - 1).bit_length()

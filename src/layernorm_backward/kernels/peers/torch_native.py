@@ -1,9 +1,9 @@
 """PyTorch's own layer normalization on the CPU: the operators behind torch.nn.LayerNorm and its autograd.
 
 Autograd is not used: `native_layer_norm_backward` is called as autograd would call it. Input arrays are
-copied, so that no tensor shares the caller's memory. PyTorch keeps mean and rstd in gamma's dtype: in 16 bits
-they are rounded, unless gamma is float32 (`MIXED`). It runs on one thread, since dgamma and dbeta are summed
-in a buffer for each thread, so that their values depend on the number of threads.
+copied, so that no tensor shares the caller's memory. PyTorch saves mean and rstd in gamma's dtype, rounded to
+16 bits there unless gamma is float32 (`MIXED`). It runs on one thread: PyTorch sums dgamma and dbeta in one
+buffer per thread, so that their values depend on the number of threads.
 """
 
 from collections.abc import Iterator
