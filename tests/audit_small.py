@@ -1,4 +1,4 @@
-"""An audit of small arrays, for the tests: what it finds wrong with a kernel."""
+"""An audit of small arrays, for the tests: the faults that it finds in a kernel."""
 
 import dataclasses
 

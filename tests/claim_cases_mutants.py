@@ -9,7 +9,7 @@ from claim_frames import frame
 
 
 def checked(alarms: int, *caught: bool) -> tuple[pd.DataFrame]:
-    """One check on one data set: the right kernel, then one fault after another."""
+    """One check on one data set: the correct kernel, then one fault after another."""
     rows = [("none", alarms > 0, alarms), *((f"fault {n}", it, 2 * it) for n, it in enumerate(caught))]
     columns = "mutant caught caught_draws"
     return (frame(columns, *rows, check="ours", setting="default", data="mixed random shifted"),)

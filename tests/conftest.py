@@ -68,7 +68,7 @@ class Smoke(NamedTuple):
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> Napping:
-    """The clock of what is timed; `time.sleep` moves it at once, and other work on the machine does not."""
+    """The clock of timings; `time.sleep` advances it at once, and other work on the machine does not."""
     return napping(monkeypatch)
 
 

@@ -1,11 +1,11 @@
-"""Small problems for the CUDA sources on the host emulation: ways to lay threads over rows, ways rows lie."""
+"""Small problems for the CUDA sources on the host emulation: maps of threads to rows, alignments of rows."""
 
 from typing import NamedTuple
 
 from layernorm_backward.kernels.cuda.emulation import Order
 from layernorm_backward.kernels.cuda.maps import Map
 
-LIMIT_U = 16  # of a row's error over the row: 3.4 was seen
+LIMIT_U = 16  # of a row's error over the row: the largest observed was 3.4
 FAR = 2**31  # elements: no int counts them
 
 # Bytes from a multiple of 16 to x, dy and the results.
@@ -13,7 +13,7 @@ ALIKE, RAGGED, APART = (0, 0, 0), (8, 8, 8), (8, 0, 8)
 
 LANES = Map(threads=64, blocks=2, cluster=1, team=8, chunks=2, rows=2, ring=False)
 WARP = Map(threads=64, blocks=2, cluster=1, team=32, chunks=2, rows=2, ring=False)
-BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=2, rows=1, ring=False)  # gamma as it is stored
+BLOCK = Map(threads=64, blocks=32, cluster=1, team=64, chunks=2, rows=1, ring=False)  # gamma in storage dtype
 ALONE = Map(threads=64, blocks=2, cluster=1, team=1, chunks=1, rows=1, ring=False)
 THREE = Map(threads=96, blocks=1, cluster=1, team=32, chunks=32, rows=2, ring=False)  # warps
 RING = BLOCK._replace(blocks=1, ring=True)
@@ -26,8 +26,9 @@ MULTIPROCESSORS = {1: 3, 2: 6, 4: 16}  # by blocks of a cluster: several cluster
 
 
 class Case(NamedTuple):
-    """One problem, the map for it, and what is run of it; `sums`: add_partials makes dgamma and dbeta;
-    `rest`: what is left to later clusters, as `plan.Rest` has it.
+    """One problem, its map, and the passes to run; `sums`: add_partials computes dgamma and dbeta.
+
+    `rest`: the share of the rows left to later clusters, as in `plan.Rest`.
     """
 
     chosen: Map | None
@@ -41,7 +42,7 @@ class Case(NamedTuple):
     late: bool = True
     sums: bool = False
     mean: float = 3.0
-    outliers: float = 0.0  # what is added to the first 32 elements of every second row
+    outliers: float = 0.0  # added to the first 32 elements of every second row
     nan_row: int | None = None
     rest: tuple[float, int] | None = None
 

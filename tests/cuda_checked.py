@@ -1,4 +1,4 @@
-"""Cases of the CUDA sources on the host emulation, against exact results; a command, to run under a checker.
+"""Cases of the CUDA sources on the host emulation, against exact results; a command to run under a checker.
 
 python cuda_checked.py CHECKER clean GROUP          all cases of a group
 python cuda_checked.py CHECKER fault NAME SOURCES   the case of a fault as it is, then with faulty sources
@@ -31,12 +31,12 @@ from layernorm_backward.kernels.cuda.machine import CPP_TYPES, SOURCES, Launch, 
 
 EPS = 1e-5
 PASSED = "passes as it is"
-HELD: list[NDArray] = []  # buffers with forbidden bytes, lest these come back in another array
+HELD: list[NDArray] = []  # buffers with poisoned bytes, so that no other array gets their memory
 MAP_NORESERVE = 0x4000  # of Linux, which Python does not name
 
 
 class Machine(Emulation):
-    """The emulation with new arrays full of NaN, and sums by NumPy, which spares 512 threads a block."""
+    """The emulation with new arrays full of NaN, and sums by NumPy, which saves 512 threads per block."""
 
     def __init__(self, case: Case, checker: emulation.Checker, sources: Path) -> None:
         hardware = SMALL._replace(hopper=False)
@@ -48,10 +48,10 @@ class Machine(Emulation):
         self._sums, self._rest = case.sums, case.rest
 
     def launch(self, program: Program, how: Launch, arguments: tuple) -> None:
-        """Run a program, or what does the same as add_partials. Where there is to be a rest, there is one."""
+        """Run a program, or add partial sums by NumPy. Asserts that a case with a rest has later clusters."""
         if self._rest and program.kernel in plan.MAPS:
             lead, *_ = arguments[-4:]
-            assert how.blocks > lead * how.cluster, "no clusters but those that lead"
+            assert how.blocks > lead * how.cluster, "there are only leading clusters"
         if self._sums or program.kernel != "add_partials":
             super().launch(program, how, arguments)
             return
@@ -101,24 +101,24 @@ def placed(array: NDArray, offset: int, checker: str) -> NDArray:
     return copy
 
 
-def wrong(case: Case, checker: emulation.Checker, sources: Path = SOURCES) -> list[str]:
-    """Which results of a case are off, and by how much. EmulationError for what the emulation refuses."""
+def faulty(case: Case, checker: emulation.Checker, sources: Path = SOURCES) -> list[str]:
+    """The faulty results of a case, and their errors. EmulationError for what the emulation refuses."""
     if case.rows * case.hidden >= FAR:
-        return wrong_far(case, checker, sources)
+        return faulty_far(case, checker, sources)
     with with_rest(case):
-        return wrong_near(case, checker, sources)
+        return faulty_near(case, checker, sources)
 
 
 def with_rest(case: Case) -> AbstractContextManager:
-    """Plans have the rest of the case, however few groups it is."""
+    """Give plans the rest of the case, however few groups it has."""
     if case.rest is None:
         return nullcontext()
     rests = dict.fromkeys(plan.MAPS, dict.fromkeys((2, 4, 8), plan.Rests(*(plan.Rest(*case.rest),) * 3)))
     return mock.patch.multiple(plan, REST=rests, FEWEST=0)
 
 
-def wrong_near(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
-    """As `wrong`, of both passes on all rows."""
+def faulty_near(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
+    """As `faulty`, for both passes on all rows."""
     data, how = drawn(case, checker), {"machine": Machine(case, checker, sources), "chosen": case.chosen}
     exact = oracle.results(*(values(array) for array in data[:4]), EPS)
     found, saved = {}, statistics(data)
@@ -140,16 +140,16 @@ def statistics(data: Data) -> cuda_fused.Saved:
 
 
 def off(name: str, result: NDArray, exact: oracle.DoubleDouble) -> Iterator[str]:
-    """What is wrong with a result: its error, or NaN in other places."""
+    """The faults of a result: its error, or NaN in other places."""
     if not np.array_equal(np.isnan(values(result)), np.isnan(exact.hi)):
-        yield f"wrong: {name} is NaN elsewhere"
+        yield f"faulty: {name} is NaN elsewhere"
     worst = np.nanmax(error_u(result, exact), initial=0.0)
     if worst > LIMIT_U:
-        yield f"wrong: {name} by {worst:.2g} u"
+        yield f"faulty: {name} by {worst:.2g} u"
 
 
-def wrong_far(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
-    """As `wrong`, by a team a row, of the last two alone; before are zeros, of which few are touched."""
+def faulty_far(case: Case, checker: emulation.Checker, sources: Path) -> list[str]:
+    """As `faulty`, with one team per row, for the last two rows only; zeros before them, mostly untouched."""
     few, machine = drawn(case._replace(rows=2), checker), Machine(case, checker, sources)
     exact, saved = oracle.results(*(values(array) for array in few[:4]), EPS), statistics(few)
     shape, rows = (case.rows, case.hidden), (case.rows,)
@@ -180,26 +180,26 @@ def launch_far(case: Case, machine: Machine, kernel: str, arrays: tuple[Any, ...
 
 
 def sparse(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
-    """Zeros that take memory only where they are touched."""
+    """Zeros that occupy memory only where they are touched."""
     size = int(np.prod(shape)) * dtype.itemsize
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype).reshape(shape)
 
 
 def main(checker: emulation.Checker, what: str, name: str, *sources: str) -> str | None:
-    """What is wrong, or None; whatever stops the process says more."""
+    """The faults found, or None; an error that stops the process prints its own message."""
     if what == "clean":
         cases = [
             case._replace(order=order, late=late) for case, (order, late) in product(CLEAN[name], ORDERS)
         ]
-        found = {case: wrong(case, checker) for case in cases}
+        found = {case: faulty(case, checker) for case in cases}
         return "\n".join(f"{case}: {texts}" for case, texts in found.items() if texts) or None
     case = next(fault.case for fault in FAULTS if fault.name == name)
-    if as_it_is := wrong(case, checker):
-        return f"without the fault: {as_it_is}"
+    if found := faulty(case, checker):
+        return f"without the fault: {found}"
     print(PASSED, flush=True)
     try:
-        return "\n".join(wrong(case, checker, Path(*sources))) or None
+        return "\n".join(faulty(case, checker, Path(*sources))) or None
     except EmulationError as error:
         return f"EmulationError: {error}"
 

@@ -1,4 +1,4 @@
-"""Faults that a kernel's author could make: a text patch each, a case that shows it, and what catches it."""
+"""Faults that a kernel's author could make: each a text patch, a case that shows it, and what catches it."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from layernorm_backward.kernels.cuda.emulation import Checker
 
 
 class Fault(NamedTuple):
-    """`old`, which stands in `file` once, becomes `new`; `caught` is a pattern of what is then said."""
+    """`old`, which occurs once in `file`, becomes `new`; `caught` is a pattern of the resulting message."""
 
     name: str
     file: str
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     caught: str
     checker: Checker = "plain"
 
-    def plant(self, sources: Path) -> None:
+    def inject(self, sources: Path) -> None:
         """Patch a copy of the sources."""
         path = sources / self.file
         text = path.read_text()
@@ -98,7 +98,7 @@ _TEAM = (
         "if (mask >= width) break;",
         "",
         BACKWARD_LANES,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
         "a shuffle in place of a barrier",
@@ -110,7 +110,7 @@ _TEAM = (
         "thread",
     ),
     Fault(
-        "lanes that have nothing to add leave out a shuffle",
+        "lanes that have nothing to add skip a shuffle",
         "team.cuh",
         "values[i] += shuffle_xor(values[i], mask);",
         "if (values[i] != 0) values[i] += shuffle_xor(values[i], mask);",
@@ -156,7 +156,7 @@ _CLUSTER = (
         "thread",
     ),
     Fault(
-        "a cluster's barrier is waited for by one thread of each warp",
+        "only one thread of each warp waits at a cluster's barrier",
         "team.cuh",
         "            cluster_wait();\n            add_blocks",
         "            if (thread_index() % WARP == 0) cluster_wait();\n            add_blocks",
@@ -181,12 +181,12 @@ _CLUSTER = (
         "thread",
     ),
     Fault(
-        "the slices of a cluster leave out the last chunks",
+        "the slices of a cluster omit the last chunks",
         "row.cuh",
         "slice = (all + M::cluster - 1) / M::cluster",
         "slice = all / M::cluster",
         Case(FOUR, 9, 344, "float16", passes="forward"),
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
         "a block writes the partial sums of another",
@@ -247,10 +247,10 @@ _RING = (
         "void wait() { wait_gate",
         "void wait() { if (thread_index() == 0) wait_gate",
         FORWARD_RING._replace(order="reverse"),
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
-        "every thread asks for a row",
+        "every thread copies a row",
         "ring.cuh",
         "if (used && thread_index() == 0 && ahead < rows)",
         "if (used && ahead < rows)",
@@ -280,10 +280,10 @@ _RING = (
         if (thread_index() == 0 && ahead < rows) fill(stage, ahead);
 """,
         BACKWARD_RING._replace(order="reverse", late=False),
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "rows are asked for that are not there",
+        "rows behind the last are copied",
         "ring.cuh",
         "if (used && thread_index() == 0 && ahead < rows)",
         "if (used && thread_index() == 0)",
@@ -304,7 +304,7 @@ _RING = (
         "(s * ARRAYS + array) * slot",
         "(s + array) * slot",
         BACKWARD_RING._replace(late=False),
-        "wrong: dx",
+        "faulty: dx",
     ),
 )
 _ENDS = (
@@ -318,7 +318,7 @@ _ENDS = (
         "address",
     ),
     Fault(
-        "a copy goes on behind the array",
+        "a copy extends behind the array",
         "ring.cuh",
         "return M::ragged && row + last + beyond > end;",
         "return false;",
@@ -332,7 +332,7 @@ _ENDS = (
         "            slices[a].complete(row, const_cast<T*>(local(a, s)));\n",
         "",
         RAGGED_RING,
-        "wrong: dx is NaN elsewhere",
+        "faulty: dx is NaN elsewhere",
     ),
     Fault(
         "an edge is read behind the array",
@@ -349,7 +349,7 @@ _ENDS = (
         "if (edge[k] < last) use",
         "if (edge[k] <= last) use",
         FORWARD_LANES._replace(nan_row=7),
-        "wrong: y is NaN elsewhere",
+        "faulty: y is NaN elsewhere",
     ),
     Fault(
         "gamma is read behind its end",
@@ -361,7 +361,7 @@ _ENDS = (
         "address",
     ),
     Fault(
-        "gamma is read by 16 bytes wherever a chunk lies",
+        "gamma is read by 16 bytes at any alignment",
         "row.cuh",
         "if (!aligned(from)) {",
         "if (false) {",
@@ -374,15 +374,15 @@ _ENDS = (
         "edge[k] = i < heads ? i",
         "edge[k] = i <= heads ? i",
         BACKWARD_LANES,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "a thread leaves out its second edge",
+        "a thread skips its second edge",
         "row.cuh",
         "+ k * M::team;",
         "+ k * M::team * hidden;",
         Case(LANES, 21, 61, "bfloat16", lie=RAGGED, passes="backward"),
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
         "the sums of two teams' edges go to one place",
@@ -408,15 +408,15 @@ _ENDS = (
         "rank == M::cluster - 1 || limit > hidden ? hidden : limit",
         "limit > hidden ? hidden : limit",
         RAGGED_PAIR,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "a row that ends before its first chunk would begin goes on",
+        "a row that ends before its first chunk would begin is read further",
         "row.cuh",
         "rank == M::cluster - 1 || limit > hidden ? hidden : limit",
         "rank == M::cluster - 1 ? hidden : limit",
         Case(FOUR, 30, 3, "bfloat16", lie=RAGGED, passes="backward"),
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
         "16-byte pieces are taken to begin where rows do",
@@ -436,7 +436,7 @@ _ENDS = (
         "thread",
     ),
     Fault(
-        "chunks lie as those of row 0",
+        "chunks are aligned as those of row 0",
         "forward.cuh",
         "head_of(y + skipped + static_cast<int64>(mine.team) * hidden)",
         "head_of(y)",
@@ -444,7 +444,7 @@ _ENDS = (
         "EmulationError.*a 16-byte load is not at a multiple of 16",
     ),
     Fault(
-        "arrays apart are read as if they lay alike",
+        "arrays of different alignment are read as if aligned alike",
         "ring.cuh",
         "return !M::apart || aligned(from) ? *",
         "return true ? *",
@@ -464,7 +464,7 @@ _READS = (
         "address",
     ),
     Fault(
-        "what copies leave out goes on behind the array",
+        "what copies leave out extends behind the array",
         "ring.cuh",
         "c < low(row) && c < last",
         "c < low(row)",
@@ -509,7 +509,7 @@ _READS = (
         "address",
     ),
     Fault(
-        "partial sums of rows that begin anywhere are written by 16 bytes",
+        "partial sums of ragged rows are written by 16 bytes",
         "row.cuh",
         "    if constexpr (M::ragged) {\n",
         "    if constexpr (false) {\n",
@@ -518,12 +518,12 @@ _READS = (
         "address",
     ),
     Fault(
-        "of gamma as it is stored the first 16 bytes are taken for all",
+        "the first 16 bytes of gamma in its storage dtype are taken for all",
         "row.cuh",
         ": gathered(from + q * LANES<G>)",
         ": gathered(from)",
         Case(BLOCK, 5, 501, "bfloat16", "float32", RAGGED, "forward"),
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
         "a row at a multiple of 16 bytes begins with a chunk of edges",
@@ -531,7 +531,7 @@ _READS = (
         "return (LANES<T> - phase_of(at)) % LANES<T>;",
         "return LANES<T> - phase_of(at);",
         Case(ALONE, 40, 3, "float64", "float64", RAGGED, "forward"),
-        "wrong: y",
+        "faulty: y",
     ),
 )
 _ROWS = (
@@ -545,36 +545,36 @@ _ROWS = (
         "thread",
     ),
     Fault(
-        "a thread takes a column of its neighbour's, too",
+        "a thread also takes a column of its neighbour",
         "row.cuh",
         "static_cast<int64>(column) + c * step);",
         "static_cast<int64>(column) + c * (step - LANES<T>));",
         Case(BLOCK, 5, 500, passes="backward"),
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "the next rows are loaded and not taken",
+        "the next rows are loaded but not used",
         "backward.cuh",
         "            now = next;\n",
         "",
         MANY_ROUNDS,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "the rows at work are loaded again instead of the next",
+        "the current rows are loaded again instead of the next",
         "backward.cuh",
         "next.template load<true>(following,",
         "next.template load<true>(round,",
         MANY_ROUNDS,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "the last rows are left out",
+        "the last rows are skipped",
         "forward.cuh",
         "    for (; round.any(); round.advance()) {",
         "    for (; round.all(); round.advance()) {",
         FORWARD_LANES,
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
         "rows are counted by 32 bits",
@@ -624,12 +624,12 @@ _ROWS = (
         "EmulationError.*wait for ever",
     ),
     Fault(
-        "the last partial sums are left out",
+        "the last partial sums are skipped",
         "columns.cuh",
         "row < count && column < width",
         "row + ROWS <= count && column < width",
         SUMS,
-        "wrong: dgamma",
+        "faulty: dgamma",
     ),
     Fault(
         "parts of the rows overlap",
@@ -637,7 +637,7 @@ _ROWS = (
         "i < rows * (part + 1) / parts",
         "i <= rows * (part + 1) / parts && i < rows",
         BACKWARD_WIDE,
-        "wrong: dgamma",
+        "faulty: dgamma",
     ),
     Fault(
         "columns behind the last are written",
@@ -656,7 +656,7 @@ _PORTION = (
         "? how.group : all - first;",
         "? how.group + 1 : all - first;",
         REST_BACKWARD_LANES,
-        "wrong: dgamma",
+        "faulty: dgamma",
     ),
     Fault(
         "there are rows between the groups of later clusters",
@@ -664,7 +664,7 @@ _PORTION = (
         "how.together_bits) * how.group;",
         "how.together_bits) * (how.group + 1);",
         REST_FORWARD_RING,
-        "wrong: y is NaN elsewhere",
+        "faulty: y is NaN elsewhere",
     ),
     Fault(
         "later clusters begin at row 0",
@@ -672,7 +672,7 @@ _PORTION = (
         "first = how.shared + ",
         "first = ",
         REST_FORWARD_LANES,
-        "wrong: y is NaN elsewhere",
+        "faulty: y is NaN elsewhere",
     ),
     Fault(
         "as many later clusters share a group as lead",
@@ -680,7 +680,7 @@ _PORTION = (
         "            teams = 1 << how.together_bits;\n",
         "            teams = how.lead;\n",
         REST_BACKWARD_LANES,
-        "wrong: dx is NaN elsewhere",
+        "faulty: dx is NaN elsewhere",
     ),
     Fault(
         "later clusters are counted on from those that lead",
@@ -688,7 +688,7 @@ _PORTION = (
         "            team = later & (teams - 1);\n",
         "",
         REST_BACKWARD_FOUR,
-        "wrong: dx is NaN elsewhere",
+        "faulty: dx is NaN elsewhere",
     ),
     Fault(
         "the clusters that lead go over all rows",
@@ -696,7 +696,7 @@ _PORTION = (
         "rows(how.shared)",
         "rows(all)",
         REST_BACKWARD_RING,
-        "wrong: dgamma",
+        "faulty: dgamma",
     ),
     Fault(
         "two clusters write the same rows",
@@ -708,7 +708,7 @@ _PORTION = (
         "thread",
     ),
     Fault(
-        "chunks of later clusters lie as those of the first rows",
+        "chunks of later clusters are aligned as those of the first rows",
         "backward.cuh",
         "head_of(dx + skipped + static_cast<int64>(mine.team) * hidden)",
         "head_of(dx + static_cast<int64>(mine.team) * hidden)",
@@ -721,7 +721,7 @@ _PORTION = (
         "    mean += mine.first;\n",
         "",
         REST_FORWARD_RING._replace(passes="forward backward"),
-        "wrong: dx is NaN elsewhere",
+        "faulty: dx is NaN elsewhere",
     ),
     Fault(
         "later clusters read the statistics of the first rows",
@@ -729,7 +729,7 @@ _PORTION = (
         "    rstd += mine.first;\n",
         "",
         REST_BACKWARD_PAIR,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
         "later clusters read the first rows",
@@ -737,7 +737,7 @@ _PORTION = (
         "    x += skipped;\n",
         "",
         REST_BACKWARD_FOUR,
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
         "later clusters write the partial sums of those that lead",
@@ -745,47 +745,47 @@ _PORTION = (
         "static_cast<int64>(block_index() / M::cluster) * 2",
         "static_cast<int64>(mine.team / M::teams) * 2",
         REST_BACKWARD_LANES,
-        "wrong: dgamma is NaN elsewhere",
+        "faulty: dgamma is NaN elsewhere",
     ),
 )
 _FORMULAS = (
     Fault(
-        "the rounded mean is taken for the mean",
+        "the rounded mean is taken as exact",
         "formulas.cuh",
         "        offset = -delta * rstd;\n        slope",
         "        offset = 0;\n        slope",
         Case(WARP, 9, 200, passes="backward", mean=1e5),
-        "wrong: dx",
+        "faulty: dx",
     ),
     Fault(
-        "a row whose mean is far from its first elements' is not gone over again",
+        "a row whose mean is far from its first elements' is not summed again",
         "formulas.cuh",
         "return delta * delta > var;",
         "return false;",
         Case(WIDE, 3, 4101, passes="forward", outliers=1e4),
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
-        "a row is gone over again about the same number",
+        "a row is summed again about the same number",
         "forward.cuh",
         "centre += Statistics<A>(sums, part).delta;",
         "",
         Case(RING, 40, 500, passes="forward", outliers=1e4),
-        "wrong: y",
+        "faulty: y",
     ),
     *(
         Fault(
-            f"a row that is gone over again {whose} overwrites the sums of the next row",
+            f"a row that is summed again {whose} overwrites the sums of the next row",
             "forward.cuh",
             "second.add(sums);",
             "meeting.add(sums);",
             Case(one, 30, 500, passes="forward", outliers=1e4),
-            "wrong: y",
+            "faulty: y",
         )
         for whose, one in (("by a block", RING), ("by a cluster", PAIR))
     ),
     Fault(
-        "a team goes over its rows again without the others of its warp",
+        "a team sums its rows again without the others of its warp",
         "forward.cuh",
         "if (any_of_warp(far))",
         "if (far)",
@@ -793,12 +793,12 @@ _FORMULAS = (
         "EmulationError.*wait for ever: .* at a shuffle",
     ),
     Fault(
-        "of a round only the last row may be gone over again",
+        "only the last row of a round may be summed again",
         "forward.cuh",
         "far |= has(r)",
         "far = has(r)",
         Case(THREE, 40, 4096, passes="forward", outliers=1e4),
-        "wrong: y",
+        "faulty: y",
     ),
     Fault(
         "rows of one element have a dx",
@@ -806,7 +806,7 @@ _FORMULAS = (
         "share == 1 ? A(0) : rstd",
         "rstd",
         Case(LANES, 21, 1, passes="backward"),
-        "wrong: dx",
+        "faulty: dx",
     ),
 )
 FAULTS = (*_TEAM, *_CLUSTER, *_RING, *_ENDS, *_READS, *_ROWS, *_PORTION, *_FORMULAS)

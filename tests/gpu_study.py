@@ -121,7 +121,7 @@ def written(folder):
 
 
 def without_peers():
-    """A fixture's body: peers are said to be missing."""
+    """A fixture's body: all peers are reported missing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peers_on_gpu, "missing", lambda name: f"not installed: {name}")
         yield

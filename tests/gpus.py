@@ -1,4 +1,4 @@
-"""What plans have to know of two GPUs: one with clusters, and one without."""
+"""The hardware parameters, for plans, of two GPUs: one with clusters and one without."""
 
 from layernorm_backward.kernels.cuda.plan import Hardware
 

@@ -1,4 +1,4 @@
-"""A board without a device: NumPy arrays, the host clock, the CUDA sources by the host emulation."""
+"""A board without a device: NumPy arrays, the host clock, the CUDA sources on the host emulation."""
 
 from time import perf_counter
 

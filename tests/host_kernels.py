@@ -1,4 +1,4 @@
-"""The kernels that take NumPy arrays here: those of the CPU, and the CUDA kernels by the host emulation."""
+"""The kernels that take NumPy arrays here: those for the CPU, and the CUDA kernels on the host emulation."""
 
 import os
 from dataclasses import replace
@@ -10,9 +10,9 @@ from layernorm_backward.kernels.cuda.emulation import Emulation
 
 
 def emulated(name: str, **how: object) -> Kernel:
-    """A CUDA kernel on the host emulation, made as `how` says."""
+    """A CUDA kernel on a host emulation with these options."""
     kernel, machine = KERNELS[name], Emulation(**how)
-    passes = {way: partial(getattr(kernel, way), machine=machine) for way in ("forward", "backward")}
+    passes = {one: partial(getattr(kernel, one), machine=machine) for one in ("forward", "backward")}
     return replace(kernel, name=f"{name} (emulated)", device="cpu", requires=(), **passes)
 
 

@@ -1,4 +1,4 @@
-"""Kernels that save as a reader's may: a tuple, flat or nested, a list, a dict, an object, or one array."""
+"""Kernels that save as a reader's kernel may: a tuple, flat or nested, a list, dict, object, or one array."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from layernorm_backward.kernels.published import CompactSaved
 
 
 def saving(kernel: Kernel, kept: Callable[[Any], Any], found: Callable[[Any], Any]) -> Kernel:
-    """The kernel, but `kept` makes what is saved into another, and `found` that into what it was."""
+    """The kernel, but `kept` converts what is saved to another form, and `found` converts it back."""
 
     def forward(*arguments: Any, **options: Any) -> tuple[NDArray, Any]:
         y, saved = kernel.forward(*arguments, **options)

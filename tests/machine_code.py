@@ -34,7 +34,7 @@ class InspectionError(RuntimeError):
 
 
 class MachineCode(NamedTuple):
-    """Of one kernel, as it is compiled; threads are at most so many."""
+    """One compiled kernel: its resources, its largest number of threads, and its opcodes."""
 
     registers: int  # of a thread
     stack_bytes: int  # of a thread
@@ -42,7 +42,7 @@ class MachineCode(NamedTuple):
     threads: int  # of a block
     cluster: int  # blocks
     order: tuple[str, ...]  # of the opcodes as they are listed, with their modifiers: LDG.E.EF.128
-    opcodes: Counter[str]  # how often each stands there
+    opcodes: Counter[str]  # how often each occurs
 
     def count(self, *starts: str) -> int:
         """Instructions of these opcodes, whatever modifiers follow: LDG counts LDG.E.EF.128, too."""
@@ -90,7 +90,7 @@ def inspect(programs: Sequence[Program], arch: str, sources: Path = SOURCES) -> 
 
 
 def _first_word(fact: str, facts: str, default: int) -> int:
-    """The first number of one of the facts that a cubin tells about a kernel."""
+    """The first number of one of the attributes of a kernel in a cubin."""
     found = re.search(_FACT.format(fact), facts, re.DOTALL)
     return int(found[1], base=16) if found else default
 
@@ -103,7 +103,7 @@ def _run(tool: str, *arguments: str | Path) -> str:
 
 
 def _tool(name: str) -> str | None:
-    """A tool of its wheel, else of the PATH."""
+    """The path of a tool: from its wheel, else from PATH."""
     files = _files(f"nvidia-cuda-{name}") or ()
     found = next((str(file.locate()) for file in files if file.name == name), None)
     return found or shutil.which(name)

@@ -1,7 +1,7 @@
-"""Rules that the machine code of the kernels over rows keeps, and the batches in which it is compiled.
+"""Rules that the machine code of the kernels over rows obeys, and the batches in which it is compiled.
 
-A batch is one kernel with every map, for one pair of dtypes and one way for rows to lie; or with those maps
-that campaigns on a GPU run. A rule looks at the code of a batch and tells the faults.
+A batch is one kernel with every map, for one pair of dtypes and one alignment of rows; or with the maps that
+campaigns on a GPU run. A rule inspects the code of a batch and yields the faults.
 """
 
 from collections.abc import Container, Iterator
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
 
     @property
     def maps(self) -> list[Map]:
-        """Those that the device has, of the dtype of x, for rows that lie so."""
+        """The maps of the device for the dtype of x and rows of this alignment."""
         held = plan._holding(self.kernel, 0, self.itemsize, self.lie)
         here = (plan._on(DEVICES[self.arch], one, self.kernel, self.itemsize) for one in held)
         return [one for one in here if one]
@@ -113,12 +113,12 @@ def spills(code: MachineCode) -> bool:
 
 
 def registers_suffice(code: MachineCode, blocks: int) -> bool:
-    """For so many blocks at once on a multiprocessor."""
+    """Whether registers suffice for `blocks` blocks at once on a multiprocessor."""
     return -(-code.registers // GRANULE) * GRANULE * code.threads * blocks <= REGISTERS
 
 
 def twice(batch: Batch, one: Map) -> bool:
-    """Whether a team loads its next rows before it works on those it has, as `Loaded` in backward.cuh."""
+    """Whether a team loads its next rows before it uses the current ones, as `Loaded` in backward.cuh."""
     if one.ring or batch.kernel == "forward":
         return False
     wide = sum_dtype(dtype_of(batch.x)).itemsize
@@ -127,18 +127,18 @@ def twice(batch: Batch, one: Map) -> bool:
 
 
 def copies(batch: Batch, one: Map) -> int:
-    """Of the code for a round of rows in registers: where each team has all of its rows, and where not."""
+    """Copies of the code for a round of rows in registers: one for full rounds, one for others."""
     return 2 if twice(batch, one) or (one.rows > 1 and not one.ring) else 1
 
 
 def loads_of_rounds(batch: Batch, one: Map) -> int:
-    """Of the code that loads a round: the first, the next ones, and where not each team has its rows."""
+    """Copies of the code that loads a round: for the first, the next, and rounds that are not full."""
     return copies(batch, one) + twice(batch, one)
 
 
 def quads(batch: Batch, one: Map) -> tuple[int, int]:
-    """Loads and stores of 16 bytes: of rows in registers, gamma and beta; of results, and of the partial sums
-    of a block with one team.
+    """Numbers of 16-byte loads (rows in registers, gamma, beta) and stores (results, and the partial sums of
+    a block with one team).
     """
     held = one.rows * one.chunks
     loads = 0 if one.ring else plan.READ[batch.kernel] * loads_of_rounds(batch, one) * held
@@ -150,8 +150,8 @@ def quads(batch: Batch, one: Map) -> tuple[int, int]:
 
 
 def singles(batch: Batch, one: Map) -> set[int]:
-    """How many other loads there may be: of vectors that lie otherwise, and of a row its statistics, or a
-    sample. In a row that is all a thread's, the compiler may find the sample in a chunk.
+    """The possible numbers of other loads: of vectors that are not aligned, and per row its statistics or a
+    sample. Where a thread has a whole row, the compiler may find the sample in a chunk.
     """
     rows = 2 if one.ring else loads_of_rounds(batch, one) * one.rows  # with a ring the first, and one ahead
     vectors = VECTORS[batch.kernel] * one.chunks * (CHUNK // batch.itemsize)
@@ -174,7 +174,7 @@ def blocks_are_as_the_map_says(batch: Batch, codes: Codes) -> Iterator[object]:
 
 
 def blocks(batch: Batch, one: Map) -> int:
-    """Of a multiprocessor, for which there are registers; as `Roomy` in forward.cuh."""
+    """Resident blocks per multiprocessor for which there are registers; as `Roomy` in forward.cuh."""
     wider = dtype_of(batch.gamma).itemsize > batch.itemsize
     return min(one.blocks, 4) if batch.kernel == "forward" and wider and not one.ring else one.blocks
 
@@ -192,8 +192,8 @@ def shared_memory_is_what_the_plan_counts_on(batch: Batch, codes: Codes) -> Iter
 
 
 def arrays_go_by_16_bytes(batch: Batch, codes: Codes) -> Iterator[object]:
-    """Rows kept in registers are read so, those in a ring by bulk copies; gamma and beta are read so where
-    they lie so; results are written so.
+    """Rows in registers are read by 16 bytes, rows in a ring by bulk copies; gamma and beta are read by 16
+    bytes where they are aligned; results are written by 16 bytes.
     """
     for one, code in codes.items():
         loads, stores = quads(batch, one)
@@ -224,7 +224,7 @@ def only_float64_is_summed_in_double(batch: Batch, codes: Codes) -> Iterator[obj
 
 
 def since_barrier(code: MachineCode, end: int) -> tuple[str, ...]:
-    """The opcodes before number `end`, from the last barrier of a block or cluster on."""
+    """The opcodes between the last barrier of a block or cluster before number `end`, and that number."""
     begin = next((at for at in range(end - 1, -1, -1) if code.order[at].startswith(("BAR", "UCGABAR"))), -1)
     return code.order[begin + 1 : end]
 
@@ -234,12 +234,12 @@ def at(code: MachineCode, opcode: str) -> list[int]:
 
 
 def names(opcodes: tuple[str, ...]) -> list[str]:
-    """Without modifiers."""
+    """The opcodes without modifiers."""
     return [opcode.partition(".")[0] for opcode in opcodes]
 
 
 def copies_are_asked_for_behind_a_fence(batch: Batch, codes: Codes) -> Iterator[object]:
-    """Which orders them behind what threads have read in that stage, before the barrier."""
+    """The fence orders them after the threads' reads of that stage, before the barrier."""
     for one, code in codes.items():
         for copy in at(code, "UBLKCP"):
             if "FENCE" not in names(since_barrier(code, copy)):
@@ -247,8 +247,8 @@ def copies_are_asked_for_behind_a_fence(batch: Batch, codes: Codes) -> Iterator[
 
 
 def clusters_are_arrived_at_behind_a_fence(batch: Batch, codes: Codes) -> Iterator[object]:
-    """Once for each wait. Where a warp has added up a block's sums, their store comes first, then the fence
-    of its thread, then its warp; at the end of a kernel there are no sums.
+    """There is one arrival per wait. Where a warp has added up a block's sums, their store comes first, then
+    the fence of its thread, then its warp; at the end of a kernel there are no sums.
     """
     for one, code in codes.items():
         before = [names(since_barrier(code, arrival)) for arrival in at(code, "UCGABAR_ARV")]
@@ -263,7 +263,7 @@ def clusters_are_arrived_at_behind_a_fence(batch: Batch, codes: Codes) -> Iterat
 
 
 def the_sum_of_columns_may_begin(batch: Batch, codes: Codes) -> Iterator[object]:
-    """While the last blocks of a backward pass are at work; it waits for them itself."""
+    """It may begin while the last blocks of a backward pass run; it waits for them itself."""
     wanted = batch.kernel == "backward" and DEVICES[batch.arch].hopper
     for one, code in codes.items():
         if code.count("PREEXIT") != wanted:
@@ -286,6 +286,6 @@ RULES = (
 
 
 def broken(batch: Batch, codes: Codes) -> dict[str, list]:
-    """The rules that the code of a batch breaks, with the faults."""
+    """The rules that the code of a batch violates, with the faults."""
     found = {rule.__name__: list(rule(batch, codes)) for rule in RULES}
     return {name: faults for name, faults in found.items() if faults}

@@ -9,7 +9,7 @@ PACKAGE = "layernorm_backward"
 
 
 class Napping:
-    """Seconds that this thread has computed, and those that it has said it naps, of which it takes none."""
+    """CPU seconds of this thread, plus the seconds of its naps, which take no time."""
 
     def __init__(self) -> None:
         self.napped_s = 0.0

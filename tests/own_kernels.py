@@ -1,4 +1,4 @@
-"""Kernels as a reader may register them, each with one fault; compact but for that."""
+"""Kernels as a reader may register them: `compact` with one fault each."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A peer for the tests, in NumPy: right, wrong, dying, hanging or refusing, as its option says."""
+"""A peer for the tests, in NumPy; its option makes it correct, faulty, dying, hanging or refusing."""
 
 import os
 import time

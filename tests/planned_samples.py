@@ -18,7 +18,7 @@ SWEEP = {  # of `_cells`
 
 
 def samples_of(seconds: Mapping[str, np.ndarray], waited=()) -> pd.DataFrame:
-    """Those of calls of which each repetition took so long; all wait in those `waited`."""
+    """Samples of calls with these seconds per repetition; all calls wait in the repetitions `waited`."""
     rows = [
         (name, repeat, its, 1, 0.0, repeat in waited)
         for name, each in seconds.items()
@@ -28,7 +28,7 @@ def samples_of(seconds: Mapping[str, np.ndarray], waited=()) -> pd.DataFrame:
 
 
 def planned(monkeypatch, count, waited=(), **seconds):
-    """`count` samples of every call: about 1 s, or what is given for its name; all wait in those `waited`."""
+    """`count` samples of every call: about 1 s, or the seconds given by name; all wait in those `waited`."""
     steady = np.linspace(1, 1.001, count)
 
     def compare(calls, **how):
@@ -38,7 +38,7 @@ def planned(monkeypatch, count, waited=(), **seconds):
 
 
 def known(monkeypatch):
-    """A list to which each comparison adds the names of the calls of which it is told how long they take."""
+    """A list to which each comparison adds the names of the calls whose seconds per run are passed to it."""
     given, compare = [], stopwatch.compare
 
     def noted(calls, known_s, **how):

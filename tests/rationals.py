@@ -1,6 +1,6 @@
-"""Rows of rational numbers, whose roundings a test chooses: a result is multiplied by 1 + delta.
+"""Rows of rational numbers, whose rounding errors a test chooses: a result is multiplied by 1 + delta.
 
-With all deltas alike the worst case is attained, so a count of roundings that is off by one is seen, from
+With all deltas equal the worst case is attained, so a count of roundings that is off by one is detected, from
 above and from below.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 U = Fraction(1, 10**9)
-SLACK = Fraction(1, 10**6)  # what a count of roundings may be off by, since U^2 terms are there too
+SLACK = Fraction(1, 10**6)  # tolerance of a count of roundings, for the terms in U^2
 
 
 def mean(values):

@@ -1,6 +1,7 @@
-"""The CUDA sources under AddressSanitizer and ThreadSanitizer; faults planted in them are each caught.
+"""The CUDA sources under AddressSanitizer and ThreadSanitizer; each injected fault is caught.
 
-What a checker watches runs in a process of its own (`cuda_checked.py`), the checker's library loaded first.
+What a checker watches runs in a separate process (`cuda_checked.py`), with the checker's library loaded
+first.
 """
 
 import os
@@ -34,7 +35,7 @@ WATCHED = ("address", "thread")
 
 @cache
 def at_fixed_addresses() -> tuple[str, ...]:
-    """The command that turns off what ThreadSanitizer may fail on; nothing where it is not allowed."""
+    """The command that disables address randomization, with which ThreadSanitizer may fail; () if refused."""
     command = ("setarch", platform.machine(), "-R")
     if not shutil.which(command[0]) or subprocess.run([*command, "true"], capture_output=True).returncode:
         return ()
@@ -52,7 +53,7 @@ def checked(checker: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def skip_without(checker: str) -> None:
-    """Skips where the compiler has no library for a checker, but never in CI."""
+    """Skip where the compiler has no library for a checker, but never in CI."""
     if checker in WATCHED and not os.environ.get("CI") and not Path(emulation.runtime(checker)).is_file():
         pytest.skip(f"{emulation.COMPILER} has no library for the checker {checker!r}")
 
@@ -70,12 +71,12 @@ def test_a_fault_is_caught(fault, tmp_path):
     skip_without(fault.checker)
     sources = tmp_path / "sources"
     shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
-    fault.plant(sources)
+    fault.inject(sources)
     done = checked(fault.checker, "fault", fault.name, str(sources))
     assert done.stdout == f"{PASSED}\n", done.stdout + done.stderr
     assert done.returncode != 0
     assert re.search(fault.caught, done.stderr), done.stderr
 
 
-def test_no_two_faults_have_one_name():
+def test_fault_names_are_unique():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 15

@@ -1,4 +1,4 @@
-"""A BERT encoder with random weights, small enough to be computed a number at a time."""
+"""A BERT encoder with random weights, small enough to be computed element by element."""
 
 from types import SimpleNamespace
 
@@ -41,7 +41,7 @@ def weights(hidden: int = HIDDEN) -> Weights:
 
 
 class Tokenizer:
-    """A token a word, its id the number of its letters, between [CLS] and [SEP]."""
+    """One token per word, whose id is the number of its letters, between [CLS] and [SEP]."""
 
     def encode(self, sentence: str) -> SimpleNamespace:
         words = sentence.split()

@@ -17,7 +17,7 @@ FROM_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
 
 
 def processor_s() -> float:
-    """Seconds that processors have worked for the commands that have ended, and for no other work."""
+    """CPU seconds of the child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -52,7 +52,7 @@ class Workspace:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Without what the `make` that runs the tests was told: its ARGS are not for a `make` here."""
+        """The environment without the arguments of the `make` that runs the tests."""
         own = {name: value for name, value in os.environ.items() if name not in FROM_MAKE}
         return own | {"PYTHONPATH": str(self.root / "src")}
 
@@ -74,7 +74,7 @@ class Workspace:
         return self.run(sys.executable, "-m", "snakemake", *arguments, "--config", f"study={study}")
 
     def planned(self, *arguments: str, study: str = "smoke") -> set[str]:
-        """The rules that a dry run would carry out, `all` apart."""
+        """The rules that a dry run would execute, except `all`."""
         done = self.snakemake("--dry-run", *arguments, study=study)
         assert done.returncode == 0, done.stdout
         stats = done.stdout.partition("Job stats:")[2].partition("\ntotal ")[0]

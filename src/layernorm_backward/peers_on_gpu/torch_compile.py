@@ -31,7 +31,7 @@ class _Recorded:
         self()
 
     def __call__(self) -> Any:
-        """Record on the current stream, where the backward pass will run; returns y, which holds the record."""
+        """Record on the current stream, where the backward pass will run; returns y, which holds it all."""
         self.leaves = tuple(one.detach().requires_grad_() for one in self._inputs)
         self.y = self._function(*self.leaves)
         return self.y
