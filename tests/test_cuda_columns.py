@@ -1,4 +1,4 @@
-"""The sum of partial sums, run thread by thread on the CPU: every row and column once, in a fixed order."""
+"""The sum of partial sums on the host emulation: every row and column once, in a fixed order."""
 
 from typing import get_args
 
@@ -22,7 +22,7 @@ AROUND = {  # rows about the ends of batches, for one thread of a column and for
 }
 
 
-def test_longer_rows_than_columns_can_be_counted_in_are_refused():
+def test_rows_too_long_for_32_bit_column_numbers_are_refused():
     assert columns.LONGEST + WIDE_THREADS * WIDE_COLUMNS == 2**31  # so hidden + 2048 - 1 has 32 bits
     assert columns.sizes(1, columns.LONGEST) == (1, 2**31 - 2048)
     with pytest.raises(ValueError, match="D is 2147481601; allowed: at most 2147481600"):
@@ -39,7 +39,7 @@ def added(partials, dtype, order="forward"):
     ("hidden", "parts"), [(hidden, parts) for hidden in AROUND for parts in AROUND[hidden]]
 )
 def test_every_partial_sum_of_every_column_is_added_once(hidden, parts):
-    """Whole numbers, whose sums are exact: so a row left out or added twice shows."""
+    """Sums of integers are exact, so that a row that is skipped or added twice is detected."""
     rows, column = np.arange(1, parts + 1)[:, None, None], np.arange(2 * hidden).reshape(1, 2, hidden)
     partials = (rows * 8 + column % 7).astype(np.float32)
     assert partials.sum(axis=0, dtype=np.float64).max(initial=0) < 2**24
@@ -48,7 +48,7 @@ def test_every_partial_sum_of_every_column_is_added_once(hidden, parts):
 
 
 @pytest.mark.parametrize("hidden", AROUND)
-def test_the_order_is_fixed_whatever_that_of_the_threads(hidden):
+def test_the_order_of_the_sum_does_not_depend_on_that_of_the_threads(hidden):
     partials = np.random.default_rng(1).normal(size=(40, 2, hidden)).astype(np.float32)
     first, *others = (np.concatenate(added(partials, np.float32, order)) for order in get_args(Order))
     assert len(others) == 2
@@ -64,7 +64,7 @@ def test_the_sums_are_rounded_once_to_the_dtype_of_gamma(dtype):
 
 
 class Asked(Emulation):
-    """Notes how it was to launch."""
+    """Records the parameters of a launch."""
 
     def launch(self, program, how, arguments):
         self.how = how
@@ -72,7 +72,7 @@ class Asked(Emulation):
 
 
 @pytest.mark.parametrize("hopper", [True, False])
-def test_the_sum_begins_while_the_kernel_before_ends_where_a_device_can(hopper):
+def test_the_sum_launches_early_where_the_device_supports_it(hopper):
     machine = Asked(hardware=SMALL._replace(hopper=hopper))
     sums = [np.full(SHORT, np.nan, np.float32) for _ in range(2)]
     columns.add_partials(machine, np.ones((3, 2, SHORT), np.float32), *sums)
@@ -81,7 +81,7 @@ def test_the_sum_begins_while_the_kernel_before_ends_where_a_device_can(hopper):
 
 
 class Early(program_cache.Recorder):
-    """Remembers only what may begin before the launch before it has ended."""
+    """Records only launches that may begin before the previous one has ended."""
 
     def launch(self, program, how, arguments):
         if how.early:
@@ -89,8 +89,8 @@ class Early(program_cache.Recorder):
 
 
 @pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
-def test_nothing_but_the_sum_begins_early(name):
-    """No other kernel waits for the launch before, as `test_the_other_kernels` sees that this one does."""
+def test_only_the_sum_launches_early(name):
+    """No other kernel waits for the previous launch; `test_the_other_kernels` checks that this one does."""
     recorder = Early(SMALL)
     for hidden in (4, 1000, 40_000, 400_000):
         program_cache.run(variants.passes(name, recorder), "float32", "float32", hidden)

@@ -1,4 +1,4 @@
-"""What the CUDA kernels say where they cannot run: no CuPy, no device, an old one, no memory, bad arrays."""
+"""The errors of CUDA kernels that cannot run: no CuPy, no device, an old one, no memory, invalid arrays."""
 
 import ctypes
 import sys
@@ -19,7 +19,7 @@ ONES = np.ones(4)
 
 
 class CUDARuntimeError(RuntimeError):
-    """As CuPy's, which says the runtime's status."""
+    """As CuPy's, with the runtime's status."""
 
     def __init__(self, status):
         super().__init__(f"cudaError {status}")
@@ -75,7 +75,7 @@ def test_without_cupy(monkeypatch):
     assert device_missing() == "CuPy is not installed"
 
 
-def test_a_home_that_cupy_cannot_write_to_is_the_reason(monkeypatch):
+def test_a_home_that_cupy_cannot_write_to_is_reported(monkeypatch):
     class Refusing:
         def find_spec(self, name, *_):
             if name == "cupy":
@@ -93,7 +93,7 @@ def test_without_a_device_or_a_driver(monkeypatch, how):
     assert device_missing() == ABSENT
 
 
-def test_a_device_that_fails_says_how(monkeypatch):
+def test_the_error_of_a_failing_device_is_reported(monkeypatch):
     fake_cupy(monkeypatch, status=46)
     assert device_missing() == "the CUDA device cannot be used: cudaError 46"
 
@@ -127,7 +127,7 @@ def test_a_compiler_that_is_not_there(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CUDA)
-def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
+def test_a_kernel_does_not_fall_back_silently(monkeypatch, name):
     fake_cupy(monkeypatch, count=0)
     assert missing(KERNELS[name])
     with pytest.raises(RuntimeError, match=ABSENT):
@@ -137,7 +137,7 @@ def test_a_kernel_does_not_fall_back_in_silence(monkeypatch, name):
 @pytest.mark.parametrize(
     ("capability", "hopper"), [("80", False), ("89", False), ("90", True), ("120", True)]
 )
-def test_what_a_device_can_is_read_from_it(monkeypatch, capability, hopper):
+def test_the_capabilities_of_a_device_are_read_from_it(monkeypatch, capability, hopper):
     fake_cupy(monkeypatch, capability=capability)
     assert not device_missing()
     assert device.current().hardware == (132, 228 << 10, hopper)
@@ -169,7 +169,7 @@ def failing_at(number):
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("name", ["cuda_fused", "cuda_separate"])
 def test_out_of_memory_leaves_the_results_as_they_were(name, step):
-    """Whichever allocation fails; results may be no plain arrays, which takes another for each."""
+    """Whichever allocation fails; a result that is not contiguous takes one more allocation."""
     kernel, x = KERNELS[name], np.ones((6, 4))
     _, saved = kernel.forward(x, ONES, ONES, 1e-5, machine=Emulation())
     y, *gradients = results = [np.empty((*shape, 4 * step))[..., ::step] for shape in ((6,), (6,), (), ())]
@@ -228,7 +228,7 @@ def columns(cupy, begin, width, of=10):
 
 @pytest.mark.parametrize(("begin", "apart"), [(5, True), (4, False), (0, False)])
 def test_columns_of_one_array_on_a_device_may_be_input_and_output(monkeypatch, begin, apart):
-    """As on the CPU: their bounds overlap, and no element need."""
+    """As on the CPU: their bounds overlap, but they need not share an element."""
     cupy = fake_cupy(monkeypatch)
     cupy.may_share_memory = lambda one, other: True  # by bounds
     arrays = device.current().arrays

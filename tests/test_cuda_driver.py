@@ -1,4 +1,4 @@
-"""What is asked of the CUDA driver, of a stand-in that notes the questions: no GPU and no CuPy are needed."""
+"""Calls of the CUDA driver, recorded by a stand-in: no GPU and no CuPy are needed."""
 
 import ctypes
 import sys
@@ -74,8 +74,8 @@ def test_a_kernel_is_allowed_more_shared_memory_whenever_a_launch_needs_more(dev
     assert (POINTER, 9, 100) in driver.set
 
 
-def test_a_thread_does_not_take_back_the_shared_memory_that_another_asks_for(device, driver, monkeypatch):
-    """The driver was left with the less, and launches that needed the more failed from then on."""
+def test_a_thread_does_not_reduce_the_shared_memory_that_another_requests(device, driver, monkeypatch):
+    """Regression test: the driver kept the smaller size, and launches that needed the larger one failed."""
     within, less = Event(), 50_000
     other = Thread(target=lambda: device._function(PROGRAM, Launch(1, 32, dynamic_bytes=less)))
     honest = driver.funcSetAttribute
@@ -93,7 +93,7 @@ def test_a_thread_does_not_take_back_the_shared_memory_that_another_asks_for(dev
     assert allowed(driver) == [200_000]
 
 
-def test_each_cluster_size_has_a_function_of_its_own_to_allow(device, driver):
+def test_shared_memory_is_allowed_per_cluster_size(device, driver):
     for cluster in (2, 4, 2):
         device._function(PROGRAM, Launch(cluster, 32, cluster, 100_000))
     assert allowed(driver) == [100_000, 100_000]
@@ -112,7 +112,7 @@ def test_a_cluster_that_is_not_portable_is_allowed_as_it_is_loaded(driver, monke
 
 
 class Occupancy:
-    """libcuda, whose one function finds so many clusters or returns an error."""
+    """libcuda, whose only function returns a number of clusters or an error."""
 
     def __init__(self, found, status):
         self.found, self.status, self.asked = found, status, []
@@ -136,7 +136,7 @@ def library(monkeypatch):
     cuda._clusters.cache_clear()
 
 
-def test_the_driver_is_asked_for_the_clusters_of_the_launch_as_it_will_be(device, driver, library):
+def test_the_occupancy_query_describes_the_launch(device, driver, library):
     cuda_library = library(7, 0)
     how = Launch(blocks=132 * 16, threads=256, cluster=16, dynamic_bytes=120_000)
     assert device.clusters(PROGRAM, how) == 7
@@ -153,19 +153,19 @@ def test_the_driver_is_asked_for_the_clusters_of_the_launch_as_it_will_be(device
     assert allowed(driver) == [120_000]  # before it is asked: else no cluster would fit
 
 
-def test_a_cluster_that_no_part_of_the_device_holds_is_no_error(device, driver, library):
+def test_a_cluster_that_does_not_fit_the_device_is_no_error(device, driver, library):
     library(99, 912)
     assert device.clusters(PROGRAM, Launch(16, 256, 16)) == 0
 
 
-def test_another_error_of_the_driver_is_told(device, driver, library):
+def test_another_error_of_the_driver_is_reported(device, driver, library):
     library(99, 700)
     with pytest.raises(RuntimeError, match="cuOccupancyMaxActiveClusters: CUDA error 700"):
         device.clusters(PROGRAM, Launch(16, 256, 16))
 
 
 class Launching:
-    """libcuda, whose one function notes a launch, its arguments' values and its attributes."""
+    """libcuda, whose only function records a launch, the values of its arguments and its attributes."""
 
     def __init__(self, types, status=0):
         self.types, self.status, self.launched = types, status, []
@@ -198,7 +198,7 @@ def launching(driver, monkeypatch):
     return put
 
 
-def test_an_early_launch_says_so_and_passes_addresses_and_numbers(device, launching):
+def test_an_early_launch_has_its_attribute_and_passes_addresses_and_numbers(device, launching):
     library = launching((ctypes.c_uint64, ctypes.c_int64, ctypes.c_int32, ctypes.c_float))
     array = SimpleNamespace(data=SimpleNamespace(ptr=0x7F0012345678))
     arguments = (array, np.int64(-(2**40)), np.int32(7), np.float32(0.5))
@@ -211,13 +211,13 @@ def test_an_early_launch_says_so_and_passes_addresses_and_numbers(device, launch
     assert config == sizes | {"dynamic_bytes": 64, "stream": 77, "attribute_count": 1}
 
 
-def test_an_early_launch_that_the_driver_refuses_is_told(device, launching):
+def test_an_early_launch_that_the_driver_refuses_is_reported(device, launching):
     launching((), 719)
     with pytest.raises(RuntimeError, match="cuLaunchKernelEx: CUDA error 719"):
         device.launch(PROGRAM, Launch(1, 32, early=True), ())
 
 
-def test_the_drivers_library_is_looked_for_once(device, driver, launching, monkeypatch):
+def test_the_drivers_library_is_loaded_once(device, driver, launching, monkeypatch):
     library, looked = launching(()), []
     monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: looked.append(name) or library)
     for _ in range(3):
@@ -229,7 +229,7 @@ def test_the_drivers_library_is_looked_for_once(device, driver, launching, monke
 def test_the_device_is_bound_to_a_thread_before_the_driver_is_called(
     device, driver, launching, what, monkeypatch
 ):
-    """Where all memory comes from CuPy's pool, nothing else has bound it to a new thread."""
+    """Where all memory comes from CuPy's pool, no earlier call has bound it to a new thread."""
     names = ("cuOccupancyMaxActiveClusters", "cuLaunchKernelEx")
     called = []
     library = SimpleNamespace(**{name: lambda *_, name=name: called.append(name) or 0 for name in names})

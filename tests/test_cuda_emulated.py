@@ -1,4 +1,4 @@
-"""The CUDA sources, run thread by thread on the CPU: maps x dtypes x ways to lie x thread orders."""
+"""The CUDA sources on the host emulation: maps x dtypes x alignments of rows x thread orders."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def run(machine, data, offset=0, chosen=None):
 
 
 def worst_u(data, results):
-    """The largest of the four errors, over the terms that the results are summed from."""
+    """The largest of the four errors, relative to the terms that the results are summed from."""
     return max(errors(np, Arrays(data.x, data.gamma, data.beta, data.dy), Results(*results), EPS))
 
 
@@ -60,7 +60,7 @@ def longest(chosen, dtype, lie):
 @pytest.mark.parametrize("name", list(MAPS))
 @pytest.mark.parametrize("lie", list(OFFSETS))
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), TYPES)
-def test_every_map_is_right_at_its_longest_rows(problem, name, lie, dtype, gamma_dtype):
+def test_every_map_is_correct_at_its_longest_rows(problem, name, lie, dtype, gamma_dtype):
     hidden = longest(MAPS[name], dtype, lie)
     data = drawn(problem, 21, hidden, dtype, gamma_dtype, OFFSETS[lie])
     results = run(Emulation(), data, OFFSETS[lie][2], MAPS[name])
@@ -69,7 +69,7 @@ def test_every_map_is_right_at_its_longest_rows(problem, name, lie, dtype, gamma
 
 @pytest.mark.parametrize("name", list(MAPS))
 @pytest.mark.parametrize("hidden", [1, 5, 33, 61])
-def test_every_map_is_right_on_short_and_odd_rows_of_any_number(problem, name, hidden):
+def test_every_map_is_correct_on_any_number_of_short_and_odd_rows(problem, name, hidden):
     for rows in (1, 2, 3, 64):
         data = drawn(problem, rows, hidden, "float32", "float32", (2, 2, 2))
         assert worst_u(data, run(Emulation(), data, 2, MAPS[name])) <= LIMIT_U["float32"], rows
@@ -108,7 +108,7 @@ def test_a_row_has_the_same_bits_whichever_cluster_works_on_it(problem, name, hi
 
 @pytest.mark.parametrize("lie", [plan.ALIKE, plan.RAGGED])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
-def test_the_maps_of_the_table_are_right_as_they_are(problem, itemsize, lie):
+def test_the_maps_of_the_table_are_correct(problem, itemsize, lie):
     """The longest rows of each: aligned, they fill it."""
     dtype = {2: "bfloat16", 4: "float32", 8: "float64"}[itemsize]
     for chosen in dict.fromkeys([*plan.MAPS["forward"][itemsize], *plan.MAPS["backward"][itemsize]]):
@@ -125,22 +125,22 @@ def test_the_maps_of_the_table_are_right_as_they_are(problem, itemsize, lie):
 @pytest.mark.parametrize("lie", list(OFFSETS))
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_a_team_goes_through_many_rounds_of_rows(problem, name, lie, dtype):
-    """All but the last are whole; the next is loaded before a team works on one, where registers suffice."""
+    """All rounds but the last are full; where registers suffice, the next is loaded before one is used."""
     data = drawn(problem, 350, longest(MAPS[name], dtype, lie), dtype, dtype, OFFSETS[lie])
     machine = Emulation(hardware=SMALL._replace(multiprocessors=1))
     assert worst_u(data, run(machine, data, OFFSETS[lie][2], MAPS[name])) <= LIMIT_U[dtype]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_block_of_three_teams_is_right_on_ragged_rows(problem, dtype):
-    """The rows of a team begin alike, though their period is no multiple of three."""
+def test_a_block_of_three_teams_is_correct_on_ragged_rows(problem, dtype):
+    """The rows of a team have the same phase, though their period is no multiple of three."""
     three = Map(threads=96, blocks=4, cluster=1, team=32, chunks=2, rows=1, ring=False)
     data = drawn(problem, 100, 511 if dtype == "float16" else 255, dtype, dtype)
     assert worst_u(data, run(Emulation(), data, 0, three)) <= LIMIT_U[dtype]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_rows_too_long_for_the_chip_are_right_and_read_again(problem, dtype):
+def test_rows_too_long_for_the_chip_are_correct_and_read_twice(problem, dtype):
     old = SMALL._replace(hopper=False)
     hidden = 20_001
     assert plan.choose("forward", 4, hidden, dtype_of(dtype).itemsize, plan.RAGGED, old) is None
@@ -181,8 +181,8 @@ def test_the_error_of_dx_does_not_grow_with_the_mean(name, kappa):
 
 @pytest.mark.parametrize("name", ["warp", "block", "ring", "cluster"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_rows_whose_first_elements_are_far_from_their_mean_are_right(problem, name, dtype):
-    """In every third row; with a cluster all its blocks go over the row again, or none does."""
+def test_rows_whose_first_elements_are_far_from_their_mean_are_correct(problem, name, dtype):
+    """In every third row; in a cluster all blocks sum the row again, or none does."""
     data = drawn(problem, 40, 200, dtype, dtype)
     x = data.x.astype(np.float64)
     x[::3, :32] += 100
@@ -191,7 +191,7 @@ def test_rows_whose_first_elements_are_far_from_their_mean_are_right(problem, na
 
 
 @pytest.mark.parametrize("name", list(MAPS))
-def test_a_row_has_the_same_bits_beside_rows_that_are_gone_over_again(problem, name):
+def test_a_row_has_the_same_bits_beside_rows_that_are_summed_again(problem, name):
     data = drawn(problem, 40, 128, "bfloat16", "bfloat16")
     x = data.x.astype(np.float64)
     x[::5, :32] += 100
@@ -215,14 +215,14 @@ def test_a_constant_row_has_no_variance(name, value):
     assert np.allclose(saved.rstd, 1e6, rtol=1e-6)
 
 
-def test_few_multiprocessors_and_many_give_right_results(problem):
+def test_results_are_correct_on_few_and_many_multiprocessors(problem):
     data = drawn(problem, 50, 40, "float32", "float32")
     for count in (1, 2, 132):
         machine = Emulation(hardware=Hardware(count, 228 << 10, hopper=True))
         assert worst_u(data, run(machine, data)) <= LIMIT_U["float32"]
 
 
-def test_what_is_not_centred_again_is_wrong_at_a_large_mean(problem):
+def test_without_recentring_results_are_inaccurate_at_a_large_mean(problem):
     data = drawn(problem, 9, 60, "float32", "float32")
     moved = data._replace(x=(data.x + np.float32(3e4)).astype(np.float32))
     machine = Emulation()

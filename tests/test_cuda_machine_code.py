@@ -69,7 +69,7 @@ def test_machine_code_of_the_maps_that_campaigns_run(batch, needed):
     assert broken(batch, compiled(batch, wanted)) == {}
 
 
-def test_every_program_of_the_configured_campaigns_is_looked_at(needed):
+def test_every_program_of_the_configured_campaigns_is_inspected(needed):
     batches = [batch for batch in (*BATCHES, *OF_CAMPAIGNS) if batch.arch == "sm_90"]
     assert needed <= {*other_programs(), *(one for batch in batches for one in batch.programs.values())}
 
@@ -84,7 +84,7 @@ def with_more(code: MachineCode, opcode: str) -> MachineCode:
     return code._replace(opcodes=code.opcodes + Counter([opcode]))
 
 
-PLANTED = {
+INJECTED = {
     nothing_spills_but_what_is_known_to: (
         lambda code: code._replace(stack_bytes=8),
         lambda code: with_more(code, "STL.64"),
@@ -121,19 +121,19 @@ LEFT_OUT = (
 )
 
 
-def test_each_rule_tells_what_breaks_it():
+def test_each_rule_detects_a_violation():
     batch = Batch("sm_90", "forward", "float32", "float32", plan.ALIKE)
     codes = compiled(batch)
     longest = next(one for one in codes if one.ring and one.cluster == 1)
-    assert PLANTED.keys() | {rule for rule, *_ in LEFT_OUT} == set(RULES)
-    for rule, plants in PLANTED.items():
-        for plant in plants:
-            assert broken(batch, codes | {longest: plant(codes[longest])}).keys() == {rule.__name__}
+    assert INJECTED.keys() | {rule for rule, *_ in LEFT_OUT} == set(RULES)
+    for rule, injections in INJECTED.items():
+        for inject in injections:
+            assert broken(batch, codes | {longest: inject(codes[longest])}).keys() == {rule.__name__}
 
 
 @pytest.mark.parametrize(("rule", "file", "old", "new"), LEFT_OUT)
-def test_a_fence_that_is_left_out_of_the_sources_is_told(tmp_path, rule, file, old, new):
-    """No emulation on a CPU shows it."""
+def test_a_missing_fence_in_the_sources_is_detected(tmp_path, rule, file, old, new):
+    """No emulation on a CPU detects it."""
     batch = Batch("sm_90", "backward", "float32", "float32", plan.ALIKE)
     one = next(one for one in batch.maps if one.cluster == 2)
     program = Program("backward", "backward", ("float", "float", one.text))
@@ -149,7 +149,7 @@ def test_a_fence_that_is_left_out_of_the_sources_is_told(tmp_path, rule, file, o
     assert [bool(faults) for faults in told] == [False, True]
 
 
-def test_partial_sums_that_go_one_by_one_are_told():
+def test_partial_sums_that_are_stored_one_by_one_are_detected():
     batch = Batch("sm_90", "backward", "float32", "float32", plan.ALIKE)
     codes = compiled(batch)
     longest = next(reversed(codes))
@@ -161,8 +161,8 @@ def test_partial_sums_that_go_one_by_one_are_told():
 
 @pytest.mark.parametrize("kernel", plan.MAPS)
 @pytest.mark.parametrize(("x", "gamma"), PAIRS)
-def test_rows_that_begin_anywhere_take_few_instructions_more(kernel, x, gamma):
-    """A mask for each element of a row had made them twice as many, and up to five times in the loop."""
+def test_ragged_rows_take_few_more_instructions(kernel, x, gamma):
+    """With a mask per element there were twice as many, and up to five times as many in the loop."""
     alike, ragged = (
         {one._replace(lie=plan.ALIKE): code.opcodes.total() for one, code in compiled(batch).items()}
         for batch in (Batch("sm_90", kernel, x, gamma, lie) for lie in (plan.ALIKE, plan.RAGGED))
@@ -174,8 +174,8 @@ def test_rows_that_begin_anywhere_take_few_instructions_more(kernel, x, gamma):
 
 
 @pytest.mark.parametrize("lie", [plan.FULL, plan.ALIKE])
-def test_gamma_and_beta_as_they_are_stored_leave_room_for_more_threads(lie):
-    """As numbers they wanted 14 registers more than there are for a block of 2 chunks, 10 for one of 1."""
+def test_gamma_and_beta_in_their_storage_dtype_leave_room_for_more_threads(lie):
+    """As numbers they need 14 registers more than there are for a block of 2 chunks, 10 for one of 1."""
     maps = [
         Map(threads, blocks, 1, threads, chunks, 1, ring=False, lie=lie)
         for threads, blocks, chunks in ((256, 5, 2), (128, 10, 2), (256, 8, 1))
@@ -186,7 +186,7 @@ def test_gamma_and_beta_as_they_are_stored_leave_room_for_more_threads(lie):
         assert not spills(code), program
 
 
-def test_a_known_spill_that_is_gone_is_told():
+def test_a_known_spill_that_is_gone_is_reported():
     arch, kernel, x, one = next(iter(SPILLED_BYTES))
     batch = Batch(arch, kernel, x, x, one.lie)
     code = MachineCode(128, 0, 0, one.threads, one.cluster, (), Counter())

@@ -1,4 +1,4 @@
-"""The table of maps: what it says of every row length and of who works on which rows, and that it fits."""
+"""The table of maps: its choice for every row length, which cluster has which rows, and that it fits."""
 
 import re
 from bisect import bisect_left
@@ -31,12 +31,12 @@ each_lie = pytest.mark.parametrize("lie", LIES)
 
 
 def may_lie(hidden, itemsize, lie):
-    """Whether rows of this length can lie so."""
+    """Whether rows of this length can have this alignment."""
     return lie != ALIKE or hidden * itemsize % plan.CHUNK == 0
 
 
 def block_bytes(how, itemsize):
-    """Of shared memory, as the device gives it."""
+    """Bytes of shared memory of a block, in the granularity of the device."""
     its = RESERVED + plan.static_bytes(how.direction, how.map, itemsize) + how.dynamic_bytes
     return -(-its // plan.GRANULE) * plan.GRANULE
 
@@ -65,7 +65,7 @@ READ_ONCE = (  # as the paper says it
 
 
 def longest(direction, device):
-    """By bytes of an element, the longest rows that are read once, however they lie; of whole chunks."""
+    """The longest rows, of whole chunks, that are read once at any alignment, by bytes per element."""
     found = {}
     for itemsize in SIZES_OF_ELEMENTS:
         lanes = plan.CHUNK // itemsize
@@ -78,7 +78,7 @@ def longest(direction, device):
     return found
 
 
-def test_the_longest_rows_that_are_read_once_and_the_rounds_of_a_block_are_those_the_paper_tells():
+def test_the_longest_rows_that_are_read_once_and_the_rounds_of_a_block_are_those_of_the_paper():
     h200, a100, forward = (longest(*it) for it in (("backward", H200), ("backward", A100), ("forward", A100)))
     assert longest("forward", H200) == h200 and h200[2] == h200[4]
     assert a100 | {4: forward[4]} == forward
@@ -89,8 +89,8 @@ def test_the_longest_rows_that_are_read_once_and_the_rounds_of_a_block_are_those
 
 
 class Portion(NamedTuple):
-    """Where a cluster works, as `struct Portion` in map.cuh: its first team begins `team` rows after `first`,
-    and goes on by `teams` until `end`.
+    """The rows of a cluster, as `struct Portion` in map.cuh: its first team begins `team` rows after `first`
+    and takes every `teams`-th row until `end`.
     """
 
     first: int
@@ -100,7 +100,7 @@ class Portion(NamedTuple):
 
 
 def portions(how: Plan, rows: int) -> Iterator[Portion]:
-    """Of each cluster."""
+    """The portion of each cluster."""
     for cluster in range(how.lead):
         yield Portion(0, how.shared, cluster * how.map.teams, how.lead * how.map.teams)
     for later in range(how.partials - how.lead):
@@ -118,7 +118,7 @@ def rows_of_teams(how: Plan, rows: int) -> Iterator[slice]:
 
 @pytest.fixture(params=[False, True], ids=["as it is", "with a rest in both passes"])
 def rests(request, monkeypatch):
-    """Few rows may have a rest, too."""
+    """Plans as they are, or with a rest even for few rows."""
     if request.param:
         monkeypatch.setattr(
             plan,
@@ -134,7 +134,7 @@ def rests(request, monkeypatch):
 @each_lie
 @each_direction
 @pytest.mark.usefixtures("rests")
-def test_each_row_is_one_teams(itemsize, lie, direction):
+def test_each_row_belongs_to_exactly_one_team(itemsize, lie, direction):
     for hidden in (size for size in SAMPLED if may_lie(size, itemsize, lie)):
         for rows in (1, 7, 1000, 100_003):
             how = plan.choose(direction, rows, hidden, itemsize, lie, H200)
@@ -148,7 +148,7 @@ def test_each_row_is_one_teams(itemsize, lie, direction):
 @each_lie
 @each_direction
 @pytest.mark.usefixtures("rests")
-def test_every_team_meets_rows_of_one_phase_only(itemsize, lie, direction):
+def test_all_rows_of_a_team_have_one_phase(itemsize, lie, direction):
     lanes = plan.CHUNK // itemsize
     for hidden in (size for size in SIZES if may_lie(size, itemsize, lie)):
         for rows in (1, 7, 100, 100_000):
@@ -161,7 +161,7 @@ def test_every_team_meets_rows_of_one_phase_only(itemsize, lie, direction):
 @each_direction
 @pytest.mark.parametrize("teams", [1, 2, 3, 5, 6, 12])
 @pytest.mark.usefixtures("rests")
-def test_so_it_does_of_a_map_with_any_number_of_teams(itemsize, direction, teams):
+def test_all_rows_of_a_team_have_one_phase_for_any_number_of_teams(itemsize, direction, teams):
     chosen = Map(32 * teams, blocks=1, cluster=1, team=32, chunks=1, rows=1, ring=False, lie=RAGGED)
     lanes = plan.CHUNK // itemsize
     for hidden in range(1, lanes + 1):
@@ -246,7 +246,7 @@ def test_what_is_left_to_later_clusters_depends_on_how_rows_are_held(
 
 
 @each_size
-def test_where_all_rows_are_in_order_hardly_any_cluster_leads(itemsize, monkeypatch):
+def test_hardly_any_cluster_leads_where_all_rows_are_in_order(itemsize, monkeypatch):
     monkeypatch.setitem(plan.REST, "forward", dict.fromkeys(SIZES_OF_ELEMENTS, Rests(*(Rest(1, 2),) * 3)))
     for hidden, lie in ((4096, ALIKE), (4095, RAGGED)):
         how = plan.choose("forward", MANY, hidden, itemsize, lie, H200)
@@ -340,7 +340,7 @@ def test_where_shared_memory_is_small_longer_teams_take_the_rows_or_they_are_rea
         (2, 8, (0,), ALIKE),
     ],
 )
-def test_how_rows_lie(hidden, itemsize, addresses, lie):
+def test_the_alignment_of_rows_follows_from_length_and_addresses(hidden, itemsize, addresses, lie):
     assert plan.lie(hidden, itemsize, *addresses) == lie
 
 
@@ -369,7 +369,7 @@ def test_a_map_that_cannot_hold_the_rows_is_refused():
         plan.fit("backward", crowded, 10, 65536, 8, H200)
 
 
-def test_what_the_sources_assert_of_a_map_is_said_before_they_are_compiled():
+def test_a_map_that_the_sources_would_reject_is_refused_before_compilation():
     asserted = {
         text
         for path in SOURCES.glob("*.cuh")
@@ -421,14 +421,14 @@ def test_a_ring_fits_where_shared_memory_just_suffices(itemsize, direction):
 
 
 def test_small_blocks_have_all_stages_of_a_ring():
-    """What the sums of a warp take is little: 3 KB had been set aside for those of every block."""
+    """The sums of a warp take little memory: formerly 3 KB were reserved for those of every block."""
     small = Map(threads=32, blocks=24, cluster=1, team=32, chunks=2, rows=1, ring=True)
     assert plan.fit("backward", small, 10_000, 512, 2, H200).stages == plan.STAGES[2]
 
 
 @pytest.mark.parametrize(("itemsize", "stages"), [(2, 3), (4, 3), (8, 4)])
-def test_rings_of_float64_have_a_row_more_ahead(itemsize, stages):
-    """On an H200 three rows were as fast as four, but in float64, where a forward pass lost up to 5 %."""
+def test_rings_of_float64_have_one_more_stage(itemsize, stages):
+    """On an H200 three stages were as fast as four, but in float64 a forward pass lost up to 5 %."""
     small = Map(threads=128, blocks=2, cluster=1, team=128, chunks=2, rows=1, ring=True)
     assert plan.fit("forward", small, 10_000, 256 * plan.CHUNK // itemsize, itemsize, H200).stages == stages
 
@@ -442,7 +442,7 @@ def test_a_block_of_rows_in_order_has_two_rounds_of_16_bits_and_one_of_others(it
 
 @each_direction
 def test_groups_that_several_clusters_share_are_counted_once(direction, monkeypatch):
-    """Of rows with eight phases a group is that of eight clusters of one team."""
+    """For rows with eight phases, eight clusters of one team share a group."""
     monkeypatch.setitem(plan.REST, direction, dict.fromkeys(SIZES_OF_ELEMENTS, Rests(*(Rest(0.5, 4),) * 3)))
     chosen = Map(threads=64, blocks=8, cluster=1, team=64, chunks=2, rows=1, ring=False, lie=RAGGED)
     how = plan.fit(direction, chosen, MANY, 1025, 2, H200)

@@ -1,7 +1,7 @@
-"""What the PTX memory model asks of the CUDA sources, and neither machine code nor the emulation shows.
+"""Requirements of the PTX memory model that neither machine code nor the emulation shows.
 
-Compute capability 9.0 has no instruction for the fence behind the opening of a gate, and its compiler moves
-nothing across an asm statement that does not say "memory"; another may. No GPU is needed.
+Compute capability 9.0 has no instruction for the fence after the opening of a gate, and its compiler moves
+nothing across an asm statement without "memory" clobber; another compiler may. No GPU is needed.
 """
 
 import os
@@ -27,7 +27,7 @@ SHORT = {
     "mbarrier.try_wait": "wait ",
 }
 STORES = {"st": "store ", "st.shared": "store ", "st.global": ""}
-# Gates are opened, for all threads and for copies; the first rows asked for; then, behind the meeting of all
+# Gates are opened, for all threads and for copies; the first rows are copied; then, after the barrier of all
 # threads that have read a stage, the next row for it.
 RIGHT = "(open fence )+meet (order expect (copy )+)+(wait )+((meet )+order expect (copy )+)+"
 RINGS = [
@@ -68,16 +68,16 @@ def ptx(program, sources=SOURCES):
 
 
 def ordered(text, short=SHORT):
-    """What a ring does, in the order in which the PTX lists it."""
+    """The operations of a ring, in the order in which the PTX lists them."""
     names = "|".join(map(re.escape, sorted(short, reverse=True)))
     found = re.findall(rf"^\s*(?:@!?%\w+\s+)?({names})\b", text, re.MULTILINE)
     return "".join(short[name] for name in found)
 
 
 def completed(text):
-    """Whether what copies leave out of a row is written before the arrival that shows it to other threads.
+    """Whether what copies leave out of a row is written before the arrival that makes it visible to others.
 
-    To the emulation a copy shows all that was written before it was asked for.
+    In the emulation a copy makes everything visible that was written before it was issued.
     """
     found = ordered(text, SHORT | STORES)
     return "order store " in found and not re.search("expect (copy )*store ", found)
@@ -85,13 +85,13 @@ def completed(text):
 
 @needs_compiler
 @pytest.mark.parametrize("program", RINGS, ids=lambda program: program.text)
-def test_a_ring_opens_its_gates_for_copies_and_asks_for_rows_that_nobody_reads(program):
+def test_a_ring_opens_its_gates_before_copies_and_copies_only_to_stages_that_nobody_reads(program):
     assert re.fullmatch(RIGHT, ordered(ptx(program)))
 
 
 @needs_compiler
 @pytest.mark.parametrize("what", LEFT_OUT)
-def test_what_is_left_out_of_a_ring_is_told(what, tmp_path):
+def test_a_missing_statement_of_a_ring_is_detected(what, tmp_path):
     file, old, new = LEFT_OUT[what]
     sources = tmp_path / "sources"
     shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
@@ -103,7 +103,7 @@ def test_what_is_left_out_of_a_ring_is_told(what, tmp_path):
 
 
 @needs_compiler
-def test_what_copies_leave_out_of_a_row_is_written_before_the_arrival(tmp_path):
+def test_elements_that_copies_leave_out_of_a_row_are_written_before_the_arrival(tmp_path):
     ragged = [program for program in RINGS if f"{int(APART)}>" in program.text]
     sources = tmp_path / "sources"
     shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
@@ -118,7 +118,7 @@ def test_what_copies_leave_out_of_a_row_is_written_before_the_arrival(tmp_path):
 
 
 def statements():
-    """The asm statements of the device that order something."""
+    """The asm statements of the device that order memory accesses or launches."""
     text = (SOURCES / "device" / "primitives.cuh").read_text(encoding="utf-8")
     found = re.findall(r"\basm\b[^;]*\((?:[^;\"]|\"[^\"]*\")*\);", text)
     assert len(found) == len(re.findall(r"\basm\b", text))
@@ -127,7 +127,7 @@ def statements():
 
 WAITED = 'done, [%0], %1;\\n"\n        "@!done bra again'
 PAIR = '%0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low))'
-# What the emulation says in words of its own: what stands for it in PTX, and how often.
+# Primitives that the emulation implements differently: the corresponding text in PTX, and its occurrences.
 PRIMITIVES = (SOURCES / "device" / "primitives.cuh").read_text(encoding="utf-8")
 MEANT = {
     "one thread arrives at a gate in each phase": (r"mbarrier\.init\S* \[%0\], (\d+);", {"1"}, 1),
@@ -142,17 +142,17 @@ MEANT = {
 
 
 @pytest.mark.parametrize(("pattern", "meant", "number"), MEANT.values(), ids=MEANT)
-def test_a_primitive_says_what_its_emulation_does(pattern, meant, number):
+def test_a_primitive_matches_its_emulation(pattern, meant, number):
     found = re.findall(pattern, PRIMITIVES)
     assert (set(found), len(found)) == (meant, number)
 
 
 @pytest.mark.parametrize("name", ORDERING)
-def test_there_are_statements_that_order(name):
+def test_each_ordering_instruction_occurs_in_a_statement(name):
     assert any(name in one for one in statements())
 
 
 @pytest.mark.parametrize("one", statements(), ids=lambda one: re.search(r"[a-z_]+\.[\w.:]+", one)[0])
-def test_the_compiler_moves_no_memory_access_across_what_orders_them(one):
+def test_the_compiler_moves_no_memory_access_across_an_ordering_statement(one):
     assert one.startswith("asm volatile(")
     assert re.search(r':[^"]*"memory"\);$', one.replace("\n", " "))

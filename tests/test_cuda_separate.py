@@ -1,6 +1,6 @@
-"""The textbook CUDA kernels, run thread by thread on the CPU: right, and as the table of steps lists them.
+"""The textbook CUDA kernels on the host emulation: correct, and as the table of steps lists them.
 
-What every kernel is held to, layouts and leading axes say, test_kernels_agree looks at.
+The requirements of every kernel, such as layouts and leading axes, are tested in test_kernels_agree.
 """
 
 import ctypes
@@ -93,7 +93,7 @@ class Launched(NamedTuple):
 
 
 class Watched(Emulation):
-    """Remembers its launches; `size` is that of x."""
+    """Records its launches; `size` is that of x."""
 
     def __init__(self, size=0):
         super().__init__()
@@ -108,7 +108,7 @@ class Watched(Emulation):
 
 
 @each_type
-def test_is_right_at_every_size(problem, dtype, gamma_dtype):
+def test_results_are_correct_at_every_size(problem, dtype, gamma_dtype):
     for hidden in HIDDEN:
         for rows in ROWS:
             data = problem((rows, hidden), dtype, gamma_dtype)
@@ -118,13 +118,13 @@ def test_is_right_at_every_size(problem, dtype, gamma_dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_row_that_a_block_sums_is_right(problem, dtype):
+def test_a_row_that_a_block_sums_is_correct(problem, dtype):
     data = problem((3, LONG), dtype)
     assert_right(data, run(data))
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])
-def test_rows_in_few_parts_and_in_many_are_right(problem, multiprocessors):
+def test_results_are_correct_for_few_and_many_parts_of_the_rows(problem, multiprocessors):
     hardware = SMALL._replace(multiprocessors=multiprocessors)
     data = problem((700, 40), "float32")
     assert cuda_separate.parts(700, 40, hardware) == {1: 4, 132: 11}[multiprocessors]
@@ -262,7 +262,7 @@ def test_the_steps_are_those_of_numpy_on_the_compact_formula(direction):
 
 
 @pytest.mark.skipif(not missing(cuda_separate.KERNEL), reason="there is a device")
-def test_without_a_device_the_reason_is_told(problem):
+def test_without_a_device_the_reason_is_reported(problem):
     reason = missing(cuda_separate.KERNEL)
     with pytest.raises(RuntimeError, match=re.escape(reason)):
         cuda_separate.forward(*problem((2, 3), "float32")[:3], EPS)

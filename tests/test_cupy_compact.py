@@ -127,7 +127,7 @@ def test_importing_it_needs_no_cupy():
 
 
 @pytest.mark.skipif(NO_DEVICE is None, reason="there is a device")
-def test_without_a_device_the_reason_is_told(problem):
+def test_without_a_device_the_reason_is_reported(problem):
     with pytest.raises(RuntimeError, match=re.escape(NO_DEVICE)):
         cupy_compact.forward(*problem((2, 3))[:3], EPS)
 

@@ -119,7 +119,7 @@ def test_resuming_measures_only_what_is_left(study, measured, tried):
     assert table(measured, "timing_gpu").equals(before)
 
 
-def test_a_table_that_is_asked_for_twice_is_measured_once(study, tmp_path, tried):
+def test_a_table_that_is_requested_twice_is_measured_once(study, tmp_path, tried):
     cells = tried(ceiling_gpu)
     assert run(study, tmp_path / "out", ["ceiling_gpu", "ceiling_gpu"]) == 0
     assert len(cells) == 1
@@ -140,7 +140,9 @@ def test_a_table_that_cannot_be_written_keeps_no_other_from_it(study, tmp_path, 
     assert reasons == {"not measured: TableError: a key stands twice"}
 
 
-def test_what_is_there_is_kept_or_measured_again_as_asked_for_and_never_lost_silently(study, measured, tried):
+def test_existing_tables_are_kept_or_measured_again_as_requested_and_never_lost_silently(
+    study, measured, tried
+):
     cells = tried(ceiling_gpu)
     with pytest.raises(ValueError, match=r"holds cells of ceiling_gpu: --resume goes on .*, --anew measures"):
         run(study, measured, ["ceiling_gpu"])
@@ -228,7 +230,7 @@ def test_cells_of_another_gpu_or_compiler_are_measured_again(study, measured, tr
     assert len(cells) == 1
 
 
-def test_cells_of_another_driver_are_measured_again_but_not_where_none_was_told(study, tmp_path, tried):
+def test_cells_of_another_driver_are_measured_again_but_not_where_none_was_reported(study, tmp_path, tried):
     """Each time that nvidia-smi was silent, a finished table was measured again."""
     cells = tried(ceiling_gpu)
     for told, many in ({}, 1), ({"driver": "580.1"}, 1), ({}, 1), ({"driver": "580.2"}, 1):
@@ -246,7 +248,9 @@ def test_a_cell_with_a_reason_that_can_go_away_is_measured_again(study, measured
     assert len(cells) == 1
 
 
-def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path, monkeypatch, tried, capsys):
+def test_cells_left_when_time_is_up_are_marked_and_measured_later(
+    study, tmp_path, monkeypatch, tried, capsys
+):
     cells, out = tried(timing_gpu), tmp_path / "out"
     monkeypatch.setattr(deadline, "monotonic", lambda: 50.0 * len(cells))
     assert run(study, out, ["timing_gpu"], deadline=Deadline(100)) == 1
@@ -262,7 +266,7 @@ def test_when_time_is_up_the_rest_says_so_and_is_measured_later(study, tmp_path,
     assert kept["median_s"].isin(whole["median_s"]).all()
 
 
-def test_what_is_kept_behind_a_cell_that_is_not_stays_in_the_table(study, measured):
+def test_rows_after_a_cell_that_is_not_kept_stay_in_the_table(study, measured):
     ledger = measured / "ledger" / "timing_gpu"
     rows = {path: json.loads(path.read_text())["rows"][0] for path in ledger.iterdir()}
     (first,) = [
@@ -395,7 +399,7 @@ def test_one_row_more_does_not_make_up_for_one_that_was_measured():
     assert before.after(None) is before
 
 
-def test_a_record_tells_of_all_campaigns_that_its_table_is_from(two_peers, monkeypatch):
+def test_a_record_lists_all_campaigns_that_its_table_is_from(two_peers, monkeypatch):
     days = iter(["2026-01-02", "2026-01-03", "2026-01-04", "2026-01-05"])
     monkeypatch.setattr(part, "_now", lambda: next(days))
     clock = count(0, 10)
@@ -421,7 +425,7 @@ def test_a_table_is_written_again_only_where_it_has_changed(study, tmp_path, mon
 
 
 @pytest.mark.parametrize("stems", [["timing_gpu", "ceiling_gpu"], ["ceiling_gpu", "checks_gpu"]])
-def test_tables_are_measured_in_the_order_asked_for(study, tmp_path, stems, monkeypatch, capsys):
+def test_tables_are_measured_in_the_order_requested(study, tmp_path, stems, monkeypatch, capsys):
     monkeypatch.setattr(command, "Gpu", HostBoard)
     monkeypatch.setattr(command, "device_missing", lambda: "")
     words = ["--out", str(tmp_path / "out"), "--config", str(study)]
@@ -460,7 +464,7 @@ def test_a_tool_that_has_had_all_its_time_is_kept_as_neither_passed_nor_failed(
     assert found["passed"].isna().all()
 
 
-def test_the_ledger_tells_tables_configurations_and_versions_apart(tmp_path):
+def test_the_ledger_distinguishes_tables_configurations_and_versions(tmp_path):
     entry = Entry([{"a": 1}], [], failed=True)
     kept = Ledger(tmp_path, "timing_gpu", {"seed": 1})
     kept.keep(("cell",), {"kernel": "1.0"}, entry)
@@ -490,7 +494,7 @@ def test_the_workflow_gets_rows_with_the_reason_where_there_is_no_device(monkeyp
     assert samples.empty
 
 
-def test_the_workflow_tells_which_gpu_it_measures(study, tmp_path, monkeypatch):
+def test_the_workflow_reports_which_gpu_it_measures(study, tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "device_missing", lambda: "")
     monkeypatch.setattr(campaign, "Gpu", HostBoard)
     path = tmp_path / "tables" / "ceiling_gpu.csv"

@@ -1,4 +1,4 @@
-"""Ways to lay threads over rows that are tried on a GPU, and the table of their times."""
+"""Candidate mappings of threads to rows that are timed on a GPU, and the table of their times."""
 
 import re
 
@@ -69,7 +69,7 @@ def test_the_longest_rows_of_16_bits_are_tried_by_twice_the_blocks_with_half_of_
 
 @pytest.mark.parametrize(("hidden", "threads", "chunks"), [(1024, 128, 1), (2048, 256, 1), (4096, 256, 2)])
 def test_a_block_a_row_in_order_with_as_many_threads_as_there_is_room_for_is_tried(hidden, threads, chunks):
-    """What Triton's tutorial does in the forward pass."""
+    """As Triton's tutorial does in the forward pass."""
     values = config("full")
     tried = candidates("forward", hidden, 2, maps_gpu._space(values))
     its = (candidate.map for candidate in tried if candidate.rest == Rest(1, 1))
@@ -95,7 +95,7 @@ def test_more_is_tried_where_a_thread_has_registers_enough_only():
 
 @pytest.mark.parametrize("study", ["paper", "full"])
 def test_the_mapping_of_the_table_is_among_the_candidates(study):
-    """Else it could not be told from the table of times which of its maps to take."""
+    """Else the table of times could not show which map to choose."""
     values = config(study)
     for shape in maps_gpu.cells(**values):
         size = dtype_of(shape.dtype).itemsize

@@ -67,7 +67,7 @@ def test_each_tool_looks_at_a_ragged_ring_before_any_looks_at_more(values):
     assert how.map.ring
 
 
-def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(values):
+def test_rows_that_are_summed_again_are_checked_with_all_rings_and_clusters(values):
     cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "far"]
     assert {cell.dtype for cell in cells} == set(values["dtypes"])
     maps = set()
@@ -80,7 +80,7 @@ def test_rows_that_are_gone_over_again_are_checked_with_all_rings_and_clusters(v
 
 
 @pytest.mark.parametrize("direction", plan.MAPS)
-def test_arrays_that_begin_apart_are_checked_in_registers_rings_and_clusters(values, direction):
+def test_arrays_of_different_alignment_are_checked_in_registers_rings_and_clusters(values, direction):
     cells = [cell for cell in checks_gpu.cells(**values) if cell.check == "apart"]
     assert {cell.dtype for cell in cells} == set(values["dtypes"])
     for dtype in values["dtypes"]:

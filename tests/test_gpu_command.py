@@ -29,7 +29,7 @@ def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_wrong_configuration_is_reported_without_a_device(monkeypatch, capsys, tmp_path):
+def test_an_invalid_configuration_is_reported_without_a_device(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
     assert main(["gpu", "--out", str(tmp_path / "out"), "--config", str(tmp_path / "papre")]) == 1
     assert "papre/checks_gpu.yaml: there is no such file" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_a_cell_that_fails_costs_no_other_and_is_tried_again(study, tmp_path, mo
     assert (table(out, "timing_gpu").query("hidden == 41")["reason"] == "").all()
 
 
-def test_a_wrong_kernel_is_not_timed_and_told_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
+def test_a_faulty_kernel_is_not_timed_and_is_reported_by_the_exit_code(study, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paired.exact, "errors", lambda *_: paired.exact.Errors(99.0, 99.0, 0.0, 0.0))
     assert run(study, tmp_path / "out", ["timing_gpu"]) == 1
     told = "  timing_gpu, backward float32 float32 25 40: cuda_fused: wrong: error of dx is 99 u, over 8 u\n"
@@ -86,7 +86,7 @@ def test_a_kernel_of_ours_that_raises_is_reported_by_the_exit_code(
     assert f": {type(error).__name__}: {error}\n" in capsys.readouterr().out
 
 
-def test_what_a_kernel_does_not_take_and_a_wrong_peer_are_no_fault_of_ours(study, tmp_path, monkeypatch):
+def test_unsupported_input_and_a_faulty_peer_are_not_counted_as_our_faults(study, tmp_path, monkeypatch):
     lacking = replace(KERNELS["cuda_fused"], unsupported={"float32": "it has no float32"})
     monkeypatch.setattr(variants, "KERNELS", {"cuda_fused": lacking})
     for stem in ("checks_gpu", "timing_gpu", "backward_error_gpu"):
@@ -98,7 +98,7 @@ def test_what_a_kernel_does_not_take_and_a_wrong_peer_are_no_fault_of_ours(study
     assert Entry([row | {"kernel": "cuda_uncentred"}], []).faults != []
 
 
-def test_a_way_that_does_not_fit_the_device_is_no_fault_but_the_tables_own_is(monkeypatch):
+def test_a_map_that_does_not_fit_the_device_is_a_fault_only_if_it_is_the_tables(monkeypatch):
     def refuse(*_, **__):
         raise ValueError("needs clusters")
 
@@ -122,7 +122,7 @@ def test_more_faults_than_a_few_are_counted(capsys):
 @pytest.mark.parametrize(
     ("dgamma", "dbeta", "told"), [(0.7, float("nan"), "nan u"), (101.0, 0.0, "101 u"), (0.0, 1e9, "1e+09 u")]
 )
-def test_wrong_sums_are_not_timed(monkeypatch, dgamma, dbeta, told):
+def test_a_kernel_with_faulty_sums_is_not_timed(monkeypatch, dgamma, dbeta, told):
     off = paired.exact.Errors(0.5, 0.5, dgamma, dbeta)
     monkeypatch.setattr(paired.exact, "errors", lambda *_: off)
     board, how = HostBoard(), CONFIG["timing_gpu"]
@@ -181,7 +181,7 @@ def test_a_pass_that_cannot_be_captured_is_checked_and_timed_as_it_is(monkeypatc
 
 
 def test_what_a_peer_keeps_is_poisoned_where_its_results_are_copies():
-    """Else the sums of the pass before would be taken for the graph's."""
+    """Else the sums of the previous pass would be taken for those of the graph."""
     kept = np.ones(3, np.float32)
     one = contenders.Contender(
         {"backward": Timed(lambda: None)},
@@ -235,7 +235,7 @@ def rows_of(check, *names, dtype="float32", board=None):
     return rows
 
 
-def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
+def test_a_check_fails_where_bits_differ_or_results_are_inaccurate(monkeypatch):
     honest = contenders.prepare
 
     def drifting(*given):
@@ -262,7 +262,7 @@ def test_a_check_fails_where_bits_differ_or_numbers_are_wrong(monkeypatch):
     assert np.isnan(row["value"])
 
 
-def test_a_kernel_that_writes_beside_arrays_that_begin_apart_has_not_passed(monkeypatch):
+def test_a_kernel_that_writes_outside_arrays_of_different_alignment_has_not_passed(monkeypatch):
     honest = variants.passes
 
     def over_the_end(name, machine):
@@ -296,7 +296,7 @@ CHECKS = ("results", "far", "apart", "strided", "repeats")
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_kernel_that_takes_no_out_is_told_what_is_wanted(checked, check):
+def test_the_failure_of_a_kernel_without_out_states_what_is_required(checked, check):
     def backward(dy, saved):
         return KERNELS["recentred"].backward(dy, saved)
 
@@ -329,7 +329,7 @@ MATRICES, VECTORS = 2, 1  # axes of arrays
 
 @pytest.fixture(params=["cuda_fused", "cuda_separate"])
 def viewed(request):
-    """The row of a check of a kernel on a machine whose arrays are told otherwise."""
+    """The row of a check of a kernel on a machine that describes its arrays differently."""
 
     def check(what, **otherwise):
         board = HostBoard()
@@ -341,7 +341,7 @@ def viewed(request):
 
 
 @pytest.mark.parametrize("axes", [MATRICES, VECTORS])
-def test_a_kernel_that_reads_a_view_as_if_it_lay_plainly_has_not_passed(viewed, axes):
+def test_a_kernel_that_reads_a_view_as_if_contiguous_has_not_passed(viewed, axes):
     """What it takes up instead is NaN, which lies between the elements, or is in the wrong order."""
     honest = HOST.to_plain
     row = viewed("strided", to_plain=lambda array: array if array.ndim == axes else honest(array))
@@ -350,7 +350,7 @@ def test_a_kernel_that_reads_a_view_as_if_it_lay_plainly_has_not_passed(viewed, 
 
 
 @pytest.mark.parametrize("axes", [MATRICES, VECTORS])
-def test_a_kernel_that_writes_a_view_as_if_it_lay_plainly_has_not_passed(viewed, axes):
+def test_a_kernel_that_writes_a_view_as_if_contiguous_has_not_passed(viewed, axes):
     honest = HOST.plain
     row = viewed("strided", plain=lambda array: array.ndim == axes or honest(array))
     assert (row["passed"], row["reason"]) == (False, "something was written beside or between the arrays")
@@ -360,13 +360,13 @@ def aligned(array):
     return HOST.belongs(array) and array.flags.aligned
 
 
-def test_arrays_off_their_places_are_refused_by_name_or_done_right(viewed):
+def test_misaligned_arrays_are_refused_by_name_or_handled_correctly(viewed):
     for otherwise in ({}, {"belongs": aligned}):
         row = viewed("unaligned", **otherwise)
         assert (row["passed"], row["value"], row["reason"]) == (True, 0, "")
 
 
-def test_a_refusal_of_arrays_off_their_places_that_names_another_is_none(checked):
+def test_a_refusal_that_names_another_array_than_the_misaligned_one_is_a_failure(checked):
     def forward(x, gamma, beta, eps, out):
         if not beta.flags.aligned:
             raise TypeError("gamma is a numpy.ndarray; allowed: others")

@@ -1,4 +1,4 @@
-"""What a campaign on a GPU is made of: rows, checks in float64, timing, roofs, and bytes."""
+"""The parts of a campaign on a GPU: rows, checks in float64, timing, roofs, and bytes."""
 
 from dataclasses import replace
 from itertools import product
@@ -50,8 +50,8 @@ def test_rows_have_their_dtype_mean_and_spread_and_differ(dtype):
     assert all(PRIME % factor for factor in range(2, 2049))
 
 
-def test_rows_that_found_no_memory_are_drawn_by_the_next_cell():
-    """Every later cell of the dtype had failed: the pool took itself for drawn."""
+def test_rows_that_could_not_be_allocated_are_drawn_by_the_next_cell():
+    """Regression test: every later cell of the dtype failed, as the pool was taken to be filled."""
 
     class Full(HostBoard):
         def array(self, values):
@@ -66,8 +66,8 @@ def test_rows_that_found_no_memory_are_drawn_by_the_next_cell():
 
 
 @pytest.mark.parametrize("row", [0, 37, 99])
-def test_nan_is_looked_for_a_block_at_a_time(row, monkeypatch):
-    """In float64 at once, results of 2**32 elements had no room: a wrong one was told as out of memory."""
+def test_nan_is_searched_for_block_by_block(row, monkeypatch):
+    """Results of 2**32 elements do not fit in float64 at once: a faulty one was reported as out of memory."""
     monkeypatch.setattr(exact, "BLOCK", 64)
     asked, honest = [], exact.wide
     monkeypatch.setattr(exact, "wide", lambda array: asked.append(array.size) or honest(array))
@@ -107,7 +107,7 @@ def test_an_element_that_was_not_written_is_found(field):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_sum_that_its_dtype_cannot_hold_is_right_where_it_is_infinite_and_only_there(sign):
+def test_a_sum_that_overflows_its_dtype_is_correct_only_if_infinite(sign):
     given = Pool(HostBoard(), 2).arrays(200, 8, "float16", "float16")
     given.dy[:] = sign * 500
     found = exact.errors(np, given, Results(None, None, None, np.full(8, sign * np.inf, np.float16)), EPS)
@@ -140,7 +140,7 @@ def test_repetitions_run_every_call_once_and_a_slow_one_takes_longer(naps, monke
     assert timer.summary(samples, "slow").repeats == 9
 
 
-def test_the_budget_ends_a_timing_after_the_least_repetitions():
+def test_the_budget_ends_a_timing_after_the_minimum_number_of_repetitions():
     calls = {"one": Timed(lambda: None)}
     samples = timer.compare(HostBoard(), calls, repeats=50, at_least=6, budget_s=0.0, seed=1, cold=False)
     assert len(samples) == 6
@@ -161,7 +161,7 @@ def test_a_call_with_streams_of_its_own_is_timed_until_it_is_done():
     assert done == 2 * (timer.CALLS * ["call"] + ["wait"])
 
 
-def test_an_interval_of_the_median_holds_it_as_often_as_it_says():
+def test_the_interval_of_the_median_has_its_nominal_coverage():
     rng = np.random.default_rng(5)
     held = 0
     for _ in range(400):
@@ -183,7 +183,7 @@ def test_a_name_without_samples_is_refused():
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize("operation", roofs.OPERATIONS)
-def test_streams_do_what_they_say(operation, dtype):
+def test_streams_compute_their_operation(operation, dtype):
     board = HostBoard()
     given = Pool(board, 3).arrays(70, 64, dtype, dtype)
     a = np.zeros_like(given.x)
@@ -194,7 +194,7 @@ def test_streams_do_what_they_say(operation, dtype):
     assert np.allclose(a.astype(np.float64), right, rtol=float(4 * exact.unit_roundoff(a.dtype)))
 
 
-def test_the_fewest_bytes_and_those_that_the_kernel_is_written_to_move():
+def test_the_minimum_bytes_and_the_bytes_that_the_kernel_is_designed_to_move():
     cell = traffic_gpu.Cell("backward", "float32", 65536, 1024)
     tensor = 65536 * 1024 * 4
     least = minimum_bytes(*cell)
@@ -221,7 +221,7 @@ class Arguments(program_cache.Recorder):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_rows_that_are_read_again_move_is_what_their_kernels_are_given(dtype):
+def test_the_bytes_of_rows_that_are_read_twice_are_those_of_the_arrays_of_their_kernels(dtype):
     rows, hidden = 20, 262145
     machine = Arguments(H200)
     program_cache.run(variants.passes("cuda_fused", machine), dtype, dtype, hidden, rows)
@@ -237,7 +237,7 @@ def test_what_rows_that_are_read_again_move_is_what_their_kernels_are_given(dtyp
 
 
 @pytest.mark.parametrize("study", ["paper", "full"])
-def test_the_traffic_of_rows_that_are_read_again_is_counted(study):
+def test_the_traffic_of_rows_that_are_read_twice_is_counted(study):
     values = yaml.safe_load((ROOT / f"config/{study}/traffic_gpu.yaml").read_text(encoding="utf-8"))
     machine, again = program_cache.Recorder(H200), set()
     for cell in traffic_gpu.cells(**values):
@@ -285,7 +285,7 @@ def test_a_kernel_of_another_package_is_timed_as_it_is(monkeypatch):
     assert program_cache.needed([("theirs", "float32", "float32", 40)], H200) == []
 
 
-def test_installed_packages_are_looked_through_once(monkeypatch):
+def test_installed_packages_are_listed_once(monkeypatch):
     looked = []
     monkeypatch.setattr(
         installed.metadata, "packages_distributions", lambda: looked.append(1) or {"numpy": ["numpy"]}
@@ -319,7 +319,7 @@ def test_calls_by_the_clock_of_the_host_are_timed_beyond_the_cache_only(monkeypa
 
 @needs_compiler
 @pytest.mark.parametrize(("factor", "residency"), [(4, "memory"), (3.9, "cold")])
-def test_arrays_lie_in_memory_from_four_times_the_cache_on(factor, residency):
+def test_arrays_of_four_times_the_cache_or_more_count_as_in_memory(factor, residency):
     cell = paired.Shape("backward", "float32", "float32", 9, 40)
     board = HostBoard(l2_bytes=3 * 9 * 40 * 4 / factor)
     how = {"repeats": 1, "at_least": 1, "budget_s": 0.0, "eps": 1e-5, "seed": 1}

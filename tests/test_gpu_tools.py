@@ -95,11 +95,11 @@ def test_a_tool_is_not_waited_for_longer_than_its_limit(installed, monkeypatch):
     assert not isinstance(tools.over("ncu", [], WHAT, 0.1), Unfinished)
 
 
-def test_a_tool_that_has_had_all_its_time_is_no_sign_of_a_device_that_hangs():
+def test_a_tool_that_times_out_is_no_sign_of_a_hanging_device():
     assert watch.LIMIT_S > tools.LIMIT_S + 20
 
 
-def test_a_profiler_that_has_had_all_its_time_is_not_tried_again(installed, monkeypatch):
+def test_a_profiler_that_times_out_is_not_tried_again(installed, monkeypatch):
     installed("usr/local/cuda/bin/ncu", "/bin/sleep 3600")
     monkeypatch.setattr(tools, "LIMIT_S", 0.2)
     late, cut_off = counters.counted(WHAT, float("inf")), counters.counted(WHAT, 0.1)
@@ -107,7 +107,7 @@ def test_a_profiler_that_has_had_all_its_time_is_not_tried_again(installed, monk
     assert (isinstance(late.reason, Transient), isinstance(cut_off.reason, Transient)) == (False, True)
 
 
-def test_a_sanitizer_that_has_had_all_its_time_is_not_tried_again(installed, monkeypatch):
+def test_a_sanitizer_that_times_out_is_not_tried_again(installed, monkeypatch):
     installed("usr/local/cuda/bin/compute-sanitizer", "/bin/sleep 3600")
     monkeypatch.setattr(tools, "LIMIT_S", 0.5)
     kept, again = (sanitizer.check("memcheck", WHAT, left)["reason"] for left in (60.0, 0.1))

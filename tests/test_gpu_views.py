@@ -1,4 +1,4 @@
-"""Views that the kernels of a GPU are checked on: what they hold, how they lie, what is written beside."""
+"""Views on which the kernels of a GPU are checked: their values, their layout, and writes outside them."""
 
 import ctypes
 from itertools import chain
@@ -23,7 +23,7 @@ PAIRS = [(dtype, gamma_dtype) for dtype in DTYPE_NAMES for gamma_dtype in gamma_
 
 
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_views_begin_apart_and_hold_what_the_arrays_held(dtype, gamma_dtype):
+def test_views_differ_in_alignment_and_hold_the_values_of_the_arrays(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
     views, (of_given, of_results) = Views(np), LAYOUTS["apart"]
     x, gamma, _, dy = copies = views.laid(given, of_given)
@@ -72,7 +72,7 @@ def launched_by_passing(
 
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_declared_before(
+def test_kernels_are_correct_on_arrays_of_different_alignment_with_the_programs_declared(
     dtype, gamma_dtype, monkeypatch
 ):
     cells = [checks_gpu.Cell("apart", dtype, gamma_dtype, 9, hidden) for hidden in (61, 64)]
@@ -82,7 +82,7 @@ def test_kernels_are_right_on_arrays_that_begin_apart_by_the_programs_declared_b
 
 
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gamma_dtype):
+def test_strided_views_hold_the_values_of_the_arrays_in_another_layout(dtype, gamma_dtype):
     given = Pool(HostBoard(), 1).arrays(5, 8, dtype, gamma_dtype)
     views, results = Views(np), Results(given.x, given.dy, given.gamma, given.beta)
     made = map(views.laid, (given, results), LAYOUTS["strided"])
@@ -96,8 +96,8 @@ def test_views_with_steps_hold_what_the_arrays_held_and_lie_otherwise(dtype, gam
 
 
 @pytest.mark.parametrize("which", range(8))
-def test_what_is_written_between_the_elements_of_a_view_is_seen(which):
-    """As if it lay plainly, from its first element on; what is turned has no room between."""
+def test_a_write_between_the_elements_of_a_view_is_detected(which):
+    """As a kernel writes that takes the view for contiguous; transposed views have no room between elements."""
     zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
     views = Views(np)
     made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LAYOUTS["strided"]))]
@@ -124,7 +124,7 @@ def test_a_write_beside_a_misaligned_array_is_detected(place):
 @needs_compiler
 @pytest.mark.parametrize("check", ["strided", "unaligned"])
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), PAIRS)
-def test_kernels_are_right_on_views_by_the_programs_of_arrays_that_lie_plainly(
+def test_kernels_are_correct_on_views_with_the_programs_of_contiguous_arrays(
     dtype, gamma_dtype, check, monkeypatch
 ):
     hardware, launched = launched_by_passing([checks_gpu.Cell(check, dtype, gamma_dtype, 9, 61)], monkeypatch)

@@ -198,7 +198,7 @@ def quick(monkeypatch, clock):
     return codes
 
 
-def test_a_cell_that_asks_for_the_time_left_is_alive(quick, clock):
+def test_a_cell_that_queries_the_time_left_is_alive(quick, clock):
     with Watch(Deadline(60), list, ADVICE) as watch:
         with watch.over(str, peers=0):
             for _ in range(8):
@@ -269,7 +269,7 @@ sys.exit(watched(run))
 """
 
 
-def test_an_end_that_the_watch_has_chosen_is_no_fault_of_a_kernels():
+def test_an_exit_forced_by_the_watch_is_not_counted_as_a_fault_of_a_kernel():
     command = [sys.executable, "-c", IN_A_CHILD]
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=paths)

@@ -89,7 +89,7 @@ def test_without_recentring_the_error_of_dx_grows_with_kappa():
 
 @pytest.mark.parametrize("kernel", ["numba_fused", "numpy_blocked"])
 @pytest.mark.parametrize("hidden", [1, 8])
-def test_sums_over_many_rows_are_as_good_as_sums_in_pairs(kernel, hidden):
+def test_sums_over_many_rows_are_as_accurate_as_pairwise_sums(kernel, hidden):
     rng = inputs.generator(12, hidden)
     x = inputs.rows(rng, 200_000, hidden, np.float32)
     ones = np.ones(hidden, np.float32)
@@ -111,8 +111,8 @@ def test_a_constant_row_has_its_own_value_as_mean_at_any_offset():
 
 
 @pytest.mark.parametrize("power", [-40, 61])
-def test_another_unit_of_x_changes_no_digit(power, problem):
-    """No number in between gets too small or too large for float32, while a sum of squares does not."""
+def test_scaling_x_by_a_power_of_two_changes_no_digit(power, problem):
+    """No intermediate underflows or overflows in float32 unless a sum of squares does."""
     x, gamma, beta, dy = problem((4, 64), "float32")
     unit = 2.0**power
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
@@ -139,8 +139,8 @@ def test_no_compiler_flag_allows_to_reorder_to_contract_or_to_assume_that_there_
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(100, 129), (70, 4097), (63, 5), (1, 1), (40, 128), (40, 640)], ids=str)
-def test_how_it_is_worked_on_changes_no_bit(dtype, shape, problem):
-    """Rows at a time, prefetching, streaming, what is copied or kept, and where in a line results begin."""
+def test_no_choice_of_the_plan_changes_a_bit(dtype, shape, problem):
+    """Rows at a time, prefetching, streaming, copies and buffers, and where in a line results begin."""
     x, gamma, beta, dy = problem(shape, dtype)
     default = numba_plan.choose(*shape, x.dtype)
     vectors = np.empty((2, shape[-1]), x.dtype)
@@ -244,7 +244,7 @@ def past_the_caches(monkeypatch):
 
 @pytest.fixture(params=["few", "many"])
 def few_or_many(request, monkeypatch):
-    """As if the rows of a test were few, or many: both are refused what is wrong in the same words."""
+    """As if the rows of a test were few, or many: both give the same error messages."""
     if request.param == "many":
         past_the_caches(monkeypatch)
 
@@ -270,7 +270,7 @@ def few_or_many(request, monkeypatch):
     ],
     ids=["nothing", "gamma", "mean", "rstd", "list", "masked", "scalar", "no columns"],
 )
-def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
+def test_saved_values_that_forward_has_not_returned_are_refused(spoilt, told, problem):
     x, gamma, beta, dy = problem((8, 64), "float32")
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     with pytest.raises((TypeError, ValueError), match=told):
@@ -279,8 +279,10 @@ def test_what_forward_has_not_saved_is_refused(spoilt, told, problem):
 
 @pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, problem, monkeypatch):
-    """Sizes and eps are told by compiled code: Python's checks only find the words."""
+def test_the_compiled_pass_refuses_invalid_arguments_without_the_checks_of_python(
+    dtype, problem, monkeypatch
+):
+    """Compiled code checks sizes and eps: Python's checks only phrase the errors."""
     x, gamma, beta, dy = problem((8, 64), dtype)
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     monkeypatch.setattr(checks, "forward", lambda *given: None)
@@ -306,7 +308,7 @@ def test_what_the_pass_refuses_is_no_result_whatever_the_checks_say(dtype, probl
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_the_forward_pass_is_given_is_refused_in_words(spoilt, told, problem):
+def test_invalid_arguments_of_the_forward_pass_are_refused_with_a_reason(spoilt, told, problem):
     x, gamma, beta, _ = problem((8, 64), "float32")
     given = {"x": x, "gamma": gamma, "beta": beta, "eps": EPS}
     wrong = {k: v if k == "eps" else given[k].astype(v) for k, v in spoilt.items()}
@@ -316,7 +318,7 @@ def test_what_the_forward_pass_is_given_is_refused_in_words(spoilt, told, proble
 
 @pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize(("dtype", "integers"), [("float16", np.int16), ("bfloat16", np.uint16)])
-def test_integers_that_16_bits_are_stored_as_are_no_beta(dtype, integers, problem):
+def test_integers_of_the_same_width_are_no_beta(dtype, integers, problem):
     x, gamma, beta, _ = problem((8, 64), dtype)
     with pytest.raises(TypeError, match=f"beta has dtype {integers.__name__}; allowed: {dtype}"):
         numba_fused.forward(x, gamma, beta.view(integers), EPS)
@@ -332,13 +334,13 @@ def test_integers_that_16_bits_are_stored_as_are_no_beta(dtype, integers, proble
     ],
     ids=["no axis", "no columns", "integers"],
 )
-def test_an_x_that_no_pass_takes_is_refused_in_words(x, told):
+def test_an_unsupported_x_is_refused_with_a_reason(x, told):
     vector = np.ones(x.shape[-1:], x.dtype)
     with pytest.raises((TypeError, ValueError), match=told):
         numba_fused.forward(x, vector, vector, EPS)
 
 
-def test_a_plan_that_is_given_is_followed_either_way(problem, monkeypatch):
+def test_a_given_plan_is_followed_in_both_directions(problem, monkeypatch):
     x, gamma, beta, dy = problem((8, 64), "float32")
     plans, planned = [], numba_fused.call
     monkeypatch.setattr(numba_fused, "call", lambda *kind: plans.append(kind[-1]) or planned(*kind))
@@ -348,7 +350,7 @@ def test_a_plan_that_is_given_is_followed_either_way(problem, monkeypatch):
     assert plans == [given, given]
 
 
-def test_whether_results_stay_in_the_caches_is_asked_for_the_threads_of_the_call(monkeypatch):
+def test_cache_residency_is_decided_for_the_threads_of_the_call(monkeypatch):
     """More threads have more caches of their own."""
     monkeypatch.setattr(numba_plan, "_chosen", numba_plan._chosen.__wrapped__)
     monkeypatch.setattr(numba_plan, "cache_resident", lambda size, threads, direction: threads == 2)
@@ -500,8 +502,8 @@ def test_what_functions_are_compiled_from_imports_no_other_module_of_kernels():
     assert {"numba_passes", "numba_walk", "lanes", "half"} <= seen
 
 
-def test_nothing_that_runs_through_rows_counts_who_holds_an_array():
-    """Each change of such a count waits for all stores before it, and threads change the same one."""
+def test_no_loop_over_rows_counts_references_to_an_array():
+    """Each update of a reference count waits for all earlier stores, and threads update the same count."""
 
     @njit(error_model="numpy")
     def both(x, row, vector, result, sums, part, copies, ragged):

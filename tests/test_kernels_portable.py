@@ -61,12 +61,12 @@ def test_another_processor_gives_the_same_bits(processor, dtype, tmp_path):
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_every_processor_gives_the_bits_that_others_gave(dtype):
-    """To be found anew, on two kinds of processor, where the order of a sum is changed on purpose."""
+    """Where the order of a sum is changed on purpose, determine the bits again on two kinds of processor."""
     assert digest(dtype) == BITS[dtype]
 
 
 def normalize(x, y, count):
-    """A line of what numba_fused is made of: masked load, sums, root, whole and partial stores, fence."""
+    """One line by the primitives of numba_fused: masked load, sums, root, whole and partial stores, fence."""
     like = lanes.zeros(x, 1)
     d = lanes.mask_tail(lane_memory.load(x, 0, 0, count, like), count)
     size = lanes.totals(lanes.full(1.0, like))

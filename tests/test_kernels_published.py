@@ -1,4 +1,4 @@
-"""The two published implementations are rebuilt as described: what is saved, in which order they compute."""
+"""The two published implementations as described: what they save, and the order of operations."""
 
 import numpy as np
 import pytest
