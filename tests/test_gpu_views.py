@@ -97,7 +97,7 @@ def test_strided_views_hold_the_values_of_the_arrays_in_another_layout(dtype, ga
 
 @pytest.mark.parametrize("which", range(8))
 def test_a_write_between_the_elements_of_a_view_is_detected(which):
-    """As a kernel writes that takes the view for contiguous; transposed views have no room between elements."""
+    """As by a kernel that takes the view for contiguous; a transposed view has no gaps between elements."""
     zeros = [np.zeros((5, 8) if axes == 2 else 8, np.float32) for axes in (2, 1, 1, 2, 2, 2, 1, 1)]
     views = Views(np)
     made = [*chain(*map(views.laid, (Arrays(*zeros[:4]), Results(*zeros[4:])), LAYOUTS["strided"]))]
