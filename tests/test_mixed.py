@@ -203,7 +203,7 @@ def test_the_paper_has_a_sentence_only_where_tables_differ():
     sentence = environment(ROOT / "paper").from_string(block)
     assert sentence.render(mixed=[]).strip() == ""
     assert sentence.render(mixed=["numpy 2 in 2 tables and 1 in `c`", "os a in 2 tables and b in `c`"]) == (
-        "\nNot all tables of this run were measured alike: "
+        "\nThe tables of this run were measured in different environments: "
         "numpy 2 in 2 tables and 1 in `c`; os a in 2 tables and b in `c`.\n"
     )
 

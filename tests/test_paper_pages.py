@@ -18,7 +18,7 @@ def told(**numbers):
 @pytest.mark.parametrize("triad", [0.93, 1.2])
 def test_a_stream_in_pages_is_called_neither_faster_nor_slower_before_its_rate_is_told(triad):
     said = told(ceiling_copy_pages=1.19, ceiling_triad_pages=triad)
-    assert "the same lines come at another rate: the copy" in said
+    assert "the same lines arrive at another rate: the copy" in said
     assert f"moves 1.19 times and the triad {triad} times the bytes" in said
 
 

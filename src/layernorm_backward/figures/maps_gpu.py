@@ -15,7 +15,7 @@ CAPTION = (
     "(forward) or triads (backward); `copy_runtime` is the CUDA runtime's own. An assignment is named by the "
     "threads of a block x blocks of a multiprocessor, blocks of a cluster, threads of a team, which share a "
     "row, chunks of 16 bytes of a thread, rows that a team loads at once (ring: ahead, into shared memory), "
-    "and last the share of the rows that later clusters take / rounds of each."
+    "and rest: the share of the rows that later clusters take / rounds of each."
 )
 TABLE = "table"
 _WORTH = 0.98  # only ways below this fraction of the time of the table's way are named

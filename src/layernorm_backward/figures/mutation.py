@@ -28,7 +28,7 @@ CHECKS = {
     "ours_float16": "ours, float16",
     "ours_bfloat16": "ours, bfloat16",
 }
-UNSPOILED, OWN = "none", "own"
+CORRECT, OWN = "none", "own"
 PLAIN, SMALLEST = ("normal", "uniform", "normal"), ("mixed", "random", "shifted")
 SWEPT = "torch_gradcheck_loss"
 _BAND = "#F0F0F0"  # behind every other fault
@@ -42,7 +42,7 @@ def draw(mutation: pd.DataFrame) -> Figure:
     rows = mutation[(mutation["reason"] == "") & (mutation["setting"] == "default")]
     if rows.empty:
         return _panels.empty(mutation, "Faults that gradient checks catch")
-    mutants = [name for name in dict.fromkeys(rows["mutant"]) if name != UNSPOILED]
+    mutants = [name for name in dict.fromkeys(rows["mutant"]) if name != CORRECT]
     swept = rows[rows["check"] == SWEPT]
     parts = (_by_check(rows, PLAIN), _by_check(rows, SMALLEST), swept.assign(column=swept["data"]))
     widths = [max(2, part["column"].nunique()) for part in parts]
@@ -73,11 +73,11 @@ def _by_check(rows: pd.DataFrame, data: tuple[str, str, str]) -> pd.DataFrame:
 
 def _matrix(panel: Axes, part: pd.DataFrame, mutants: list[str]) -> None:
     columns = list(dict.fromkeys(part["column"]))
-    alarms = set(part[(part["mutant"] == UNSPOILED) & (part["caught_draws"] > 0)]["column"])
+    alarms = set(part[(part["mutant"] == CORRECT) & (part["caught_draws"] > 0)]["column"])
     for place, column in enumerate(columns):
         if column in alarms:
             panel.axvspan(place - 0.5, place + 0.5, **style.HATCH, zorder=0.6)
-    told = part[~part["column"].isin(alarms) & (part["mutant"] != UNSPOILED)]
+    told = part[~part["column"].isin(alarms) & (part["mutant"] != CORRECT)]
     states = [_state(row) for _, row in told.iterrows()]
     for state in sorted(set(states)):
         marks = told[[state == found for found in states]]

@@ -54,7 +54,7 @@ def require_one_machine(records: Mapping[str, Mapping[str, Any]]) -> None:
                 f"the tables come from several machines: {', '.join(processors)}; measure them on one"
             )
     for difference in mixed.differences(records):
-        print(f"warning: not all tables were measured alike: {difference}", file=sys.stderr)
+        print(f"warning: the tables were measured in different environments: {difference}", file=sys.stderr)
 
 
 def require_later(made: Path, tables: Iterable[Path]) -> None:
