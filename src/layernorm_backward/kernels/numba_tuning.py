@@ -26,10 +26,10 @@ LONG = {"forward": 32, "backward": 16}  # rows that fill L2: of longer rows, sma
 HUGE = 4  # rows that fill L2, backward: sums of longer rows are in L3, and a group shares the traffic to them
 L2_AHEAD, L2_SPREAD = 96, 16  # lines, prefetched to the second level: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_l2_ahead`
-KEPT = 2 * PAGE  # bytes: of longer rows, groups of four are faster even where x is cache-resident
-FAR_KEPT = 5 * PAGE // 4  # bytes: two rows, gamma and beta fit into a first-level cache of 32 KB
+FOUR_IN_CACHE = 2 * PAGE  # bytes: of longer rows, groups of four are faster where x is cache-resident, too
+L2_FOUR = 5 * PAGE // 4  # bytes: two such rows, gamma and beta fit into a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, 16-bit rows
-NEAR = 8192  # bytes: a quarter of a first-level cache of 32 KB
+QUARTER_L1 = 8192  # bytes: a quarter of a first-level cache of 32 KB
 
 
 class Tuning(NamedTuple):
@@ -61,7 +61,9 @@ def choose(
     else:
         tuning = (_l1_forward if direction == "forward" else _l1_backward)(row_bytes, narrow, l2)
         if traits.few_registers:
-            pairs = direction == "forward" and not narrow and row_bytes > NEAR and not traits.single_rows
+            pairs = (
+                direction == "forward" and not narrow and row_bytes > QUARTER_L1 and not traits.single_rows
+            )
             tuning = tuning._replace(group=2 if pairs else 1)
         elif not stream:
             tuning = _in_cache(tuning, row_bytes, narrow, direction)
@@ -133,7 +135,7 @@ def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, a
 def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str) -> Tuning:
     """Where x is cache-resident: single rows are faster forward, and pairs of rows backward."""
     if direction == "forward":
-        return Tuning(1, 40) if FOUR <= row_bytes <= KEPT else tuning
+        return Tuning(1, 40) if FOUR <= row_bytes <= FOUR_IN_CACHE else tuning
     return Tuning(2, 16) if not narrow and PAGE // 4 <= row_bytes <= PAGE else tuning
 
 
@@ -145,7 +147,7 @@ def _l2_backward(row_bytes: int, narrow: bool) -> Tuning:
 
 def _l2_forward(row_bytes: int, dtype: np.dtype) -> Tuning:
     if dtype.itemsize > 2:
-        if row_bytes > FAR_KEPT:
+        if row_bytes > L2_FOUR:
             return Tuning(4, L2_AHEAD, L2_SPREAD, lag=True)
         return Tuning(4 if row_bytes <= PAGE // 16 else 1, L2_AHEAD, 0)
     alone = LONG_NARROW if dtype == np.float16 else PAGE
