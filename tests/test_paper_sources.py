@@ -1,5 +1,6 @@
 """Faults in the source files of the paper are reported before anything is measured, all at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,10 @@ def test_a_template_that_cannot_be_read_is_named(paper, content):
         (paper / "paper.md.j2").write_bytes(content)
     (found,) = sources.faults(paper)
     assert found.startswith(f"{paper / 'paper.md.j2'}: ")
+
+
+def test_no_block_at_the_end_of_a_line_of_text_joins_two_paragraphs():
+    text = (ROOT / "paper" / "paper.md.j2").read_text(encoding="utf-8")
+    joined = re.findall(r"(?m)^.*\S.*<% end\w+ %>\n\n+(?!\n).{1,60}", text)
+    own = re.compile(r"^\s*(<%.*?%>\s*)+\n")
+    assert [found for found in joined if not own.match(found)] == []
