@@ -55,7 +55,7 @@ def draw(traffic_steps: pd.DataFrame) -> Figure:
     rows = traffic_steps[traffic_steps["direction"] == "backward"].sort_values("step")
     figure, axes = _panels.grid(2, 1, 3.05, height_ratios=(1, 1.3))
     for panel, scheme, title in (
-        (axes[0, 0], "separate", "one kernel an equation"),
+        (axes[0, 0], "separate", "one kernel per equation"),
         (axes[1, 0], "fused", "one kernel, row by row"),
     ):
         steps = rows[rows["kernel"] == scheme]

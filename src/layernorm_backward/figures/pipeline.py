@@ -74,7 +74,7 @@ def _turn(panel: Axes) -> None:
     panel.set_axis_off()
     panel.set(xlim=(0, 1), ylim=(0, 1))
     parts = (
-        (_PALE, "ask for line $j + a$\nof $x$, $dy$, row $n+1$\n(prefetch)"),
+        (_PALE, "prefetch line $j + a$\nof $x$, $dy$, row $n+1$"),
         (_FIRST, "row $n+1$, line $j$, from memory:\nadd to the sums of\n$z$, $g$ and $g\\,z$"),
         (_SECOND, "row $n$, line $j$, from cache:\n$dx$ past the caches,\nadd to $d\\gamma$, $d\\beta$"),
     )
