@@ -95,7 +95,7 @@ class Watch:
             print(f"stopped: {self._deadline.why}; {self._advice}", file=sys.stderr, flush=True)
             status = self._status
             if status == 0:
-                untrusted.tell(step=untrusted.ENDED)
+                untrusted.update(step=untrusted.ENDED)
         except Exception as error:
             print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         finally:
