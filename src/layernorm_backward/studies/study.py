@@ -164,11 +164,11 @@ def threads(stem: str, all_cores: Callable[..., int]) -> int | Callable[..., int
 
 
 def priority(stem: str) -> int:
-    """What Snakemake's `priority` takes: the long ones begin first, and timed ones leave figures for the end.
+    """What Snakemake's `priority` takes: long experiments begin first, and all go before the figures (0).
 
     The end, from the last table to the paper, keeps one core busy; figures are drawn on the other.
     """
-    return 2 if stem in LONG else int(runs_alone(stem))
+    return 2 if stem in LONG else 1
 
 
 def errors(logs: Path, since: float, said: str = "") -> list[str]:
