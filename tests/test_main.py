@@ -10,7 +10,7 @@ import pytest
 
 from layernorm_backward import __main__ as command
 from layernorm_backward.__main__ import main
-from layernorm_backward.experiments import division_order
+from layernorm_backward.experiments import EXPERIMENTS, division_order
 from layernorm_backward.figures import FIGURES, variance
 from layernorm_backward.records import revision
 from layernorm_backward.records.schemas import SCHEMAS
@@ -279,3 +279,25 @@ def test_all_faults_of_a_config_are_told_as_errors(told, configs):
     (configs / "division_order.yaml").write_text("sed: 1\ndyptes: 2\n")
     lines = told("division_order", configs / "division_order.yaml", "division_order.csv").splitlines()
     assert len(lines) > 2 and all(line.startswith("error: config/smoke/") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("bnch", "no command is called 'bnch'; is bench meant? --help lists all"),
+        ("timing_cpus", "is timing_cpu or timing_gpu"),
+        ("zzz", "no command is called 'zzz'; --help lists all"),
+    ],
+)
+def test_an_unknown_command_is_answered_by_similar_names(word, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([word, "x"])
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 2
+
+
+def test_every_command_shows_its_help(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ("bench", "audit", "gpu", *command._COMMANDS, *EXPERIMENTS))

@@ -1,10 +1,11 @@
 """Commands to check and time layer normalizations, and every step of the workflow."""
 
 import argparse
+import difflib
 import faulthandler
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -155,7 +156,18 @@ _COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
 _TEXT = frozenset({"stem", "study", "pdf", "machine"})
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(words: list[str]) -> argparse.Namespace:
+    """The arguments of a command; of an unknown one, the error names those with similar names."""
+    parser, known = _parser()
+    if words and words[0] not in known and not words[0].startswith("-"):
+        near = " or ".join(difflib.get_close_matches(words[0], known))
+        hint = f"is {near} meant? " if near else ""
+        parser.error(f"no command is called {words[0]!r}; {hint}--help lists all")
+    return parser.parse_args(words)
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
+    """The parser, and the names of all commands."""
     parser = argparse.ArgumentParser(prog="python -m layernorm_backward", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     own = "check a layer norm of yours (`audit --help`); `audit CONFIG TABLE` measures the table audit"
@@ -176,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
             parsers[stem] = commands.add_parser(stem, **about)
         parsers[stem].set_defaults(function=measure, stem=stem)
         _add_arguments(parsers[stem], ("config_path", "table"))
-    return parser
+    return parser, commands.choices
 
 
 def _add_arguments(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
@@ -233,7 +245,7 @@ def _run(words: list[str]) -> int:
         from layernorm_backward.audit import command
 
         return command.main(words[1:])
-    arguments = vars(_parser().parse_args(words))
+    arguments = vars(_parsed(words))
     function = arguments.pop("function")
     try:
         function(**arguments)

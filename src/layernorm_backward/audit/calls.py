@@ -43,9 +43,7 @@ def undisturbed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     alone = Results(before, *map(np.copy, kernel.backward(given.dy, saved)))
     own = [] if _same(y, before) else [Y_BY_BACKWARD]
     others = _others(problem)
-    for other in reversed(
-        others
-    ):  # the last has the shape of `problem`, so that a cache may return what it left
+    for other in reversed(others):  # the last has the shape of `problem`: a cache may return what it left
         run_kernel(kernel, other, setting.eps)
     given = copied(problem)
     y, saved = kernel.forward(given.x, given.gamma, given.beta, setting.eps)
