@@ -17,19 +17,16 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import (
     KERNELS,
     checks,
-    numba_calls,
     numba_chunks,
     numba_fused,
     numba_plan,
     numba_scratch,
     numba_walk,
-    processor,
     sources,
 )
 from layernorm_backward.kernels.lane_memory import elements
 from layernorm_backward.kernels.lanes import LINE, zeros
 from layernorm_backward.kernels.numba_passes import backward_pass, forward_pass
-from layernorm_backward.kernels.processor import Traits
 from layernorm_backward.roofs import flat_reads, flat_streams, lagging_loops, row_lines, row_loops
 
 EPS = 1e-5
@@ -372,49 +369,27 @@ def test_calls_whose_results_stay_in_the_caches_have_the_bits_of_all_others(dtyp
     assert [plan.stream for *_, plan in calls] == [True, True]
 
 
-def aligned_in_the_caches(monkeypatch):
-    """From here on every result that numba_fused allocates has a place looked for."""
-    monkeypatch.setattr(numba_calls, "_any_alignment", lambda size: False)
-    monkeypatch.setattr(numba_calls, "call", numba_calls.call.__wrapped__)
-    monkeypatch.setattr(numba_fused, "cached_call", numba_fused.cached_call.__wrapped__)
-
-
-@pytest.mark.parametrize("few", [False, True])
-def test_results_are_aligned_where_vectors_are_whole_lines_and_results_not_small(few, monkeypatch):
-    monkeypatch.setattr(processor, "traits", lambda: Traits(few_registers=few))
-    sizes = 1, numba_plan.GRAIN - 1, numba_plan.GRAIN, 1 << 24
-    assert [numba_calls._any_alignment(size) for size in sizes] == [True, True, few, few]
-
-
-@pytest.mark.parametrize("stand_in", [aligned_in_the_caches, past_the_caches])
 @pytest.mark.parametrize(("shape", "dtype"), [((513, 1024), "float64"), ((9, 64), "bfloat16")], ids=str)
-def test_aligned_results_begin_at_a_line(shape, dtype, stand_in, problem, monkeypatch):
-    stand_in(monkeypatch)
+def test_results_past_the_caches_begin_at_a_line(shape, dtype, problem, monkeypatch):
+    past_the_caches(monkeypatch)
     x, gamma, beta, dy = problem(shape, dtype)
     y, saved = numba_fused.forward(x, gamma, beta, EPS)
     dx, *_ = numba_fused.backward(dy, saved)
     assert [array.ctypes.data % LINE for array in (y, dx)] == [0, 0]
 
 
-def test_a_streamed_result_needs_an_alignment(monkeypatch):
-    monkeypatch.setattr(numba_calls, "_any_alignment", lambda size: True)
-    dtype = np.dtype("float32")
-    kind, plan = ("forward", (8, 64), dtype, dtype, 1), numba_plan.choose(8, 64, dtype, "forward", 1)
-    ways = {None: True, 0: False}
-    assert {begin: numba_calls.call.__wrapped__(*kind, begin, plan).any_alignment for begin in ways} == ways
-
-
-def test_results_of_any_alignment_are_allocated_by_numpy(problem, monkeypatch):
-    x, gamma, beta, dy = problem((9, 64), "float32")
+@pytest.mark.parametrize("shape", [(9, 64), (513, 1024)], ids=str)
+def test_cache_resident_results_are_allocated_by_numpy(shape, problem, monkeypatch):
+    x, gamma, beta, dy = problem(shape, "float32")
     monkeypatch.setattr(numba_fused, "aligned_empty", None)
     _, saved = numba_fused.forward(x, gamma, beta, EPS)
     numba_fused.backward(dy, saved)
 
 
 @pytest.mark.parametrize(("x_at", "dy_at"), [(0, 0), (16, 16), (4032, 64), (16, 2064), (1024, 3072)])
-def test_results_are_far_from_the_inputs_modulo_a_page(x_at, dy_at, problem, monkeypatch):
+def test_results_past_the_caches_are_far_from_the_inputs_modulo_a_page(x_at, dy_at, problem, monkeypatch):
     """A quarter of a page from either, half a page from x alone, but for the part of a line."""
-    aligned_in_the_caches(monkeypatch)
+    past_the_caches(monkeypatch)
     given, gamma, beta, _ = problem((513, 1024), "float32")
     x, dy = (aligned_empty(given.shape, given.dtype, PAGE, at) for at in (x_at, dy_at))
     x[...], dy[...] = given, given

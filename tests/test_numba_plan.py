@@ -40,7 +40,8 @@ def on_a_xeon(monkeypatch):
     monkeypatch.setattr(
         numba_plan.numba_residency, "bytes_per_thread", lambda inner, last_level, direction: last_level
     )
-    monkeypatch.setattr(processor, "traits", Traits)
+    fifth = Traits(paged_backward=True, cached_pairs=True)
+    monkeypatch.setattr(processor, "traits", lambda: fifth)
     numba_plan._chosen.cache_clear()
     yield
     numba_plan._chosen.cache_clear()

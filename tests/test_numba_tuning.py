@@ -10,6 +10,8 @@ from layernorm_backward.kernels.numba_ring import DELAY
 from layernorm_backward.kernels.processor import Traits
 
 L2 = 1 << 20
+FIFTH = Traits(paged_backward=True, cached_pairs=True)  # a Xeon of that generation
+SIXTH = Traits()
 IN_PAGE = 4096 // LINE  # lines
 
 
@@ -55,18 +57,27 @@ def test_only_on_a_xeon_does_the_tuning_depend_on_the_kind_of_store(direction, f
 
 
 @pytest.mark.parametrize(
-    ("direction", "dtype", "groups"),
+    ("traits", "direction", "dtype", "groups"),
     [
-        ("backward", "float32", {512: 1, 1024: 2, 4096: 2, 8192: 2}),
-        ("backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
-        ("forward", "float64", {2048: 1, 4096: 1, 8192: 1, 16384: 4}),
+        (FIFTH, "backward", "float32", {512: 1, 1024: 2, 4096: 2, 8192: 2, 65536: 2}),
+        (SIXTH, "backward", "float32", {64: 2, 1024: 2, 3008: 2, 3072: 4, 32768: 4, 32832: 2, 65536: 2}),
+        (FIFTH, "backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
+        (SIXTH, "backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
+        (FIFTH, "forward", "float64", {2048: 1, 4096: 1, 8192: 1, 16384: 4}),
+        (SIXTH, "forward", "float64", {2048: 1, 4096: 1, 8192: 1, 16384: 4}),
     ],
 )
-def test_groups_on_a_xeon_where_x_is_cache_resident(direction, dtype, groups):
-    """The sums of a backward pass are shared by pairs there; statistics of several rows cost nothing less."""
+def test_groups_on_a_xeon_where_x_is_cache_resident(traits, direction, dtype, groups):
+    """Groups share the sums of a backward pass there; statistics of several rows cost nothing less."""
     for row_bytes, group in groups.items():
-        kept = numba_tuning.choose(row_bytes, np.dtype(dtype), direction, L2, Traits(), stream=False)
+        kept = numba_tuning.choose(row_bytes, np.dtype(dtype), direction, L2, traits, stream=False)
         assert kept.group == group, row_bytes
+
+
+@pytest.mark.parametrize("row_bytes", [68, 2052, 4100, 12292])
+def test_rows_with_a_remainder_are_prefetched_alike_wherever_x_is(row_bytes):
+    how = row_bytes, np.dtype("float32"), "backward", L2, SIXTH
+    assert numba_tuning.choose(*how, stream=False) == numba_tuning.choose(*how, memory=False)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +93,7 @@ def test_groups_on_a_xeon_where_x_is_cache_resident(direction, dtype, groups):
 def test_groups_on_a_xeon_with_2_mb_of_l2(direction, dtype, groups):
     def group(hidden):
         row_bytes = hidden * np.dtype(dtype).itemsize
-        how = np.dtype(dtype), direction, 2 << 20, Traits()
+        how = np.dtype(dtype), direction, 2 << 20, FIFTH
         return numba_tuning.choose(row_bytes, *how, memory=False).group
 
     assert {hidden: group(hidden) for hidden in groups} == groups
@@ -121,10 +132,38 @@ def test_prefetches_of_single_rows_from_memory_are_interleaved_where_that_was_fa
 ):
     """On a Xeon, longer rows where several would be read side by side otherwise; alone if they are ragged."""
     how = row_bytes, np.dtype(dtype_of(dtype)), direction, L2
-    tuning = numba_tuning.choose(*how, Traits())
+    tuning = numba_tuning.choose(*how, FIFTH)
     assert (tuning.pages == numba_tuning.PAGES) == paged
     assert not paged or tuning == numba_tuning.Tuning(1, 64, 0, pages=numba_tuning.PAGES)
     for traits in (Traits(few_registers=True), Traits(prefetch_to_l2=True)):
         assert numba_tuning.choose(*how, traits).pages == 1
     for elsewhere in ({"memory": False}, {"stream": False, "memory": False}):
-        assert numba_tuning.choose(*how, Traits(), **elsewhere).pages == 1
+        assert numba_tuning.choose(*how, FIFTH, **elsewhere).pages == 1
+
+
+def test_forward_the_sixth_generation_interleaves_as_the_fifth():
+    for direction, dtype, row_bytes, _ in PAGED:
+        how = row_bytes, np.dtype(dtype_of(dtype)), direction, L2
+        assert direction == "backward" or numba_tuning.choose(*how, SIXTH) == numba_tuning.choose(*how, FIFTH)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "row_bytes", "group", "pages"),
+    [
+        ("float32", 64, 1, 1),
+        ("float32", 4096, 1, 1),
+        ("float64", 6144, 1, 1),
+        ("float64", 6208, 2, 1),
+        ("float32", 4100, 1, 1),
+        ("float32", 8196, 1, numba_tuning.PAGES),
+        ("float16", 2048, 1, 1),
+        ("float16", 6144, 2, 1),
+        ("bfloat16", 6146, 1, numba_tuning.PAGES),
+    ],
+)
+def test_backward_the_sixth_generation_interleaves_long_rows_with_a_remainder_alone(
+    dtype, row_bytes, group, pages
+):
+    tuning = numba_tuning.choose(row_bytes, np.dtype(dtype_of(dtype)), "backward", L2, SIXTH)
+    assert (tuning.group, tuning.pages) == (group, pages)
+    assert pages > 1 or group > 1 or tuning.ahead == numba_tuning.NEXT_PAGE

@@ -69,7 +69,6 @@ class Call(NamedTuple):
     pieces: the pieces of the work by task.
     wide: the dtype of the sums.
     per_row: the shape of mean and rstd.
-    any_alignment: whether a newly allocated result may begin at any address.
     """
 
     run: Run
@@ -78,7 +77,6 @@ class Call(NamedTuple):
     pieces: Ints
     wide: np.dtype
     per_row: Shape
-    any_alignment: bool
 
 
 def _plain_forward(compiled: Run, scratch: int, wide: np.dtype, numbers: Ints, shares: Ints) -> Run:
@@ -188,13 +186,4 @@ def call(
     run = _PLAIN[direction](compiled, scratch.size, wide, numbers, shares)
     if dtype.itemsize < wide.itemsize:
         run = _NARROW[direction](run, vectors, hidden, columns, wide)
-    any_alignment = not stream and _any_alignment(rows * hidden * dtype.itemsize)
-    return Call(run, compiled, numbers, shares, wide, (*lead, 1), any_alignment)
-
-
-def _any_alignment(size: int) -> bool:
-    """Whether a cache-resident result of so many bytes gains less from alignment than finding it takes.
-
-    A vector as long as a line straddles two lines wherever it is unaligned; shorter vectors seldom do.
-    """
-    return size < numba_plan.GRAIN or processor.traits().few_registers
+    return Call(run, compiled, numbers, shares, wide, (*lead, 1))

@@ -108,13 +108,14 @@ def backward(
 def _new(how: Call | None, *given: NDArray) -> NDArray:
     """An uninitialized result of the shape and dtype of those given; how: its call, if it is cache-resident.
 
-    It begins at a cache line, which the faster code requires, and far from x and dy modulo a page: a load may
-    have to wait for an earlier store to the same address modulo 4096, and a result that begins 64 bytes
-    farther into a page than x delays everything that follows. A cache-resident result may gain less than it
-    takes to find such an address: the arrays have evicted Python's own code and data.
+    One that goes past the caches begins at a cache line, which the faster code requires, and far from x and
+    dy modulo a page: a load may have to wait for an earlier store to the same address modulo 4096, and a
+    result that begins 64 bytes farther into a page than x delays everything that follows. A cache-resident
+    result gains less than it takes to find such an address: the arrays have evicted Python's own code and
+    data.
     """
     shape, dtype = given[0].shape, given[0].dtype
-    if how and how.any_alignment:
+    if how:
         return np.empty(shape, dtype)
     return aligned_empty(shape, dtype, PAGE, farthest_page_offset(*given) // LINE * LINE)
 

@@ -1,8 +1,7 @@
 """How many rows numba_fused works on at a time, and how far ahead it prefetches: the fastest, by row bytes.
 
-Measured on Xeons of the fifth and sixth generation (`_l1_...`; on the fifth alone where x is cache-resident,
-`_in_cache`), on a Zen 4 with AVX-512 (`_l2_...`) and on one without, and on a Zen 3, which is fastest with
-single rows. No bit of a result depends on it.
+Measured on Xeons of the fifth and sixth generation (`_l1_...`), on a Zen 4 with AVX-512 (`_l2_...`) and on
+one without, and on a Zen 3, which is fastest with single rows. No bit of a result depends on it.
 """
 
 from typing import NamedTuple
@@ -26,7 +25,8 @@ LONG = {"forward": 32, "backward": 16}  # rows that fill L2: of longer rows, sma
 HUGE = 4  # rows that fill L2, backward: sums of longer rows are in L3, and a group shares the traffic to them
 L2_AHEAD, L2_SPREAD = 96, 16  # lines, prefetched to the second level: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_l2_ahead`
-FOUR_IN_CACHE = 2 * PAGE  # bytes: of longer rows, groups of four are faster where x is cache-resident, too
+FOUR_IN_CACHE = 2 * PAGE  # bytes, forward: of longer rows, groups of four are faster in the caches, too
+FOURS_IN_CACHE = 8 * PAGE  # bytes, backward: up to this length, from FOUR on, groups of four are faster there
 L2_FOUR = 5 * PAGE // 4  # bytes: two such rows, gamma and beta fit into a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, 16-bit rows
 QUARTER_L1 = 8192  # bytes: a quarter of a first-level cache of 32 KB
@@ -40,6 +40,9 @@ class Tuning(NamedTuple):
     spread: int = SPREAD
     lag: bool = False
     pages: int = 1
+
+
+_IN_PAGES = Tuning(1, PAGE // LINE, 0, pages=PAGES)
 
 
 def choose(
@@ -66,11 +69,9 @@ def choose(
             )
             tuning = tuning._replace(group=2 if pairs else 1)
         elif not stream:
-            tuning = _in_cache(tuning, row_bytes, narrow, direction)
+            tuning = _in_cache(tuning, row_bytes, narrow, direction, traits.cached_pairs)
         elif memory:
-            ragged = row_bytes % LINE > 0
-            alone = ragged and ragged_group(tuning.group, row_bytes, direction, traits) == 1
-            tuning = _from_memory(tuning, row_bytes, narrow, direction, alone)
+            tuning = _from_memory(tuning, row_bytes, narrow, direction, traits)
         tuning = Tuning(tuning.group, L2_AHEAD, 0) if l2_prefetch else tuning
     tuning = _ragged(tuning, row_bytes, direction, traits) if row_bytes % LINE else tuning
     return tuning._replace(ahead=_l2_ahead(row_bytes)) if l2_prefetch and tuning.group == 1 else tuning
@@ -88,7 +89,8 @@ def _ragged(tuning: Tuning, row_bytes: int, direction: str, traits: Traits) -> T
         return Tuning(group, L2_AHEAD, 0)
     if tuning.pages > 1:
         return tuning
-    return tuning._replace(group=group, ahead=NEXT_PAGE if row_bytes <= SHORT else tuning.ahead)
+    ahead = NEXT_PAGE if row_bytes <= SHORT else tuning.ahead
+    return tuning._replace(group=group, ahead=ahead, spread=SPREAD)
 
 
 def _l2_ahead(row_bytes: int) -> int:
@@ -118,25 +120,37 @@ def _l1_forward(row_bytes: int, narrow: bool, l2: int) -> Tuning:
     return Tuning(2, 16) if row_bytes > long or few_lines else Tuning(1, 40)
 
 
-def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, alone: bool) -> Tuning:
+def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, traits: Traits) -> Tuning:
     """Where x comes from memory: prefetches interleaved over several pages get a fifth more bandwidth.
 
-    alone: whether the rows are worked on one by one anyway.
+    Backward that depends on the processor; where they do not, only long rows gain that go one by one anyway.
     """
+    ragged = row_bytes % LINE > 0
+    alone = ragged and ragged_group(tuning.group, row_bytes, direction, traits) == 1
+    if direction == "backward" and not traits.paged_backward:
+        if row_bytes > PAGED_BACKWARD:
+            return _IN_PAGES if alone else tuning
+        return tuning if narrow else Tuning(1, NEXT_PAGE)
     forward = direction == "forward"
     if narrow:
         least, most = PAGED_NARROW[direction]
         single = row_bytes >= least and (row_bytes <= most or (alone and forward))
     else:
         single = alone or row_bytes <= (PAGED if forward else PAGED_BACKWARD)
-    return Tuning(1, PAGE // LINE, 0, pages=PAGES) if single else tuning
+    return _IN_PAGES if single else tuning
 
 
-def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str) -> Tuning:
-    """Where x is cache-resident: single rows are faster forward, and pairs of rows backward."""
+def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, cached_pairs: bool) -> Tuning:
+    """Where x is cache-resident: single rows are faster forward; backward groups, which share their sums."""
     if direction == "forward":
         return Tuning(1, 40) if FOUR <= row_bytes <= FOUR_IN_CACHE else tuning
-    return Tuning(2, 16) if not narrow and PAGE // 4 <= row_bytes <= PAGE else tuning
+    if narrow:
+        return tuning
+    if cached_pairs:
+        return Tuning(2, 16) if PAGE // 4 <= row_bytes <= PAGE else tuning
+    if row_bytes < FOUR:
+        return Tuning(2, 0, 0)
+    return Tuning(4, 16) if row_bytes <= FOURS_IN_CACHE else tuning
 
 
 def _l2_backward(row_bytes: int, narrow: bool) -> Tuning:

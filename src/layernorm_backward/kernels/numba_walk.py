@@ -12,7 +12,7 @@ from layernorm_backward.kernels.lanes import height, repeat, width
 GROUPS = (1, 2, 4)  # rows
 BLOCK = 16  # lines added one after the other: with more, squares of rows on a coarse grid all round one way
 LEAD = BLOCK  # lines by which the sums of lagging rows lead, so that the blocks of both sweeps end together
-FEW_REGISTERS, PREFETCH_L2, _ = processor.traits()
+FEW_REGISTERS, PREFETCH_L2 = processor.traits().few_registers, processor.traits().prefetch_to_l2
 INLINE = {"forceinline": True, "error_model": "numpy"}
 PLAIN = {"error_model": "numpy"}
 
