@@ -40,7 +40,7 @@ def on_a_xeon(monkeypatch):
     monkeypatch.setattr(
         numba_plan.numba_residency, "bytes_per_thread", lambda inner, last_level, direction: last_level
     )
-    fifth = Traits(paged_backward=True, cached_pairs=True)
+    fifth = Traits(paged_backward=True, short_alone=True)
     monkeypatch.setattr(processor, "traits", lambda: fifth)
     numba_plan._chosen.cache_clear()
     yield

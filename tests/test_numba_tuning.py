@@ -10,7 +10,7 @@ from layernorm_backward.kernels.numba_ring import DELAY
 from layernorm_backward.kernels.processor import Traits
 
 L2 = 1 << 20
-FIFTH = Traits(paged_backward=True, cached_pairs=True)  # a Xeon of that generation
+FIFTH = Traits(paged_backward=True, short_alone=True)  # a Xeon of that generation
 SIXTH = Traits()
 IN_PAGE = 4096 // LINE  # lines
 
@@ -60,7 +60,7 @@ def test_only_on_a_xeon_does_the_tuning_depend_on_the_kind_of_store(direction, f
     ("traits", "direction", "dtype", "groups"),
     [
         (FIFTH, "backward", "float32", {512: 1, 1024: 2, 4096: 2, 8192: 2, 65536: 2}),
-        (SIXTH, "backward", "float32", {64: 2, 1024: 2, 3008: 2, 3072: 4, 32768: 4, 32832: 2, 65536: 2}),
+        (SIXTH, "backward", "float32", {64: 2, 1024: 2, 3072: 2, 4096: 2, 32768: 2, 65536: 2}),
         (FIFTH, "backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
         (SIXTH, "backward", "float16", {1024: 1, 2048: 1, 4096: 1, 8192: 2}),
         (FIFTH, "forward", "float64", {2048: 1, 4096: 1, 8192: 1, 16384: 4}),
@@ -72,6 +72,14 @@ def test_groups_on_a_xeon_where_x_is_cache_resident(traits, direction, dtype, gr
     for row_bytes, group in groups.items():
         kept = numba_tuning.choose(row_bytes, np.dtype(dtype), direction, L2, traits, stream=False)
         assert kept.group == group, row_bytes
+
+
+@pytest.mark.parametrize(
+    ("traits", "row_bytes", "ahead"), [(SIXTH, 64, 0), (SIXTH, 3072, 0), (SIXTH, 4096, 16), (FIFTH, 2048, 16)]
+)
+def test_short_pairs_in_the_caches_are_not_prefetched(traits, row_bytes, ahead):
+    tuning = numba_tuning.choose(row_bytes, np.dtype("float32"), "backward", L2, traits, stream=False)
+    assert (tuning.group, tuning.ahead) == (2, ahead)
 
 
 @pytest.mark.parametrize("row_bytes", [68, 2052, 4100, 12292])

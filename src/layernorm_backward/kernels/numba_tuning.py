@@ -17,7 +17,7 @@ SHORT = 3 * PAGE  # bytes: up to this length, rows with a remainder (a partial l
 PAGES = 8  # pages of interleaved prefetches, where lines come from memory: 4 and 16 are nearly as fast
 PAGED, PAGED_BACKWARD = 2 * PAGE, 3 * PAGE // 2  # bytes: up to this length, such rows are faster one by one
 PAGED_NARROW = {"forward": (7 * LINE, 13 * PAGE // 8), "backward": (4 * LINE, PAGE)}  # 16-bit: from, to
-FOUR = 3 * PAGE // 4  # bytes, forward: from this length on, groups of four rows are faster
+FOUR = 3 * PAGE // 4  # bytes: from this length on, groups of four rows are faster forward
 FEW_LINES = 128  # bytes, 16-bit forward: up to this length, groups of four rows are faster
 NEXT_PAGE = 44  # lines ahead of a single row: hardware prefetchers restart at each page; 44 to 63 are as fast
 SPREAD = 32  # lines: simultaneous prefetches of the same address modulo 4096 are slower
@@ -25,8 +25,8 @@ LONG = {"forward": 32, "backward": 16}  # rows that fill L2: of longer rows, sma
 HUGE = 4  # rows that fill L2, backward: sums of longer rows are in L3, and a group shares the traffic to them
 L2_AHEAD, L2_SPREAD = 96, 16  # lines, prefetched to the second level: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_l2_ahead`
-FOUR_IN_CACHE = 2 * PAGE  # bytes, forward: of longer rows, groups of four are faster in the caches, too
-FOURS_IN_CACHE = 8 * PAGE  # bytes, backward: up to this length, from FOUR on, groups of four are faster there
+SINGLE_IN_CACHE = 2 * PAGE  # bytes, forward: from FOUR to this length, single rows are faster in the caches
+UNAIDED = 3 * PAGE // 4  # bytes, backward: pairs up to this length are faster in the caches without prefetch
 L2_FOUR = 5 * PAGE // 4  # bytes: two such rows, gamma and beta fit into a first-level cache of 32 KB
 LONG_NARROW = 16 * PAGE  # bytes, 16-bit rows
 QUARTER_L1 = 8192  # bytes: a quarter of a first-level cache of 32 KB
@@ -69,7 +69,7 @@ def choose(
             )
             tuning = tuning._replace(group=2 if pairs else 1)
         elif not stream:
-            tuning = _in_cache(tuning, row_bytes, narrow, direction, traits.cached_pairs)
+            tuning = _in_cache(tuning, row_bytes, narrow, direction, traits.short_alone)
         elif memory:
             tuning = _from_memory(tuning, row_bytes, narrow, direction, traits)
         tuning = Tuning(tuning.group, L2_AHEAD, 0) if l2_prefetch else tuning
@@ -123,7 +123,7 @@ def _l1_forward(row_bytes: int, narrow: bool, l2: int) -> Tuning:
 def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, traits: Traits) -> Tuning:
     """Where x comes from memory: prefetches interleaved over several pages get a fifth more bandwidth.
 
-    Backward that depends on the processor; where they do not, only long rows gain that go one by one anyway.
+    Backward this holds on some processors only; on the others for long rows that go one by one anyway.
     """
     ragged = row_bytes % LINE > 0
     alone = ragged and ragged_group(tuning.group, row_bytes, direction, traits) == 1
@@ -140,17 +140,16 @@ def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, t
     return _IN_PAGES if single else tuning
 
 
-def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, cached_pairs: bool) -> Tuning:
-    """Where x is cache-resident: single rows are faster forward; backward groups, which share their sums."""
+def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, short_alone: bool) -> Tuning:
+    """Where x is cache-resident: single rows are faster forward; backward pairs, which share their sums.
+
+    Groups of four are faster from 3 to 32 KB only where all arrays begin at lines, as NumPy's do not.
+    """
     if direction == "forward":
-        return Tuning(1, 40) if FOUR <= row_bytes <= FOUR_IN_CACHE else tuning
-    if narrow:
+        return Tuning(1, 40) if FOUR <= row_bytes <= SINGLE_IN_CACHE else tuning
+    if narrow or row_bytes > PAGE or (short_alone and row_bytes < PAGE // 4):
         return tuning
-    if cached_pairs:
-        return Tuning(2, 16) if PAGE // 4 <= row_bytes <= PAGE else tuning
-    if row_bytes < FOUR:
-        return Tuning(2, 0, 0)
-    return Tuning(4, 16) if row_bytes <= FOURS_IN_CACHE else tuning
+    return Tuning(2, 16) if short_alone or row_bytes > UNAIDED else Tuning(2, 0, 0)
 
 
 def _l2_backward(row_bytes: int, narrow: bool) -> Tuning:

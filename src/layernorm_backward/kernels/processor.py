@@ -22,15 +22,15 @@ class Traits(NamedTuple):
     paged_backward: short rows of x and dy are read faster from memory where prefetches are interleaved over
     several pages: on Xeons of the fourth and fifth generation (the fourth was not measured). On the sixth a
     backward pass takes 1.1 times as long then; forward, where x is read alone, both are faster so.
-    cached_pairs: where x is cache-resident, rows are faster backward in pairs at most: on the same Xeons. On
-    the sixth generation, rows of 3 to 32 KB are faster by fours.
+    short_alone: where x is cache-resident, rows below 1 KB are faster backward one by one: on the same Xeons.
+    On the sixth generation they are faster in pairs, as longer rows are.
     """
 
     few_registers: bool = False
     prefetch_to_l2: bool = False
     single_rows: bool = False
     paged_backward: bool = False
-    cached_pairs: bool = False
+    short_alone: bool = False
 
 
 def features(context: Any) -> set[str]:
@@ -50,5 +50,5 @@ def traits() -> Traits:
         prefetch_to_l2=design.startswith("znver"),
         single_rows=design in ("znver1", "znver2", "znver3"),
         paged_backward=golden_cove,
-        cached_pairs=golden_cove,
+        short_alone=golden_cove,
     )
