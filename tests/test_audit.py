@@ -495,7 +495,7 @@ def test_what_an_earlier_call_of_the_same_shape_left_is_found():
     [
         ("x", "y, dx, dgamma"),
         ("gamma", "y, dx"),
-        ("x_hat", "dgamma"),
+        ("x_hat", "dx, dgamma"),
         ("rstd", "dx"),
         ("dy", "dx, dgamma, dbeta"),
     ],
@@ -518,6 +518,23 @@ def test_a_cache_by_shape_that_is_never_renewed_is_found(kept, note):
     for _ in range(2):  # the second time both shapes are in the cache
         found = calls.undisturbed(kernel, "float32", SMALL)
         assert (found.passed, found.note) == (False, note)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_a_cache_by_row_length_that_is_never_renewed_is_found(dtype):
+    planted, cache = Planted(), {}
+
+    def backward(dy, saved):
+        x_hat, rstd, gamma = saved
+        return planted.backward(dy, [x_hat, rstd, cache.setdefault(len(gamma), gamma.copy())])
+
+    kernel = dataclasses.replace(HONEST, forward=planted.forward, backward=backward)
+    found = calls.undisturbed(kernel, dtype, SMALL)
+    assert (found.passed, found.note) == (False, "dx")
+
+
+def test_a_kernel_that_is_wrong_from_the_first_call_on_has_no_stale_cache():
+    assert calls.undisturbed(Planted(dx=lambda dx, saved: 3 * dx).kernel(), "float32", SMALL).passed
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

@@ -1,9 +1,11 @@
 """Whether calls of a kernel are independent: a second run, other calls in between, unchanged inputs."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import inputs
+from layernorm_backward import inputs, oracle
 from layernorm_backward.audit.setting import Finding, Setting
 from layernorm_backward.audit.sweep import posed
 from layernorm_backward.dtypes import DtypeName
@@ -34,7 +36,7 @@ def undisturbed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     """How many of y, dx, dgamma, dbeta change where other calls run before, between and after.
 
     So does y where its own backward pass writes to it, under another name in the note, and each result that
-    is computed from what a cache has kept of an earlier call (`_stale`).
+    is computed from what a cache has kept of an earlier call (`_stale_by_shape`, `_stale_by_length`).
     """
     problem, _ = posed(dtype, 1.0, setting)
     given = copied(problem)
@@ -53,23 +55,45 @@ def undisturbed(kernel: Kernel, dtype: DtypeName, setting: Setting) -> Finding:
     for other in others:
         run_kernel(kernel, other, setting.eps)
     changed = {name for name, *pair in zip(Results._fields, alone, amid, strict=True) if not _same(*pair)}
-    changed |= _stale(kernel, problem, setting.eps)
+    changed |= _stale_by_shape(kernel, problem, setting.eps) | _stale_by_length(kernel, problem, setting.eps)
     names = own + [name for name in Results._fields if name in changed and not (own and name == "y")]
     return Finding("undisturbed", float(len(names)), 0.0, not names, note=", ".join(names))
 
 
-def _stale(kernel: Kernel, problem: Problem, eps: float) -> set[str]:
+def _stale_by_shape(kernel: Kernel, problem: Problem, eps: float) -> set[str]:
     """Results for new data of a known shape that differ from those with one more row, whose dy is 0.
 
     The second shape is new, so that a cache by shape holds nothing for it.
     """
-    x, gamma, beta, dy = (-part[::-1] for part in problem)
-    x = (4 * x + 16).astype(dy.dtype)
-    new = copied(Problem(x, gamma, beta, dy))
-    longer = new._replace(x=np.concatenate([x, x[:1]]), dy=np.concatenate([dy, 0 * dy[:1]]))
+    x, gamma, beta, dy = _reversed(problem)
+    new = copied(Problem((4 * x + 16).astype(x.dtype), gamma, beta, dy))
+    longer = new._replace(x=np.concatenate([new.x, new.x[:1]]), dy=np.concatenate([dy, 0 * dy[:1]]))
     expected = [np.copy(part) for part in run_kernel(kernel, longer, eps)]
     expected[:2] = (part[: len(x)] for part in expected[:2])
-    found = run_kernel(kernel, copied(new), eps)
+    return _far_apart(run_kernel(kernel, copied(new), eps), expected)
+
+
+def _stale_by_length(kernel: Kernel, problem: Problem, eps: float) -> set[str]:
+    """Results that are right in the first call with rows of a new length, and far from right in the second.
+
+    A cache by row length, of gamma for example, then holds what the first call left.
+    """
+    x, gamma, beta, dy = problem
+    part = slice(1 + x.shape[-1] // 3)
+    first = copied(Problem(x[:, part], gamma[part], beta[part], dy[:, part]))
+    wrong = []
+    for given in (first, _reversed(first)):
+        right = [exact.hi for exact in oracle.results(*given.values(), eps)]
+        wrong.append(_far_apart(run_kernel(kernel, copied(given), eps), right))
+    return wrong[1] - wrong[0]
+
+
+def _reversed(problem: Problem) -> Problem:
+    return copied(Problem(*(-part[::-1] for part in problem)))
+
+
+def _far_apart(found: Iterable[NDArray], expected: Iterable[NDArray]) -> set[str]:
+    """Names of the results that differ by more than any rounding makes."""
     return {name for name, *pair in zip(Results._fields, found, expected, strict=True) if _far(*pair)}
 
 
