@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from layernorm_backward import stopwatch
+from layernorm_backward.kernels import processor
 
 COLUMNS = ["name", "repeat", "seconds", "calls", "wait_s", "waited"]
 SWEEP = {  # of `_cells`
@@ -35,6 +36,12 @@ def planned(monkeypatch, count, waited=(), **seconds):
         return samples_of({name: seconds.get(name, steady) for name in calls}, waited)
 
     monkeypatch.setattr(stopwatch, "compare", compare)
+
+
+def single_short_rows(monkeypatch):
+    """In the caches short rows go one by one and are prefetched from here on, which a Xeon 6 spares."""
+    here = processor.traits()._replace(short_alone=True, paged_backward=True)
+    monkeypatch.setattr(processor, "traits", lambda: here)
 
 
 def known(monkeypatch):

@@ -16,7 +16,7 @@ from layernorm_backward.experiments import _variant_cells, _variants, kernel_cos
 from layernorm_backward.experiments import _variant_checks as check
 from layernorm_backward.experiments._variant_cells import Cell
 from layernorm_backward.experiments._variants import Shape, Variant, plans
-from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, numba_tuning, processor
+from layernorm_backward.kernels import numba_calls, numba_fused, numba_plan, numba_tuning
 from layernorm_backward.kernels.numba_calls import Code
 from layernorm_backward.timing.pool import buffers
 from layernorm_backward.timing.timed import most_threads
@@ -47,10 +47,8 @@ def beforehand(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def single_short_rows(monkeypatch):
-    """In the caches short rows go one by one and are prefetched, which a Xeon 6 spares."""
-    here = processor.traits()._replace(short_alone=True, paged_backward=True)
-    monkeypatch.setattr(processor, "traits", lambda: here)
+def rows_to_prefetch(monkeypatch):
+    planned_samples.single_short_rows(monkeypatch)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

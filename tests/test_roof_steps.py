@@ -13,7 +13,7 @@ from layernorm_backward.roofs import row_streams
 from layernorm_backward.roofs.row_streams import STEPS
 from layernorm_backward.timing import sizing
 from layernorm_backward.timing.timed import most_threads
-from planned_samples import SWEEP, samples_of
+from planned_samples import SWEEP, samples_of, single_short_rows
 
 ARGUMENTS = {
     "sweeps": [SWEEP],
@@ -61,6 +61,7 @@ def planned(calls, **_):
 
 
 def test_fractions_are_of_the_roof_and_added_is_over_the_step_before(monkeypatch):
+    single_short_rows(monkeypatch)
     monkeypatch.setattr(stopwatch, "compare", planned)
     found, samples = by_step()
     assert list(found.index) == ["by_row", "read_twice", "gamma", "partial_sums", "pass"]
