@@ -75,6 +75,15 @@ def test_the_stream_that_is_expected_to_be_the_roof_runs_twice(residency, expect
     assert set(cell_roof.with_noise({"copy": print}, residency)) == {"copy", "copy_again"}
 
 
+def test_a_stream_that_was_clearly_slower_in_earlier_rounds_is_no_contender_but_the_doubled_one_stays():
+    calls = cell_roof.with_noise({"copy": print, "copy_nt": len}, "memory")
+    assert cell_roof.contenders(calls, {}) == calls
+    before_s = {"copy": 1.2, "copy_nt": 1.0, "copy_nt_again": 1.0, "kernel": 0.1}
+    assert cell_roof.contenders(calls, before_s) == calls
+    assert set(cell_roof.contenders(calls, before_s | {"copy": 1.3})) == {"copy_nt", "copy_nt_again"}
+    assert cell_roof.contenders(calls, before_s | {"copy": 0.5}) == calls
+
+
 def test_the_faster_of_the_streams_is_the_roof_and_the_noise_is_that_of_the_one_timed_twice():
     seconds = {"triad": 2.0, "triad_nt": 1.0, "triad_nt_again": 1.1, "kernel": 0.5}
     rows = [(name, repeat, it, False) for name, it in seconds.items() for repeat in range(8)]

@@ -167,11 +167,17 @@ def test_forward_the_sixth_generation_interleaves_as_the_fifth():
         ("float16", 2048, 1, 1),
         ("float16", 6144, 2, 1),
         ("bfloat16", 6146, 1, numba_tuning.PAGES),
+        ("float32", 32768, 2, 1),
+        ("float64", 32832, 1, numba_tuning.PAGES),
+        ("float32", L2 // 16, 1, numba_tuning.PAGES),
+        ("float32", L2 // 16 + 64, 1, 1),
+        ("float32", L2 // 4, 4, 1),
+        ("float16", L2 // 16, 2, 1),
+        ("bfloat16", L2 // 16 + 64, 2, 1),
+        ("bfloat16", L2 // 8, 4, 1),
     ],
 )
-def test_backward_the_sixth_generation_interleaves_long_rows_with_a_remainder_alone(
-    dtype, row_bytes, group, pages
-):
+def test_backward_the_sixth_generation_interleaves_long_rows_alone(dtype, row_bytes, group, pages):
     tuning = numba_tuning.choose(row_bytes, np.dtype(dtype_of(dtype)), "backward", L2, SIXTH)
     assert (tuning.group, tuning.pages) == (group, pages)
     assert pages > 1 or group > 1 or tuning.ahead == numba_tuning.NEXT_PAGE

@@ -129,6 +129,7 @@ def test_every_cell_is_timed_in_every_round():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(timing_cpu.stopwatch, "compare", noted)
+        patched.setattr(cell_roof, "SLOWER", np.inf)
         changed = {"rounds": 2, "repeats": 5, "at_least": 5}
         found, samples = timing_cpu.run(**ARGUMENTS | only("overcached", threads=[1]) | changed)
     directions = [calls[0] for _, calls in seen]
@@ -138,6 +139,27 @@ def test_every_cell_is_timed_in_every_round():
     assert all(sorted(numbers) == [0, 1, 2, 3, 4] for numbers in repeated)
     assert (found["repeats"] == 5).all()
     assert samples.groupby("round")["repeat"].agg(set).tolist() == [{0, 1, 2}, {3, 4}]
+
+
+@pytest.mark.parametrize(("slow", "later"), [("triad_nt", {"triad"}), ("triad", {"triad", "triad_nt"})])
+def test_a_stream_that_cannot_be_the_roof_runs_in_the_first_round_only(monkeypatch, slow, later):
+    """The one that is expected to be the roof, here that with ordinary stores, runs in all."""
+    compare = stopwatch.compare
+
+    def timed(calls, **how):
+        found = compare(calls, **how)
+        return found.assign(seconds=found["name"].map(lambda name: 2.0 if name == slow else 1.0))
+
+    monkeypatch.setattr(timing_cpu.stopwatch, "compare", timed)
+    changed = {"rounds": 2, "repeats": 6, "at_least": 6}
+    found, samples = timing_cpu.run(
+        **ARGUMENTS | only("compact", directions=["backward"], threads=[1]) | changed
+    )
+    streams = samples[samples["name"].isin(cell_roof.ROOFS["backward"])].groupby("round")["name"].agg(set)
+    assert streams[0] == {"triad", "triad_nt"} and streams[1] == later
+    (row,) = found.to_dict("records")
+    assert row["roof_operation"] == ({"triad", "triad_nt"} - {slow}).pop()
+    assert row["repeats"] == 6 and row["roof_fraction"] == 1
 
 
 @pytest.mark.parametrize(("limit_u", "runs"), [(100.0, 1 + 2), (0.0, 1)])

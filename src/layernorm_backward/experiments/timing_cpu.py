@@ -7,9 +7,10 @@ cells, with the baselines timed beside them. A row is compared with the roof on 
 with ordinary or non-temporal stores, whichever was faster; pages_fraction is relative to the stream that
 reads several pages in turn, which exceeds the roof where lines come from memory.
 
-Each of several rounds times all cells one after the other (`_rounds`). Results are checked in the first
-round: the others have the same numbers in the same memory. A kernel that raises later is left out of its
-cell, and the others are timed anew in that round.
+Each of several rounds times all cells one after the other (`_rounds`); a stream that cannot be the roof runs
+in the first only (`cell_roof.contenders`). Results are checked in the first round: the others have the same
+numbers in the same memory. A kernel that raises later is left out of its cell, and the others are timed anew
+in that round.
 
 Results go to preallocated arrays that were written before. Other allocations of a kernel (NumPy's
 temporaries, saved tensors) are part of its time.
@@ -193,12 +194,13 @@ def _samples(
 ) -> pd.DataFrame:
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
-    calls = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency) | kernels
+    before_s = known_s(found.samples[count])
+    streams = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
+    calls = cell_roof.contenders(streams, before_s) | kernels
     calls |= cell_roof.in_pages(cell.direction, arrays, residency)
-    known = found.run_s | known_s(found.samples[count])
     budget = budget._replace(seed=seed_of(budget.seed, cell, count))
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, known_s=known, **budget._asdict())
+        return stopwatch.compare(calls, known_s=found.run_s | before_s, **budget._asdict())
 
 
 def _rows(

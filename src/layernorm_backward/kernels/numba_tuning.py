@@ -23,6 +23,7 @@ NEXT_PAGE = 44  # lines ahead of a single row: hardware prefetchers restart at e
 SPREAD = 32  # lines: simultaneous prefetches of the same address modulo 4096 are slower
 LONG = {"forward": 32, "backward": 16}  # rows that fill L2: of longer rows, smaller groups are faster
 HUGE = 4  # rows that fill L2, backward: sums of longer rows are in L3, and a group shares the traffic to them
+IN_ORDER = 8 * PAGE  # bytes, backward: longer rows from memory are faster one by one, in pages, than in pairs
 L2_AHEAD, L2_SPREAD = 96, 16  # lines, prefetched to the second level: 64 to 160 and 8 to 28 are as fast
 FARTHER, NEAREST = 16, 8  # lines: see `_l2_ahead`
 SINGLE_IN_CACHE = 2 * PAGE  # bytes, forward: from FOUR to this length, single rows are faster in the caches
@@ -121,16 +122,11 @@ def _l1_forward(row_bytes: int, narrow: bool, l2: int) -> Tuning:
 
 
 def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, traits: Traits) -> Tuning:
-    """Where x comes from memory: prefetches interleaved over several pages get a fifth more bandwidth.
-
-    Backward this holds on some processors only; on the others for long rows that go one by one anyway.
-    """
+    """Where x comes from memory: prefetches interleaved over several pages get a fifth more bandwidth."""
     ragged = row_bytes % LINE > 0
     alone = ragged and ragged_group(tuning.group, row_bytes, direction, traits) == 1
     if direction == "backward" and not traits.paged_backward:
-        if row_bytes > PAGED_BACKWARD:
-            return _IN_PAGES if alone else tuning
-        return tuning if narrow else Tuning(1, NEXT_PAGE)
+        return _backward_in_order(tuning, row_bytes, narrow, alone)
     forward = direction == "forward"
     if narrow:
         least, most = PAGED_NARROW[direction]
@@ -138,6 +134,16 @@ def _from_memory(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, t
     else:
         single = alone or row_bytes <= (PAGED if forward else PAGED_BACKWARD)
     return _IN_PAGES if single else tuning
+
+
+def _backward_in_order(tuning: Tuning, row_bytes: int, narrow: bool, alone: bool) -> Tuning:
+    """The same on processors where pages are slower backward, but for long rows of which they keep up."""
+    if row_bytes <= PAGED_BACKWARD:
+        return tuning if narrow else Tuning(1, NEXT_PAGE)
+    if narrow and tuning.group == 1:
+        tuning = Tuning(2, 16)
+    long = not narrow and tuning.group == 2 and row_bytes > IN_ORDER
+    return _IN_PAGES if alone or long else tuning
 
 
 def _in_cache(tuning: Tuning, row_bytes: int, narrow: bool, direction: str, short_alone: bool) -> Tuning:

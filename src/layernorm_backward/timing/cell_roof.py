@@ -4,11 +4,10 @@
     backward   triad dx = x + s*dy     3
     both       the copy, then the triad
 
-Each with ordinary and with non-temporal stores, line after line; the faster is the roof. Where lines come
-from memory, they come faster if they are asked for in several pages in turn (`in_pages`): what the roof is
-short of. The one that is expected to be the
-roof runs a second time, under its name and AGAIN: the ratio of the two is 1 in truth, and says what the
-machine adds.
+Each with ordinary and with non-temporal stores, line after line; the faster is the roof. The stream that
+prefetches from several pages in turn (`in_pages`) may exceed it where lines come from memory. The one
+expected to be the roof runs a second time, under its name and AGAIN: the ratio of the two is 1 but for the
+noise of the machine.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ ROOFS: dict[AnyDirection, tuple[str, str]] = {
     "both": ("copy_triad", "copy_triad_nt"),
 }
 AGAIN, IN_PAGES = "_again", "_pages"
+SLOWER = 1.25  # times the time of the fastest stream: a stream that takes longer cannot be the roof
 
 Call = Callable[[], object]
 
@@ -49,6 +49,16 @@ def with_noise(calls: Mapping[str, Call], residency: str) -> dict[str, Call]:
     ordinary, *past_the_cache = calls
     expected = past_the_cache[0] if past_the_cache and residency != "cache" else ordinary
     return dict(calls) | {expected + AGAIN: calls[expected]}
+
+
+def contenders(calls: Mapping[str, Call], before_s: Mapping[str, float]) -> dict[str, Call]:
+    """The calls of `with_noise`, without a stream that cannot be the roof by its time in earlier rounds.
+
+    before_s: seconds by name, empty in the first round. The one that runs twice stays.
+    """
+    most_s = SLOWER * min((before_s[name] for name in calls if name in before_s), default=float("inf"))
+    twice = {name for name in calls if name + AGAIN in calls or name.endswith(AGAIN)}
+    return {name: call for name, call in calls.items() if name in twice or before_s.get(name, 0) <= most_s}
 
 
 def fastest(samples: pd.DataFrame, direction: AnyDirection) -> str:
