@@ -43,6 +43,17 @@ def test_a_stream_stores_as_its_name_says(direction, monkeypatch):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
+def test_each_stream_is_loaded_on_the_first_row_alone(direction):
+    arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, "float64")
+    arrays.y.fill(np.nan)
+    arrays.out.fill(np.nan)
+    cell_roof.load(direction, arrays)
+    written = {"forward": [arrays.y], "backward": [arrays.out], "both": [arrays.y, arrays.out]}[direction]
+    for result in (one.reshape(-1, SHAPE[-1]) for one in written):
+        assert not np.isnan(result[0]).any() and np.isnan(result[1:]).all()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_beyond_the_cache_a_stream_asks_in_pages_and_is_no_roof(direction, monkeypatch):
     arrays = Pool(int(np.prod(SHAPE)) * 8, seed=3).buffers(SHAPE, "float64")
     assert cell_roof.in_pages(direction, arrays, "cache") == {}

@@ -319,6 +319,22 @@ def test_beyond_the_cache_times_are_held_against_the_stream_in_pages_too(monkeyp
     assert row["roof_fraction"] == pytest.approx(2 / 4) and row["roof_operation"] == "triad_nt"
 
 
+def test_what_a_kernel_takes_is_expected_of_the_streams_in_the_first_round():
+    """So none of those that last long is tried before it is sampled."""
+    known, compare = [], stopwatch.compare
+
+    def noted(calls, **how):
+        known.append((set(calls), how["known_s"]))
+        return compare(calls, **how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(timing_cpu.stopwatch, "compare", noted)
+        timing_cpu.run(**ARGUMENTS | only("compact", directions=["backward"], threads=[1]))
+    ((calls, known_s),) = known
+    assert {"triad", "triad_again", "compact"} <= calls <= set(known_s)
+    assert known_s["triad"] == known_s["compact"] > 0
+
+
 def test_the_order_of_calls_belongs_to_the_cell_and_is_the_same_in_each_run():
     assert seed_of(1, ("float32", 64), 2) == 2654218661
     assert (

@@ -14,10 +14,11 @@ from layernorm_backward.bench.checked import WrongError
 from layernorm_backward.bench.contenders import baselines, prepare_all, require_still_correct
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.setting import Deadline, Setting
-from layernorm_backward.bench.timed import compile_roof, time_direction
+from layernorm_backward.bench.timed import time_direction
 from layernorm_backward.kernels import Kernel
 from layernorm_backward.options import require_memory
 from layernorm_backward.records.tabulate import table
+from layernorm_backward.timing import cell_roof
 
 __all__ = ["Deadline", "Setting", "WrongError", "bench", "steps"]
 
@@ -43,7 +44,7 @@ def bench(
     rows = []
     with stopwatch.threads(setting.threads):
         for direction in setting.directions:
-            compile_roof(direction, data)
+            cell_roof.load(direction, data.arrays)
         found = prepare_all(kernel, setting, data, deadline, tick)
         own = found.ready[kernel.name]
         for number, direction in enumerate(setting.directions):

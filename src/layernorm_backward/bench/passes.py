@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from layernorm_backward.bench.setting import EPS
@@ -45,12 +44,6 @@ def passes(kernel: Kernel, arrays: Buffers) -> Passes:
             raise broken(kernel, "backward", error) from None
 
     return Passes(forward, backward, to_y, to_gradients)
-
-
-def first_rows(arrays: Buffers, rows: int) -> Buffers:
-    """The same arrays, of their first rows only."""
-    taken = (array for array in arrays if isinstance(array, np.ndarray))
-    return Buffers(*(array[:rows] if array.ndim > 1 else array for array in taken))
 
 
 def named(name: str, gradients: Outputs, arrays: Buffers) -> dict[str, NDArray]:

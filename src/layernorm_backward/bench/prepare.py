@@ -13,7 +13,7 @@ from typing import NamedTuple
 from layernorm_backward.bench.checked import checked_backward, checked_forward, require_y_kept
 from layernorm_backward.bench.data import Data
 from layernorm_backward.bench.limits import rounds
-from layernorm_backward.bench.passes import first_rows, named, passes, require_y
+from layernorm_backward.bench.passes import named, passes, require_y
 from layernorm_backward.bench.time_limit import TooSlowError, require_within_limit
 from layernorm_backward.directions import AnyDirection
 from layernorm_backward.kernels import Kernel
@@ -45,7 +45,7 @@ def needs(kernel: Kernel, arrays: Buffers, limit_s: float = inf) -> float:
     TooSlowError where that takes longer than `limit_s`, which is for a run over all rows.
     """
     few = _few(arrays)
-    first = first_rows(arrays, few)
+    first = arrays.first_rows(few)
     forward, backward, *_ = passes(kernel, first)
     y, saved = forward()
     require_y(kernel.name, y, first)
@@ -72,7 +72,7 @@ def ready(kernel: Kernel, data: Data, limit_s: float) -> Ready:
     """
     arrays, name = data.arrays, kernel.name
     require_within_limit(
-        lambda rows: _both(kernel, first_rows(arrays, rows)), _few(arrays), len(arrays.x), limit_s
+        lambda rows: _both(kernel, arrays.first_rows(rows)), _few(arrays), len(arrays.x), limit_s
     )
     started = perf_counter()
     run = passes(kernel, arrays)

@@ -9,7 +9,6 @@ import pandas as pd
 from layernorm_backward import stopwatch
 from layernorm_backward.bench.contenders import Contenders
 from layernorm_backward.bench.data import Data
-from layernorm_backward.bench.passes import first_rows
 from layernorm_backward.bench.schedule import SHORTEST_S, repetitions
 from layernorm_backward.bench.setting import Deadline, Setting
 from layernorm_backward.directions import AnyDirection
@@ -65,12 +64,6 @@ def time_direction(
             against = cell_roof.fastest(samples, direction)
         rows.append(cell | {"against": against} | _measured(samples, name, against, noise, cell, setting))
     return rows + [cell | {"against": other, "reason": why} for other, why in reasons.items()]
-
-
-def compile_roof(direction: AnyDirection, data: Data) -> None:
-    """Run each stream on one row, so that its compilation is in no measurement."""
-    for call in cell_roof.streams(direction, first_rows(data.arrays, 1)).values():
-        call()
 
 
 def _groups(

@@ -27,7 +27,7 @@ from layernorm_backward.roofs import row_streams
 from layernorm_backward.timing import cell_roof, difference
 from layernorm_backward.timing.clock import Call
 from layernorm_backward.timing.pool import Buffers
-from layernorm_backward.timing.prepared import prepare
+from layernorm_backward.timing.prepared import Prepared, prepare
 from layernorm_backward.timing.sizing import Sized
 from layernorm_backward.timing.timed import labelled, seed_of, times, together, too_many
 
@@ -51,13 +51,13 @@ def run(
     _compile_loops(sizes)
     rows, samples = [], []
     for cell, about, arrays in _cells.posed(sizes, seed, "roof_steps"):
-        call, reason = _checked(cell, arrays, error_rows, error_limit_u)
-        if call is None:
+        ready, reason = _checked(cell, arrays, error_rows, error_limit_u)
+        if ready is None:
             rows += [about | {"step": name, "reason": reason} for name in steps(cell.direction)]
             continue
         plan = _plan(cell, about["rows"])
         ordered = how | {"seed": seed_of(seed, cell)}
-        timed = _timed(cell, arrays, plan, call, about["residency"], ordered)
+        timed = _timed(cell, arrays, plan, ready, about["residency"], ordered)
         rows += [about | row for row in _rows(cell.direction, about["bytes"], timed, plan.ahead)]
         samples.append(labelled(timed, **_cells.keys(cell)))
     return difference.judged(table(rows, "roof_steps"), "added"), together(samples)
@@ -92,32 +92,27 @@ def _sized(cell: Cell) -> Sized:
     return size._replace(rows=group * size.rows)
 
 
-def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Call | None, str]:
-    """The call of the pass, or None and why it cannot be timed."""
+def _checked(cell: Cell, arrays: Buffers, rows: int, limit_u: float) -> tuple[Prepared | None, str]:
+    """The pass, or None and why it cannot be timed."""
     if too_many(cell.threads):
         return None, too_many(cell.threads)
     ready, refused = prepare({PASS: KERNEL}, cell.direction, arrays, rows, limit_u)
-    return (ready[PASS].call, "") if ready else (None, refused[PASS])
+    return (ready[PASS], "") if ready else (None, refused[PASS])
 
 
 def _timed(
-    cell: Cell, arrays: Buffers, plan: Plan, call: Call, residency: str, how: dict[str, Any]
+    cell: Cell, arrays: Buffers, plan: Plan, ready: Prepared, residency: str, how: dict[str, Any]
 ) -> pd.DataFrame:
     """Samples of the streams, of each step with prefetching and without (NOT_ASKED), and of the pass.
 
     Each ran on a few rows before, so that no first run waits for compiled code.
     """
+    few = arrays.first_rows(max(numba_plan.GROUPS))
     with stopwatch.threads(cell.threads):
-        for loading in _steps(cell.direction, _few(arrays), plan, residency).values():
+        for loading in _steps(cell.direction, few, plan, residency).values():
             loading()
-        calls = _steps(cell.direction, arrays, plan, residency) | {PASS: call}
-        return stopwatch.compare(calls, **how)
-
-
-def _few(arrays: Buffers) -> Buffers:
-    """The arrays of one group of rows of any plan."""
-    few = slice(max(numba_plan.GROUPS))
-    return arrays._replace(x=arrays.x[few], dy=arrays.dy[few], out=arrays.out[few], y=arrays.y[few])
+        calls = _steps(cell.direction, arrays, plan, residency) | {PASS: ready.call}
+        return stopwatch.compare(calls, known_s=dict.fromkeys(calls, ready.run_s), **how)
 
 
 def _steps(direction: str, arrays: Buffers, plan: Plan, residency: str) -> dict[str, Call]:

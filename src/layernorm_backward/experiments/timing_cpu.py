@@ -195,12 +195,15 @@ def _samples(
     """Samples of one cell in one round."""
     residency = _columns.of_cell(cell, count)["residency"]
     before_s = known_s(found.samples[count])
+    if not before_s:
+        cell_roof.load(cell.direction, arrays)
     streams = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
     calls = cell_roof.contenders(streams, before_s) | kernels
     calls |= cell_roof.in_pages(cell.direction, arrays, residency)
+    expected_s = dict.fromkeys(calls, min(found.run_s.values())) | found.run_s
     budget = budget._replace(seed=seed_of(budget.seed, cell, count))
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, known_s=found.run_s | before_s, **budget._asdict())
+        return stopwatch.compare(calls, known_s=expected_s | before_s, **budget._asdict())
 
 
 def _rows(

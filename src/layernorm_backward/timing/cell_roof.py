@@ -36,6 +36,12 @@ def streams(direction: AnyDirection, arrays: Buffers) -> dict[str, Call]:
     return {name: _call(direction, arrays, "_nt" if name.endswith("_nt") else "") for name in names}
 
 
+def load(direction: AnyDirection, arrays: Buffers) -> None:
+    """Run each stream on the first row, so that its code is compiled or loaded in no measurement."""
+    for call in streams(direction, arrays.first_rows(1)).values():
+        call()
+
+
 def in_pages(direction: AnyDirection, arrays: Buffers, residency: str) -> dict[str, Call]:
     """The stream that reads several pages in turn, where it can run and the arrays lie in memory."""
     name = ROOFS[direction][0] + IN_PAGES

@@ -37,6 +37,11 @@ class Buffers(NamedTuple):
     sums: Callable[[float], Sums] | None = None
     restored: Callable[[], list[str]] = list
 
+    def first_rows(self, rows: int) -> "Buffers":
+        """The first rows of x, dy, out and y, (rows, D), with the vectors; without checks of any contents."""
+        arrays = (array for array in self if isinstance(array, np.ndarray))
+        return Buffers(*(one.reshape(-1, one.shape[-1])[:rows] if one.ndim > 1 else one for one in arrays))
+
 
 class Pool:
     """Memory for the arrays of many cells, allocated and written once, so that no cell incurs page faults.

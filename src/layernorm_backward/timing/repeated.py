@@ -1,10 +1,13 @@
 """Arrays filled with repetitions of a block, whose contents can be checked and restored without a copy."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from layernorm_backward import machine
 
 
 class Repeated(NamedTuple):
@@ -20,7 +23,9 @@ class Repeated(NamedTuple):
 
     def intact(self) -> bool:
         """Whether the array still holds the block's repetitions, bit for bit."""
-        return all(np.array_equal(part, _bits(self.block)[: part.size]) for part in self._parts())
+        block = _bits(self.block)
+        with ThreadPoolExecutor(machine.usable_cores()) as pool:
+            return all(pool.map(lambda part: np.array_equal(part, block[: part.size]), self._parts()))
 
     def _parts(self) -> Iterator[NDArray]:
         flat, step = _bits(self.array), self.block.size
