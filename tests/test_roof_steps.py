@@ -82,6 +82,22 @@ def test_fractions_are_of_the_roof_and_added_is_over_the_step_before(monkeypatch
     assert set(samples["name"]) == set(SECONDS) and set(samples["hidden"]) == {48}
 
 
+def test_every_call_is_expected_to_take_what_the_pass_takes(monkeypatch):
+    """So none of those that last long is tried before it is sampled."""
+    single_short_rows(monkeypatch)
+    known = []
+
+    def noted(calls, known_s, **how):
+        known.append((set(calls), known_s))
+        return planned(calls, **how)
+
+    monkeypatch.setattr(stopwatch, "compare", noted)
+    by_step()
+    assert known
+    for calls, known_s in known:
+        assert calls == set(known_s) and len(set(known_s.values())) == 1 and known_s["pass"] > 0
+
+
 @pytest.mark.parametrize("direction", STEPS)
 def test_every_step_of_a_direction_is_timed_beside_the_pass(direction):
     found, samples = by_step(sweeps=[SWEEP | {"directions": [direction], "threads": [1, "all"]}])
