@@ -14,7 +14,7 @@ from layernorm_backward.experiments._sets import cells
 from layernorm_backward.kernels import KERNELS
 from layernorm_backward.timing import cell_roof, pace, sizing
 from layernorm_backward.timing.timed import seed_of
-from planned_samples import planned
+from planned_samples import planned, samples_of
 
 PUBLISHED = {
     "kernels": ["compact", "overcached", "numba_fused"],
@@ -79,6 +79,32 @@ def test_each_row_names_the_roof_of_its_direction_and_compact_is_its_own_partner
     own = found[found["kernel"] == "compact"]
     assert (own[["compact_ratio", "compact_ratio_low", "compact_ratio_high"]] == 1).all(axis=None)
     assert (found["roof_fraction"] > 0).all()
+
+
+def test_where_baselines_have_no_rows_the_kernel_is_timed_beside_the_roof_without_them(monkeypatch):
+    """They would disturb it; their ratios are of its samples beside them."""
+    groups = []
+    seconds = {"triad": 2.0, "triad_nt": 9.0, "numba_fused": 4.0, "compact": 12.0, "overcached": 6.0}
+    seconds[f"numba_fused{timing_cpu.BESIDE}"] = 3.0
+
+    def compare(calls, **how):
+        groups.append(set(calls))
+        assert set(calls) <= set(how["known_s"])
+        return samples_of({name: np.full(6, seconds.get(name, 2.0)) for name in calls})
+
+    monkeypatch.setattr(stopwatch, "compare", compare)
+    monkeypatch.setattr(timing_cpu, "too_many", lambda count: "")
+    changed = {"threads": [2], "directions": ["backward"]}
+    found, samples = timing_cpu.run(**ARGUMENTS | {"sets": {"one": PUBLISHED | changed}})
+    alone, beside = groups
+    assert alone == {"triad", "triad_nt", "triad_again", "numba_fused"}
+    assert beside == {"compact", "overcached", f"numba_fused{timing_cpu.BESIDE}"}
+    (row,) = found.to_dict("records")
+    assert row["roof_fraction"] == 2 / 4 and row["median_s"] == 4 and row["repeats"] == 6
+    assert row["compact_ratio"] == 12 / 3 and row["overcached_ratio"] == 6 / 3
+    assert samples.groupby("name")["repeat"].agg(set).to_dict() == {
+        name: set(range(6)) if name in alone else set(range(6, 12)) for name in alone | beside
+    }
 
 
 def test_the_samples_hold_kernels_and_roofs_of_each_cell(measured):

@@ -37,9 +37,14 @@ def round_budgets(rounds: int, repeats: int, at_least: int, budget_s: float, see
 
 def joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """The samples of one cell from all rounds, with their `round`, and repetitions numbered consecutively."""
+    return consecutive(part.assign(round=number) for number, part in enumerate(parts))
+
+
+def consecutive(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The samples of all parts, with repetitions numbered consecutively."""
     found, count = [], 0
-    for number, part in enumerate(parts):
-        found.append(part.assign(repeat=part["repeat"] + count, round=number))
+    for part in parts:
+        found.append(part.assign(repeat=part["repeat"] + count))
         count += int(part["repeat"].max()) + 1
     return pd.concat(found, ignore_index=True)
 

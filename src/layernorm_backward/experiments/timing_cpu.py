@@ -3,9 +3,11 @@
 A cell is a direction (forward, backward, or both in turn), a shape, a dtype of x and one of gamma, and a
 thread count. Its kernels, copy or triad on the same arrays, and the baselines run interleaved. NumPy kernels
 use one thread: they have rows in the cells with one thread only; kernels in `threaded` have rows in all
-cells, with the baselines timed beside them. A row is compared with the roof on its own number of threads,
-with ordinary or non-temporal stores, whichever was faster; pages_fraction is relative to the stream that
-reads several pages in turn, which exceeds the roof where lines come from memory.
+cells, with the baselines timed beside them. In cells with more threads these are timed in a comparison of
+their own, since the calls after a baseline, for which one core has worked alone, are slower. A row is
+compared with the roof on its own number of threads, with ordinary or non-temporal stores, whichever was
+faster; pages_fraction is relative to the stream that reads several pages in turn, which exceeds the roof
+where lines come from memory.
 
 Each of several rounds times all cells one after the other (`_rounds`); a stream that cannot be the roof runs
 in the first only (`cell_roof.contenders`). Results are checked in the first round: the others have the same
@@ -22,7 +24,7 @@ time differs from its roof's, by the rule of `difference`.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Annotated, Any, NamedTuple
 
@@ -44,7 +46,7 @@ from layernorm_backward.experiments._arguments import (
     each_of,
     sets_of,
 )
-from layernorm_backward.experiments._rounds import RoundBudget, joined, known_s, round_budgets
+from layernorm_backward.experiments._rounds import RoundBudget, consecutive, joined, known_s, round_budgets
 from layernorm_backward.experiments._sets import Cell, Counts, Set, cells
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.records.tabulate import table
@@ -55,6 +57,7 @@ from layernorm_backward.timing.timed import seed_of, together, too_many
 from layernorm_backward.untrusted.checked_kernel import BrokenError
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
+BESIDE = " beside baselines"  # behind a kernel's name, in the samples where it is timed with these alone
 _FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "saved_scalars")
 
 
@@ -175,7 +178,7 @@ def _time(
     """Add the samples of one round; where a kernel raises, it is refused, and the others are timed anew."""
     while timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
         try:
-            samples = _samples(timed, found, cell, count, arrays, budget)
+            samples = _samples(timed, found, cell, count, arrays, budget, threaded)
         except BrokenError as error:
             found.refuse(error)
             del calls[error.kernel]
@@ -191,19 +194,35 @@ def _samples(
     count: int,
     arrays: Buffers,
     budget: RoundBudget,
+    threaded: list[str],
 ) -> pd.DataFrame:
-    """Samples of one cell in one round."""
-    residency = _columns.of_cell(cell, count)["residency"]
+    """Samples of one cell in one round, of each of `_groups`."""
     before_s = known_s(found.samples[count])
     if not before_s:
         cell_roof.load(cell.direction, arrays)
-    streams = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
-    calls = cell_roof.contenders(streams, before_s) | kernels
-    calls |= cell_roof.in_pages(cell.direction, arrays, residency)
-    expected_s = dict.fromkeys(calls, min(found.run_s.values())) | found.run_s
+    groups = _groups(kernels, cell, count, arrays, before_s, threaded)
+    known = dict.fromkeys(chain(*groups), min(found.run_s.values())) | found.run_s | before_s
     budget = budget._replace(seed=seed_of(budget.seed, cell, count))
     with stopwatch.threads(count):
-        return stopwatch.compare(calls, known_s=expected_s | before_s, **budget._asdict())
+        return consecutive(stopwatch.compare(calls, known_s=known, **budget._asdict()) for calls in groups)
+
+
+def _groups(
+    kernels: Mapping[str, stopwatch.Call],
+    cell: Cell,
+    count: int,
+    arrays: Buffers,
+    before_s: Mapping[str, float],
+    threaded: list[str],
+) -> list[dict[str, stopwatch.Call]]:
+    """The calls that run interleaved: kernels and streams, then kernels and the baselines without a row."""
+    with_rows = {name: call for name, call in kernels.items() if _has_row(name, count, threaded)}
+    beside = {name: call for name, call in kernels.items() if name not in with_rows}
+    residency = _columns.of_cell(cell, count)["residency"]
+    streams = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
+    paged = cell_roof.in_pages(cell.direction, arrays, residency)
+    first = cell_roof.contenders(streams, before_s) | with_rows | paged
+    return [first, {name + BESIDE: call for name, call in with_rows.items()} | beside] if beside else [first]
 
 
 def _rows(
@@ -217,6 +236,8 @@ def _row(name: str, samples: pd.DataFrame, keys: Mapping[str, Any]) -> dict[str,
     row = {"kernel": name} | _columns.of_call(keys, samples, name)
     if paged := cell_roof.paged(samples, keys["direction"]):
         row |= stopwatch.ratio(samples, paged, name).columns("pages_fraction")
-    for baseline in set(BASELINES) & set(samples["name"]):
-        row |= stopwatch.ratio(samples, baseline, name).columns(f"{baseline}_ratio")
+    names = set(samples["name"])
+    partner = name + BESIDE if name + BESIDE in names else name
+    for baseline in set(BASELINES) & names:
+        row |= stopwatch.ratio(samples, baseline, partner).columns(f"{baseline}_ratio")
     return row
