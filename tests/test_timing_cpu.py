@@ -361,6 +361,18 @@ def test_what_a_kernel_takes_is_expected_of_the_streams_in_the_first_round():
     assert known_s["triad"] == known_s["compact"] > 0
 
 
+def test_the_streams_are_loaded_before_the_first_round_alone(monkeypatch):
+    """So no sample of the first round holds that."""
+    steps, compare = [], stopwatch.compare
+    monkeypatch.setattr(cell_roof, "load", lambda direction, arrays: steps.append(direction))
+    monkeypatch.setattr(
+        stopwatch, "compare", lambda *calls, **how: steps.append("") or compare(*calls, **how)
+    )
+    one = only("compact", directions=["backward"], threads=[1])
+    timing_cpu.run(**ARGUMENTS | one | {"rounds": 2})
+    assert steps == ["backward", "", ""]
+
+
 def test_the_order_of_calls_belongs_to_the_cell_and_is_the_same_in_each_run():
     assert seed_of(1, ("float32", 64), 2) == 2654218661
     assert (
