@@ -8,6 +8,7 @@ from layernorm_backward.aligned import PAGE
 from layernorm_backward.experiments import page_offset
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.studies import config
+from layernorm_backward.timing import cell_roof, sizing
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import SWEEP, samples_of
 from workspace import ROOT
@@ -93,6 +94,24 @@ def test_the_stream_stores_as_the_plan_does(stream, monkeypatch):
     past = stream and not roofs.missing("triad_nt")
     assert set(found["roof_operation"]) == {"triad_nt" if past else "triad"}
     assert set(found["stream"]) == {stream}
+
+
+@pytest.mark.parametrize("residency", ["memory", "cache"])
+def test_calls_from_memory_are_not_tried_before_they_are_sampled(residency, monkeypatch):
+    """They take about as long as the first pass; their streams were loaded before."""
+    steps = []
+
+    def compare(calls, *, known_s, **_):
+        steps.append("compare")
+        assert set(known_s) == (set(calls) if residency == "memory" else set())
+        assert all(seconds > 0 for seconds in known_s.values())
+        return planned(calls)
+
+    monkeypatch.setattr(cell_roof, "load", lambda direction, arrays: steps.append(direction))
+    monkeypatch.setattr(sizing, "residency", lambda size: residency)
+    monkeypatch.setattr(stopwatch, "compare", compare)
+    by_place()
+    assert steps == ["backward", "compare"]
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

@@ -373,6 +373,18 @@ def test_the_streams_are_loaded_before_the_first_round_alone(monkeypatch):
     assert steps == ["backward", "", ""]
 
 
+def test_only_kernels_that_save_arrays_of_the_size_of_x_run_forward_in_a_later_round(monkeypatch):
+    """The calls of others are kept from round to round: what they hold takes little memory."""
+    again, renewed = [], timing_cpu.renewed
+    monkeypatch.setattr(
+        timing_cpu, "renewed", lambda kernel, *given: again.append(kernel.name) or renewed(kernel, *given)
+    )
+    backward = PUBLISHED | {"directions": ["backward"], "threads": [1]}
+    found, _ = timing_cpu.run(**ARGUMENTS | {"sets": {"one": backward}, "rounds": 2})
+    assert again == ["compact", "overcached"]
+    assert (found["repeats"] == 2).all() and len(found) == 3
+
+
 def test_the_order_of_calls_belongs_to_the_cell_and_is_the_same_in_each_run():
     assert seed_of(1, ("float32", 64), 2) == 2654218661
     assert (

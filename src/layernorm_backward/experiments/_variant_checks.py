@@ -79,12 +79,19 @@ def first_run(call: Call, out: NDArray, sample: Sampled) -> tuple[float, float]:
     return seconds, float(error_u(out[sample.rows], sample.exact).max())
 
 
-def ran(
-    direction: Direction, arrays: Buffers, made: Mapping[str, Plan], error_rows: int
-) -> tuple[dict[str, Call], float]:
-    """`calls`, each run once, and the largest of their errors in `error_rows` rows, in units of u."""
+class Ran(NamedTuple):
+    """Calls that ran once, seconds of the shortest run, and the largest error of some rows in units of u."""
+
+    calls: dict[str, Call]
+    run_s: float
+    error_u: float
+
+
+def ran(direction: Direction, arrays: Buffers, made: Mapping[str, Plan], error_rows: int) -> Ran:
+    """`calls`, each run once; errors are those of `error_rows` rows."""
     found, exact = calls(direction, arrays, made), sampled(direction, arrays, error_rows)
-    return found, max(first_run(call, arrays.out, exact)[1] for call in found.values())
+    seconds, errors = zip(*(first_run(call, arrays.out, exact) for call in found.values()), strict=True)
+    return Ran(found, min(seconds), max(errors))
 
 
 def wrong(error_u: float, limit_u: float) -> str:

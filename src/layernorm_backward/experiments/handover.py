@@ -111,7 +111,7 @@ def _loops(rounds: int, turns: int) -> dict[str, Call]:
 def _passes(cell: Cell, arrays: Buffers, error_rows: int) -> tuple[dict[str, Call], float]:
     """The pass as planned, and with each kind of store followed by a read; the largest error in u."""
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
-    calls, error_u = check.ran(cell.direction, arrays, plans(plan) | {PASS: plan}, error_rows)
+    calls, _, error_u = check.ran(cell.direction, arrays, plans(plan) | {PASS: plan}, error_rows)
     read = roofs.read(arrays.out)
     return calls | {name: followed(calls[name], read) for name in STORES}, error_u
 

@@ -63,7 +63,7 @@ def _measured(
         return _refused(too_many(cell.threads)), []
     plan = numba_plan.choose(*arrays.x.shape, dtype_of(cell.dtype), cell.direction, cell.threads)
     with stopwatch.threads(cell.threads):
-        passes, error_u = check.ran(cell.direction, arrays, plans(plan), error_rows)
+        passes, _, error_u = check.ran(cell.direction, arrays, plans(plan), error_rows)
         if reason := check.wrong(error_u, limit_u):
             return _refused(reason), []
         calls = _calls(passes, roofs.read(arrays.out), plan.stream)

@@ -57,6 +57,7 @@ from layernorm_backward.timing.timed import seed_of, together, too_many
 from layernorm_backward.untrusted.checked_kernel import BrokenError
 
 BASELINES = ("compact", "overcached", "numpy_blocked")
+LITTLE = 8  # a call that holds at most this part of x is kept for later rounds, without another forward pass
 BESIDE = " beside baselines"  # behind a kernel's name, in the samples where it is timed with these alone
 _FACTS = ("error_u_max", "saved_bytes", "saved_extra_bytes", "saved_arrays", "saved_scalars")
 
@@ -91,7 +92,7 @@ def run(
             named = {name: chosen[name] for name in kernels if any(name in it for it in counts.values())}
             looked_at = rows_looked_at(error_elements, cell.shape[-1])
             ready, refused = prepare(named, cell.direction, arrays, looked_at, error_limit_u)
-            found[cell] = _found(ready, refused)
+            found[cell] = _found(ready, refused, arrays.x.nbytes)
             calls = {name: one.call for name, one in ready.items()}
             del ready
         for count, names in counts.items():
@@ -101,10 +102,11 @@ def run(
 
 
 class _Found(NamedTuple):
-    """Of one cell: columns of its kernels but for times, and seconds of a run; why others are not timed;
-    samples by threads."""
+    """Of one cell: columns of its kernels but for times, calls that hold little memory, and seconds of a run;
+    why others are not timed; samples by threads."""
 
     facts: dict[str, dict[str, Any]]
+    kept: dict[str, stopwatch.Call]
     run_s: dict[str, float]
     refused: dict[str, str]
     samples: dict[int, list[pd.DataFrame]]
@@ -122,7 +124,7 @@ def _renewed(
     calls = {}
     for name in list(found.facts):
         try:
-            calls[name] = renewed(chosen[name], cell.direction, arrays)
+            calls[name] = found.kept.get(name) or renewed(chosen[name], cell.direction, arrays)
         except BrokenError as error:
             found.refuse(error)
     return calls
@@ -154,9 +156,11 @@ def _timed(calls: Mapping[str, stopwatch.Call], count: int, threaded: list[str])
     return {name: call for name, call in calls.items() if name in rows or name in BASELINES}
 
 
-def _found(ready: Mapping[str, Prepared], refused: dict[str, str]) -> _Found:
+def _found(ready: Mapping[str, Prepared], refused: dict[str, str], size: int) -> _Found:
+    """`size`: bytes of x. A backward call holds what its forward pass saved."""
     facts = {name: {column: getattr(one, column) for column in _FACTS} for name, one in ready.items()}
-    return _Found(facts, {name: one.run_s for name, one in ready.items()}, refused, defaultdict(list))
+    kept = {name: one.call for name, one in ready.items() if one.saved_extra_bytes <= size / LITTLE}
+    return _Found(facts, kept, {name: one.run_s for name, one in ready.items()}, refused, defaultdict(list))
 
 
 def _left_out(names: list[str], refused: Mapping[str, str], keys: dict[str, Any]) -> list[dict[str, Any]]:

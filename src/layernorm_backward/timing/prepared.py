@@ -123,16 +123,16 @@ def _ran(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> tuple[floa
     """Run once; returns seconds and what the forward pass saved. The results to check are filled with NaN."""
     _compile(kernel, arrays.x, arrays.gamma)
     x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
-    gradients = (out, dgamma, dbeta)
-    for result in {"forward": (y,), "backward": gradients, "both": (y, *gradients)}[direction]:
+    given, gradients = (out, dgamma, dbeta), ()
+    for result in {"forward": (y,), "backward": given, "both": (y, *given)}[direction]:
         result.fill(np.nan)
-    run, gradients = _with_out(kernel), ()
+    run = _with_out(kernel)
     started = perf_counter()
     own_y, saved = run.forward(x, gamma, beta, kernel.default_eps, out=y)
     if direction == "backward":
         started = perf_counter()
     if direction != "forward":
-        gradients = run.backward(dy, saved, out=(out, dgamma, dbeta))
+        gradients = run.backward(dy, saved, out=given)
     run_s = perf_counter() - started
     if direction != "backward" and not takes_out(kernel.forward):
         y[...] = own_y
