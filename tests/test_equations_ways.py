@@ -62,6 +62,7 @@ def test_equation_welfordvariance_is_what_each_error_of_the_running_mean_moves()
             before, e = e, (1 - Fraction(1, k)) * e + error
             moved += before * e - (row.x[k - 1] - mean(row.x[: k - 1])) * (2 * e - error)
         assert welford_moved(row.x, errors) - 12 * row.variance == moved
+    assert r"With $\Delta_k = x_k - \mu_{k-1}$," in (ROOT / "paper/paper.md.j2").read_text(encoding="utf-8")
 
 
 def of_running_means(hidden):
