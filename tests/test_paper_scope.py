@@ -57,3 +57,15 @@ def test_a_range_in_parentheses_behind_a_value_is_an_interval_unless_it_is_said_
     assert {"kernel_costs_order_least", "kernel_costs_order_cache_least"} == over_cells
     assert [name for name, _ in ranges if name not in over_cells and not name.endswith("_low")] == []
     assert "A range in parentheses behind a ratio of times or an exponent is its interval" in TEXT
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "independent of $x$ and of each other, and of zero mean",
+        r"loses nothing as long as $(s+1)\,u\,\kappa$ is small",
+        "| sums in the dtype of $x$, every stable variance |",
+    ],
+)
+def test_what_theory_says_stands_with_its_condition(condition):
+    assert condition in TEXT
