@@ -75,3 +75,10 @@ def test_the_times_of_a_sentence_that_names_one_dtype_are_of_that_dtype():
             if "dtype" in SCHEMAS[NUMBERS[name].table].columns and found != dtypes[0]:
                 wrong[name] = found
     assert wrong == {}
+
+
+def test_the_slopes_that_are_counted_are_those_whose_range_is_told():
+    counted = {"property": "kappa"}
+    assert NUMBERS["slopes_fitted"].where == NUMBERS["slopes_asked"].where == counted
+    ranges = [NUMBERS[f"slopes_{kind}_low"].where for kind in ("naive", "plain", "flat")]
+    assert [set(where) - {"expected", "reason"} for where in ranges] == [set(counted)] * 3
