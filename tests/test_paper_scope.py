@@ -69,3 +69,16 @@ def test_a_range_in_parentheses_behind_a_value_is_an_interval_unless_it_is_said_
 )
 def test_what_theory_says_stands_with_its_condition(condition):
     assert condition in TEXT
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The CPUs of the archive are virtual machines with two cores.",
+        "no machine of the archive exposes its hardware counters",
+        'A second-level cache of << c("2") >> MiB holds those of float32 only.',
+        'bytes instead of spread over several lines"',
+    ],
+)
+def test_what_need_not_hold_on_a_readers_machine_is_not_said_of_it(said):
+    assert said in TEXT
