@@ -22,6 +22,7 @@ def clause(name: str) -> str:
     ("name", "scope"),
     [
         ("edge_passed", "All six kernels"),
+        ("recentred_dx_float32_worst", 'In float32 at $D = << c("1024").tex >>$'),
         ("mean_path_naive_small", r"$dy \sim N(1,1)$"),
         ("mean_path_naive_outlier", r"$dy \sim N(1,1)$"),
         ("mean_path_recentred_bfloat16", r"$dy \sim N(1,1)$"),
