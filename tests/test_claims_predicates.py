@@ -38,6 +38,7 @@ from layernorm_backward.kernels.cuda.maps import MAPS
 from layernorm_backward.kernels.cuda.plan import static_bytes
 from layernorm_backward.paper import claims
 from layernorm_backward.paper.predicates import PREDICATES
+from layernorm_backward.paper.predicates import cells as by_cell
 from layernorm_backward.paper.predicates.cells import KEYS, geometric_mean
 from layernorm_backward.paper.predicates.judgement import (
     VERDICTS,
@@ -138,7 +139,15 @@ def test_the_fastest_peer_is_reported_with_the_number_of_cells_that_each_was_tim
     assert judgement.condition.startswith("time of the fastest of torch and jax, each in its best setting")
     (table,) = peers(cells[0])
     judgement = PREDICATES["best_peer_takes"](table, ours="numba_fused", least=1.0, tolerance=1.2)
-    assert judgement.condition.startswith("time of the fastest of torch, in its best setting")
+    assert judgement.condition.startswith("time of torch, in its best setting")
+
+
+@pytest.mark.parametrize(("gamma", "said"), [("float16", ""), ("float32", " gamma float32;")])
+def test_the_dtype_of_gamma_is_told_as_such_where_it_is_not_that_of_x(gamma, said):
+    cell = {"direction": "backward", "dtype": "float16", "gamma_dtype": gamma, "hidden": 64, "rows": 8}
+    cells = pd.DataFrame([cell | {"roof_fraction": 0.9}])
+    found = by_cell.reached(cells, "roof_fraction", cells["roof_fraction"] > 0.5, "0.5").condition
+    assert found == f"backward; float16;{said} hidden 64; rows 8"
 
 
 def test_what_a_reason_says_is_what_was_measured():

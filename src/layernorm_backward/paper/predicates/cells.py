@@ -53,7 +53,7 @@ def fastest_takes(peers: pd.DataFrame, over_ours: str, least: float, tolerance: 
     return Judgement(
         verdict(mean >= tolerance and lost.empty, mean >= tolerance or lost.empty),
         f"geometric mean {number(mean)}, {span(ratio)} over {count(len(best), 'cell')} ({listing(timed)})",
-        f"time of the fastest of {over(peers, 'kernel')}{over_ours}; "
+        f"time of {'the fastest of ' * (peers['kernel'].nunique() > 1)}{over(peers, 'kernel')}{over_ours}; "
         + over(best, *KEYS[:2], "hidden", "threads", "residency"),
         f"the geometric mean is {said(mean >= tolerance, 'at least', 'below')} {number(tolerance)}; "
         + f"{short(lost, 'ours_ratio', len(best), number(least))}; {sure}",
@@ -67,9 +67,17 @@ def reached(cells: pd.DataFrame, column: str, good: pd.Series, wanted: str) -> J
     return Judgement(
         verdict(bool(good.all()), bool(good.any())),
         f"{span(found)}, median {number(found.median())}, in {count(len(found), 'cell')}",
-        over(cells, *(name for name in (*KEYS, "rows") if name in cells)),
+        _covered(cells),
         short(cells[~good], column, len(cells), wanted),
     )
+
+
+def _covered(cells: pd.DataFrame) -> str:
+    """What cells cover; the dtype of gamma where it is not that of x."""
+    names = [name for name in (*KEYS, "rows") if name in cells]
+    if "gamma_dtype" in names and (cells["gamma_dtype"] == cells["dtype"]).all():
+        names.remove("gamma_dtype")
+    return "; ".join(f"{'gamma ' * (name == 'gamma_dtype')}{over(cells, name)}" for name in names)
 
 
 def certainty(missed: pd.Series, reached: pd.Series) -> str:
