@@ -28,6 +28,8 @@ def clause(name: str) -> str:
         ("mean_path_recentred_bfloat16", r"$dy \sim N(1,1)$"),
         ("mean_path_kappa_g_plain", "in float64"),
         ("model_error_correlated", "in float32"),
+        ("gpu_error_eager", 'At $D = << c("1024").tex >>$'),
+        ("gpu_triad_persistent", "In float32, on the largest arrays"),
     ],
 )
 def test_a_number_stands_behind_its_scope(name, scope):
