@@ -1,12 +1,13 @@
 """What the paper's text measures is told with its scope: which kernels, which dy, which dtype, which rows."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from layernorm_backward.paper.context import constant
 from layernorm_backward.paper.render import environment
-from test_paper_machine import TEMPLATE, Numbers
+from test_paper_machine import MACROS, TEMPLATE, Numbers
 from workspace import ROOT
 
 TEXT = " ".join(TEMPLATE.split())
@@ -85,3 +86,13 @@ def test_what_theory_says_stands_with_its_condition(condition):
 )
 def test_what_need_not_hold_on_a_readers_machine_is_not_said_of_it(said):
     assert said in TEXT
+
+
+@pytest.mark.parametrize(
+    ("record", "where"), [({}, "there"), ({"archived": "old"}, "on the archive's machine `old`")]
+)
+def test_the_abstract_tells_on_which_machine_peers_were_timed(record, where):
+    (line,) = (line for line in TEMPLATE.splitlines() if line.lstrip().startswith("**Speed.** We compare"))
+    names = {"n": Numbers(), "c": constant, "meta": SimpleNamespace(peers_cpu=record)}
+    text = environment(ROOT / "paper").from_string(MACROS + line).render(**names)
+    assert f"tuned allocator takes 7 times as long {where}, on one thread" in text
