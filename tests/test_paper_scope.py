@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from layernorm_backward.paper.context import constant
 from layernorm_backward.paper.render import environment
@@ -96,3 +97,13 @@ def test_the_abstract_tells_on_which_machine_peers_were_timed(record, where):
     names = {"n": Numbers(), "c": constant, "meta": SimpleNamespace(peers_cpu=record)}
     text = environment(ROOT / "paper").from_string(MACROS + line).render(**names)
     assert f"tuned allocator takes 7 times as long {where}, on one thread" in text
+
+
+@pytest.mark.parametrize("stem", ["paper", "full"])
+def test_each_variant_that_the_figure_of_costs_names_is_in_the_text(stem):
+    config = yaml.safe_load((ROOT / f"config/{stem}/kernel_costs.yaml").read_text(encoding="utf-8"))
+    assert [name for name in config["variants"] if f"`{name}`" not in TEXT] == []
+
+
+def test_the_corrected_rstd_of_the_figure_is_told_by_its_name_in_the_table_too():
+    assert "(`corrected_rstd`; in the table `recentred_rstd`)" in TEXT
