@@ -105,3 +105,13 @@ def test_a_checkout_of_another_user_has_its_commit(checkout, monkeypatch):
 def test_what_is_told_beside_a_commit_is_kept(checkout, monkeypatch):
     monkeypatch.setenv(revision.VARIABLE, f"{TOLD}+changes")
     assert revision.commit(checkout) == f"{TOLD}+changes"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 on this system")
+def test_a_folder_whose_name_is_not_ascii_has_its_commit_without_utf_8(checkout):
+    folder = checkout.rename(checkout.with_name("größe"))
+    code = "from layernorm_backward.records import revision as r; print(r.commit(r.Path.cwd()))"
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    said = {"env": environment, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, **said)
+    assert done.stdout.strip() == revision.commit(folder), done.stderr

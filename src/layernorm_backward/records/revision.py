@@ -40,5 +40,5 @@ def _git(root: Path, *words: str) -> str:
     """The output of git for the tree at `root`, even if it has another owner, as in a container."""
     command = ["git", "-c", f"safe.directory={root}", *words]
     environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
-    options = {"encoding": "utf-8", "errors": "surrogateescape", "env": environment}
-    return subprocess.run(command, cwd=root, capture_output=True, check=True, **options).stdout.strip()
+    done = subprocess.run(command, cwd=root, capture_output=True, check=True, env=environment)
+    return os.fsdecode(done.stdout).strip()
