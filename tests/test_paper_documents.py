@@ -150,6 +150,19 @@ def test_the_page_stands_alone(source: Path) -> None:
     assert 'id="eq:last"' in text
 
 
+@pytest.mark.parametrize("suffix", [".html", ".pdf"])
+def test_a_folder_whose_name_is_not_ascii_needs_no_utf_8(
+    source: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    folder = source.parent / "größe"
+    for part in (ASSETS, source.parent / "figures"):
+        shutil.copytree(part, folder / part.name)
+    out = folder / f"paper{suffix}"
+    pandoc.convert(source.rename(folder / source.name), out, folder / "paper", "typst")
+    check_numbers(read(out))
+
+
 def test_a_short_table_stays_in_one_piece_and_a_long_one_breaks(source: Path) -> None:
     out = source.with_name("paper.tex")
     pandoc.convert(source, out, ASSETS)

@@ -85,7 +85,9 @@ def missing_tex(assets: Path) -> list[str]:
 
 
 def _pandoc(source: Path, out: Path, assets: Path) -> None:
-    assets = assets.resolve()
+    """Run Pandoc beside the source, with relative paths: with LC_ALL=C it can open none but ASCII."""
+    folder = source.parent.resolve()
+    assets, out = (Path(os.path.relpath(path.resolve(), folder)) for path in (assets, out))
     options = [
         *_COMMON,
         *_FORMATS[out.suffix],
@@ -98,7 +100,7 @@ def _pandoc(source: Path, out: Path, assets: Path) -> None:
         f"--lua-filter={assets / 'filters' / 'tables.lua'}",
         "--metadata=link-citations:true",
     ]
-    _run([pypandoc.get_pandoc_path(), *options, f"--output={out.resolve()}", source.name], source.parent)
+    _run([pypandoc.get_pandoc_path(), *options, f"--output={out}", source.name], folder)
 
 
 def _latex(source: Path, out: Path, assets: Path) -> None:
