@@ -95,6 +95,13 @@ def test_the_command_tells_which_code_would_measure_the_table_here(tmp_path):
     assert record["code_here"] == study.recorded_hash("timing_gpu", kernels) != study.recorded_hash("eps", [])
 
 
+def test_a_table_is_not_taken_as_another(tmp_path, capsys):
+    source, out = ROOT / "results/archive/nvidia-h200/timing_gpu.csv", tmp_path / "tables" / "eps.csv"
+    assert main(["take", str(source), str(out)]) == 1
+    assert f"{out}: the table must be called as its schema is" in capsys.readouterr().err
+    assert not out.parent.exists()
+
+
 def sealed(folder: Path, stem: str) -> Path:
     """The record of a table, whose hash the folder's provenance holds from now on."""
     provenance, table = folder / "provenance.json", folder / f"{stem}.csv"

@@ -93,6 +93,7 @@ def take(archived: Path, table: Path) -> None:
     from layernorm_backward.records import archive
     from layernorm_backward.studies import study
 
+    tables.require_name(table, archived.stem)
     tables.read(archived)
     kernels = tables.read_meta(archived)["config"].get("kernels", ())
     archive.take(archived, table, study.recorded_hash(archived.stem, kernels))
