@@ -282,3 +282,10 @@ def test_a_table_whose_layout_does_not_fit_says_so(options: dict[str, Any], mess
 def test_a_row_without_the_key_of_a_column_says_what_it_has() -> None:
     with pytest.raises(ValueError, match=r"table x: a row has no \['b'\]; it has: a"):
         markdown_table([{"a": 1}], {"a": "A", "b": "B"}, label="x")
+
+
+def test_a_template_that_is_not_utf_8_is_named(tmp_path):
+    template = tmp_path / "paper.md.j2"
+    template.write_bytes("größe".encode("latin-1"))
+    with pytest.raises(TemplateError, match=re.escape(f"{template}: not UTF-8 text: ")):
+        markdown(template, {})

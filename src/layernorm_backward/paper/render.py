@@ -29,9 +29,9 @@ def markdown(template: Path, names: dict[str, Any]) -> str:
     """The filled template.
 
     Raises TemplateError, with file and line, if a number is typed by hand, a name is unknown or the syntax
-    is wrong.
+    is wrong; with the file if it is not UTF-8.
     """
-    source = template.read_text(encoding="utf-8")
+    source = read(template)
     jinja = environment(template.parent)
     try:
         typed = literals.find(source, jinja)
@@ -44,6 +44,14 @@ def markdown(template: Path, names: dict[str, Any]) -> str:
         if isinstance(error, TemplateError):
             raise
         raise TemplateError(f"{template}:{_line(error, template)}: {error}") from None
+
+
+def read(template: Path) -> str:
+    """The text of a template; TemplateError if it is not UTF-8."""
+    try:
+        return template.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{template}: not UTF-8 text: {error}") from None
 
 
 def environment(folder: Path) -> jinja2.Environment:

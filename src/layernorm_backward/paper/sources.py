@@ -9,7 +9,7 @@ from jinja2 import nodes
 
 from layernorm_backward.paper import attempts, claims, literals, numbers
 from layernorm_backward.paper.context import Names, UnknownName
-from layernorm_backward.paper.render import environment
+from layernorm_backward.paper.render import environment, read
 
 PAPER = Path("paper")
 TEMPLATE = "paper.md.j2"
@@ -26,7 +26,7 @@ def faults(folder: Path = PAPER) -> list[str]:
         known["judged"] = Names("claim", {claim.id: claim for claim in claimed})
     if numbered is not None:
         known["n"] = Names("number", numbered)
-    template, unread = _loaded(_text, folder / TEMPLATE)
+    template, unread = _loaded(read, folder / TEMPLATE)
     wrong = [] if template is None else _in_template(template, folder / TEMPLATE, known)
     return [*first, *more, *others, *unread, *wrong]
 
@@ -39,13 +39,6 @@ def _loaded(load: Callable[[Path], _Content], path: Path) -> tuple[_Content | No
         return None, [f"{path}: {error.strerror}"]
     except ValueError as error:
         return None, str(error).splitlines()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text: {error}") from None
 
 
 def _in_template(source: str, path: Path, known: Mapping[str, Names]) -> list[str]:
