@@ -108,3 +108,10 @@ def test_the_appendix_prints_every_attempt(tmp_path):
     assert len(lines) == len(tried)
     for line, attempt in zip(lines, attempts.rows(CSV), strict=True):
         assert all(" ".join(cell.split()).replace("|", r"\|") in line for cell in attempt.values())
+
+
+def test_a_byte_order_mark_as_spreadsheets_write_it_is_no_part_of_the_header(tmp_path):
+    path = written(tmp_path, "a,b,c,")
+    read = attempts.read(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert attempts.read(path) == read

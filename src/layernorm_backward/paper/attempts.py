@@ -24,7 +24,7 @@ def read(path: Path) -> list[dict[str, str]]:
     """The attempts in the order of the file; AttemptsError lists every fault of the file."""
     if not path.exists():
         raise AttemptsError(f"{path}: there is no such file; its columns are: {', '.join(COLUMNS)}")
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         try:
             numbered = [(lines.line_num, cells) for cells in lines]
