@@ -188,6 +188,11 @@ def test_a_table_that_breaks_its_schema_is_refused(path, old, new, message):
     assert message in refusal(path)
 
 
+def test_an_empty_file_is_no_table(path):
+    rewrite(path, "")
+    assert refusal(path) == f"{path}: is empty; allowed: a header, then one line for each row"
+
+
 def lack(path: Path, column: str, **record: str) -> None:
     """Write a table anew without a column, and add to its record."""
     cells = pd.read_csv(path, dtype=str, keep_default_na=False)

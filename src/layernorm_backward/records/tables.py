@@ -144,13 +144,16 @@ def _command(path: Path) -> str:
 
 
 def _cells(path: Path) -> pd.DataFrame:
-    """The CSV's cells as text; TableError for a line with too few or too many cells."""
+    """The CSV's cells as text; TableError for an empty file, and a line with too few or too many cells."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file, strict=True)
         try:
-            header, *lines = rows
+            lines = list(rows)
         except (ValueError, csv.Error) as error:
             raise TableError(f"{path}: line {rows.line_num}: not a table in UTF-8 CSV: {error}") from None
+    if not lines:
+        raise TableError(f"{path}: is empty; allowed: a header, then one line for each row")
+    header, *lines = lines
     for number, line in enumerate(lines, start=2):
         if len(line) != len(header):
             raise TableError(f"{path}: line {number} has {len(line)} cells, its header {len(header)}")
