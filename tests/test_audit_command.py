@@ -49,7 +49,11 @@ def test_exit_code_1_says_that_something_failed_and_what_it_means(tmp_path, caps
     assert {row["passed"] for row in rows} == {"True", "False"}
 
 
-@pytest.mark.parametrize("spoil", ["sys.stdout = io.StringIO()", "os.close(1)", "print('noise')"])
+SPOILT = ["sys.stdout = io.StringIO()", "sys.stdout.close()", "os.close(1)", "print('noise')"]
+SPOILT += ["sys.stderr.close()", "os.close(2)"]
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
 @pytest.mark.parametrize("words", [["audit"], ["bench", "--seconds", "3", "--kernel"]])
 def test_a_report_is_printed_whatever_a_kernel_does_to_the_output(words, spoil, tmp_path):
     (tmp_path / "theirs.py").write_text(f"import io, os, sys\n{MODULE}\n{spoil}\n")
@@ -58,6 +62,16 @@ def test_a_report_is_printed_whatever_a_kernel_does_to_the_output(words, spoil, 
     assert (done.returncode, "Error" in done.stderr) == (0, False), done.stderr
     noise = "noise\n" if "noise" in spoil else ""
     assert done.stdout.startswith(f"{noise}theirs:PAIR: ")
+
+
+@pytest.mark.parametrize("spoil", ["sys.stderr.close()", "os.close(2)"])
+@pytest.mark.parametrize("words", [["audit"], ["bench", "--kernel"]])
+def test_an_error_is_told_whatever_a_kernel_does_to_its_output(words, spoil, tmp_path):
+    (tmp_path / "theirs.py").write_text(f"import os, sys\n{spoil}\n")
+    words = [sys.executable, "-m", "layernorm_backward", *words, "theirs:PAIR", *QUICK[:4]]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = "error: theirs has no 'PAIR'; it has: nothing that fits\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
 def test_a_reader_who_leaves_takes_nothing_away(tmp_path):

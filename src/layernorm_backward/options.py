@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from layernorm_backward.timing import sizing
 from layernorm_backward.untrusted import watch
+from layernorm_backward.untrusted.stdout import errors
 
 
 class Parser(argparse.ArgumentParser):
@@ -75,7 +76,7 @@ def require_memory(rows: int, hidden: int, element_bytes: int) -> None:
 @contextmanager
 def progress(steps: int, what: str) -> Iterator[Callable[[str], None]]:
     """A bar of so many steps, as long as it is open: a function that is told what comes next."""
-    with tqdm(total=steps, desc=what, leave=False) as bar:
+    with tqdm(total=steps, desc=what, leave=False, file=errors(), dynamic_ncols=True) as bar:
 
         def tick(step: str) -> None:
             watch.update(step=f"{what}: {step}", function="")

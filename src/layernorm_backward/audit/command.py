@@ -1,6 +1,5 @@
 """`python -m layernorm_backward audit MODULE:NAME`: options, progress, report, CSV, exit code."""
 
-import sys
 import traceback
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from layernorm_backward.options import Parser, progress, require_csv, seconds, w
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.storage import files
 from layernorm_backward.untrusted import watch
-from layernorm_backward.untrusted.stdout import emit
+from layernorm_backward.untrusted.stdout import emit, errors
 
 DESCRIPTION = (
     "Audit an implementation of layer normalization: its gradient, the growth of its error with mean/std, "
@@ -55,19 +54,19 @@ def run(target: str, dtypes: Sequence[DtypeName], changes: dict[str, Any], out: 
         watch.update(step=f"importing {target}")
         kernel = load(target)
         if found_by := foreign_entry_point(target):
-            print(f"{target}: {found_by}", file=sys.stderr)
+            print(f"{target}: {found_by}", file=errors())
         faults = {dtype: _fault(kernel, dtype, setting) for dtype in dtypes}
         found = _found(kernel, [dtype for dtype in dtypes if not faults[dtype]], setting)
         if out is not None and found:
             _write(out, kernel, setting, found)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=errors())
         return 2
     except Exception:  # 1 would say that results are wrong
-        traceback.print_exc()
+        traceback.print_exc(file=errors())
         return 2
     for fault in filter(None, faults.values()):
-        print(f"error: {fault}", file=sys.stderr)
+        print(f"error: {fault}", file=errors())
     if any(faults.values()):
         return 2
     return int(any(finding.passed is False for findings in found.values() for finding in findings))

@@ -1,6 +1,5 @@
 """`python -m layernorm_backward bench --kernel NAME`: progress, report, CSV, exit code."""
 
-import sys
 import traceback
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +21,7 @@ from layernorm_backward.records import tables
 from layernorm_backward.records.record import Started, begin, record
 from layernorm_backward.timing.timed import allowed_threads, most_threads
 from layernorm_backward.untrusted import watch
-from layernorm_backward.untrusted.stdout import emit
+from layernorm_backward.untrusted.stdout import emit, errors
 
 _NOT_SET = ("kernel", "out", "direction", "threads", "limit_s")  # options that no Setting has as they are
 AUDITED = "float32"  # where `audit` is given no dtype
@@ -44,17 +43,17 @@ def run(target: str, setting: Setting, out: Path | None, deadline: Deadline) -> 
         if out is not None:
             _write(out, kernel, setting, found, started)
     except benches.WrongError as error:
-        print(f"error: {error}; not timed; {_audit(target, setting)}", file=sys.stderr)
+        print(f"error: {error}; not timed; {_audit(target, setting)}", file=errors())
         return 1
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=errors())
         return 2
     except MemoryError:
         sizes = f"--rows {setting.rows} --hidden {setting.hidden}"
-        print(f"error: out of memory with {sizes}; allowed here: less", file=sys.stderr)
+        print(f"error: out of memory with {sizes}; allowed here: less", file=errors())
         return 2
     except Exception:  # 1 would say that results are wrong
-        traceback.print_exc()
+        traceback.print_exc(file=errors())
         return 2
     return 0
 
@@ -68,7 +67,7 @@ def main(given: dict[str, Any], spent_s: float = 0.0) -> int:
     try:
         setting = Setting(directions=DIRECTIONS[directions], threads=_count(threads), **given)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=errors())
         return 2
     return run(target, setting, out, deadline)
 

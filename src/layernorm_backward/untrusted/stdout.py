@@ -1,4 +1,4 @@
-"""Reports reach the standard output that a command started with, whatever foreign code does to it."""
+"""Reports and errors reach the outputs that a command started with, whatever foreign code does to them."""
 
 import os
 import sys
@@ -9,18 +9,24 @@ from typing import TextIO
 
 _NO_FILE = (OSError, ValueError, AttributeError)  # what is not open, or no file, raises
 _kept: TextIO | None = None
+_kept_errors: TextIO | None = None
 
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Inside, `emit` prints to the present output, even if `sys.stdout` is replaced or its file closed."""
-    global _kept
-    before = _kept
-    with _copy(sys.stdout) as _kept:
+    """Inside, `emit` and `errors` use the present outputs, even if `sys` has others or closed ones."""
+    global _kept, _kept_errors
+    before = _kept, _kept_errors
+    with _copy(sys.stdout) as _kept, _copy(sys.stderr) as _kept_errors:
         try:
             yield
         finally:
-            _kept = before
+            _kept, _kept_errors = before
+
+
+def errors() -> TextIO:
+    """The output for errors and progress."""
+    return _kept_errors or sys.stderr
 
 
 def emit(report: str) -> None:
@@ -44,5 +50,6 @@ def _copy(out: TextIO) -> Iterator[TextIO]:
     except _NO_FILE:
         yield out
         return
-    with open(number, "w", encoding=out.encoding, errors=out.errors) as copy:  # noqa: PTH123, a number
+    text = {"encoding": out.encoding, "errors": out.errors}
+    with open(number, "w", buffering=1, **text) as copy:  # noqa: PTH123, a number
         yield copy
