@@ -294,6 +294,7 @@ def test_memory_that_does_not_suffice_is_told_in_one_line(monkeypatch, capsys):
         (["--gamma-dtype", "float64"], "gamma_dtype is float64 beside float32; allowed: float32"),
         (["--dtype", "bfloat16", "--gamma-dtype", "float16"], "allowed: bfloat16 or float32"),
         (["--rows", str(10**12)], "a third of the memory; allowed here: --rows up to"),
+        (["--hidden", "2"], "hidden is 2; allowed: 1, or at least 5"),
         (["--rows", "1", "--hidden", "10000000"], "a row of 10000000 is too long for exact results"),
         (["--out", "nowhere/t.csv"], "--out nowhere/t.csv cannot be written: No such file"),
         (["--out", "t.txt"], "--out t.txt; allowed: a name that ends in .csv"),

@@ -9,6 +9,7 @@ from layernorm_backward.timing import sizing
 BLOCK = 1 << 18  # elements drawn at random: their exact results take a tenth of a second
 MOST = 1 << 21  # elements where rows are long: two seconds
 SHORT, FEW_ROWS = 16, 64  # in shorter rows dx may be all but 0: the more rows, the worse the worst error
+TOO_SHORT = 2, 3, 4  # dx may be so near 0 that a correct kernel has an error over the limit
 LEAST_ROWS = 3  # so that other rows lie between a row and its repetition
 EXACT_BYTES, EXACT_S = 160, 1e-6  # an element, at most
 BRIEF_S = 0.5  # for the data, whatever is left
@@ -22,7 +23,10 @@ def block_rows(setting: Setting) -> int:
 
 
 def require_exact(setting: Setting) -> None:
-    """ValueError where rows are too long for exact results."""
+    """ValueError where rows are too long for exact results, or too short to judge dx."""
+    if setting.hidden in TOO_SHORT:
+        said = "allowed: 1, or at least 5; in such rows dx is nearly 0, and correct kernels look wrong"
+        raise ValueError(f"hidden is {setting.hidden}; {said}")
     free = max(0, sizing.memory_limit() - setting.arrays_bytes(setting.rows))
     longest = min(MOST, free // EXACT_BYTES) // min(setting.rows, LEAST_ROWS)
     if setting.hidden > longest:
