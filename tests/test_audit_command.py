@@ -252,7 +252,7 @@ def test_an_unknown_dtype_is_told_in_one_line(capsys):
     assert re.fullmatch(r"error: .*'float8' .*float64, .*\n", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("word", ["0", "inf", "nan"])
+@pytest.mark.parametrize("word", ["0", "inf", "nan", "soon"])
 def test_a_limit_that_is_none_is_told_in_one_line(word, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "recentred", "--limit-s", word])

@@ -26,7 +26,11 @@ class Parser(argparse.ArgumentParser):
 
 def seconds(word: str) -> float:
     """What an option says in seconds; ArgumentTypeError where that is no time."""
-    if not 0 < (found := float(word)) < math.inf:
+    try:
+        found = float(word)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
         raise argparse.ArgumentTypeError(f"{word}; allowed: finite and > 0")
     return found
 
