@@ -46,7 +46,8 @@ def mean_paths() -> Iterator[Case]:
     yield from cases_of(
         "bounds_are_loose", 0.1, {}, confirmed=[loose], refuted=[cell(), more(loose, loose, cell())]
     )
-    yield from cases_of("eta_and_rho_explain", 4, {}, confirmed=[cell()], refuted=[cell(remainder=5.0)])
+    unexplained = [cell(remainder=5.0), more(cell(), cell(remainder=5.0))]
+    yield from cases_of("eta_and_rho_explain", 4, {}, confirmed=[cell()], refuted=unexplained)
     yield from cases_of(
         "first_order_explains", 0.05, {}, confirmed=[cell()], refuted=[cell(residual=6.0), lost]
     )

@@ -12,6 +12,7 @@ from claim_cases_goals import goals, peers, reached
 from claim_cases_gpu import gpu, unmeasured_gpu
 from claim_cases_mean_path import cell, mean_paths
 from claim_cases_mutants import checked, covers, executed, mutants
+from claim_cases_said import said
 from claim_cases_saving import representing, saving
 from claim_cases_slopes import fitted, slopes
 from claim_cases_spells import slowed, spells
@@ -47,6 +48,7 @@ from layernorm_backward.paper.predicates.judgement import (
     number,
     over,
     pick,
+    power,
     slope,
     span,
 )
@@ -155,17 +157,25 @@ def test_what_a_reason_says_is_what_was_measured():
     orders = PREDICATES["division_last_avoids_overflow"](cells, tolerance=0)
     assert orders.reason == "dividing first loses rows at std 0.01, dividing last at 100"
     checked = PREDICATES["spot_check_replaces"](
-        spot(0, (8, False), (2, True)), elements="elements", tolerance=0
+        spot(0, (8, False), (8, False), (2, True)), elements="elements", tolerance=0
     )
-    assert checked.reason == "not caught in every sample: fault_1"
+    assert checked.reason == "not caught in every sample: fault_2"
     assert checked.value.startswith(
-        "100 elements of each gradient catch 1 of 2 faults in each of 8 samples; "
+        "100 elements of each gradient catch 2 of 3 faults in each of 8 samples; "
     )
     assert checked.value.endswith("in 25 % of the samples")
     again = PREDICATES["reductions_are"](*reductions(2, False), expected=2, tolerance=0)
     assert again.reason == "published: 2; x is read again, or something is recomputed from it"
     (run,) = executed(2.0, 2)
     assert PREDICATES["packages_agree"](run, tolerance=0).value == "2 of 2 verdicts agree, of ours"
+
+
+@pytest.mark.parametrize("case", list(said()), ids=lambda case: case.predicate)
+def test_the_numbers_of_a_judgement_are_those_of_the_rows(case):
+    frames = dict(zip(tables_of(case.predicate), case.tables, strict=True))
+    judgement = PREDICATES[case.predicate](**frames, **case.numbers, tolerance=case.tolerance)
+    assert case.value in judgement.value
+    assert case.reason in judgement.reason
 
 
 def test_a_gain_covers_only_cells_that_were_timed_beside_the_baseline():
@@ -400,6 +410,14 @@ def test_a_slope_needs_two_points():
     with pytest.raises(NothingMeasured, match="two points"):
         slope([1.0, 2.0], [0.0, 1.0])
     assert slope([1.0, 10.0], [2.0, 200.0]) == pytest.approx(2.0)
+
+
+def test_a_slope_over_an_overflow_is_infinite():
+    assert slope([1.0, 10.0, 100.0], [2.0, 200.0, np.inf]) == np.inf
+
+
+def test_an_exponent_that_rounds_to_zero_has_no_sign():
+    assert [power(-0.004), power(-0.006)] == ["0.00", "-0.01"]
 
 
 @pytest.mark.parametrize(("passed", "told"), [(None, "not measured"), (True, "1 of 1"), (False, "0 of 1")])
