@@ -11,7 +11,7 @@ from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.paper import claims, wanted_values
 from layernorm_backward.paper.predicates import PREDICATES
-from layernorm_backward.paper.predicates.judgement import Judgement
+from layernorm_backward.paper.predicates.judgement import ClaimMisfit, Judgement
 from layernorm_backward.paper.wanted_values import unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.schemas import SCHEMAS
@@ -303,6 +303,21 @@ def test_a_claim_that_names_two_kernels_is_not_judged_by_one_of_them(tmp_path):
         claims.run(written(tmp_path, both), folder)
     here = claims.run(written(tmp_path, both | {"scope": "this machine"}), folder)
     assert here["verdict"].tolist() == ["confirmed"]
+
+
+def test_the_largest_number_may_be_one_of_a_list(tmp_path):
+    entry = ENTRY | {"tables": {"scaling": {"points": [7, "max"]}}}
+    judged = claims.run(written(tmp_path, entry), measured(tmp_path, 1.0))
+    assert judged["verdict"].tolist() == ["confirmed"]
+
+
+def test_rows_that_do_not_suit_their_predicate_are_no_cell_that_a_machine_lacks(tmp_path, monkeypatch):
+    def misfit(scaling: pd.DataFrame, *, tolerance: float) -> Judgement:
+        raise ClaimMisfit("needs two kernels")
+
+    monkeypatch.setitem(PREDICATES, "grows_linearly", misfit)
+    with pytest.raises(claims.ClaimError, match="flat: needs two kernels; measure such rows"):
+        claims.run(written(tmp_path, ENTRY | {"scope": "this machine"}), measured(tmp_path, 1.0))
 
 
 def test_a_claim_about_time_is_not_judged_in_the_smoke_study(tmp_path):

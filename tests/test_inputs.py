@@ -51,6 +51,13 @@ def test_upstream_kinds_differ_in_mean_and_correlation():
     assert correlations == pytest.approx({"normal": 0, "shifted": 0, "correlated": 0.5**0.5}, abs=0.02)
 
 
+def test_an_aligned_gradient_is_one_plus_x_hat_but_for_the_spread():
+    x = inputs.rows(inputs.generator(5), 64, 1024, np.float64, mean=50.0, std=2.0)
+    x_hat = (x - x.mean(axis=-1, keepdims=True)) / x.std(axis=-1, keepdims=True)
+    rest = inputs.aligned(inputs.generator(6), x, 1e-3) - 1 - x_hat
+    assert (rest.mean(), rest.std()) == pytest.approx((0.0, 1e-3), abs=2e-5)
+
+
 def test_a_gradient_correlated_with_a_constant_row_is_finite():
     x = np.full((2, 8), 5.0)
     assert np.isfinite(inputs.upstream(inputs.generator(5), "correlated", x)).all()

@@ -150,6 +150,12 @@ def test_a_system_that_tells_nothing_about_caches_gives_none(tmp_path):
     assert machine._linux_caches(tmp_path, [0]) == {}
 
 
+@pytest.mark.parametrize(("cores", "told"), [({0}, "0"), ({8, 0, 1, 2, 3}, "0-3,8"), ({1, 3, 4}, "1,3-4")])
+def test_the_cores_of_a_process_are_told_as_ranges(monkeypatch, cores, told):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
+    assert machine.affinity() == told
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
 def test_all_threads_are_those_of_the_cores_that_a_process_may_use():
     one = min(os.sched_getaffinity(0))

@@ -235,7 +235,7 @@ def test_outlier_rows_are_neighbours_with_a_kappa_beyond_one_over_u(name, kappa)
     assert np.unique(low).size > 4 and np.unique((x > low[:, None]).argmax(axis=-1)).size > 4
 
 
-@pytest.mark.parametrize("kappa", [10.0, 1e9])
+@pytest.mark.parametrize("kappa", [10.0, 2e3, 1e9])
 def test_a_kappa_that_no_outlier_row_has_is_refused(kappa):
     with pytest.raises(ValueError, match=re.escape(f"neighbours in bfloat16 has kappa {kappa:g}")):
         outliers.rows(inputs.generator(1), 4, 64, dtype_of("bfloat16"), kappa)

@@ -62,9 +62,17 @@ def test_numpys_sum_errs_less_than_its_depth_allows():
         assert pairwise_depth(count) < count or count < 30
 
 
-def test_compensated_sum_keeps_what_a_running_sum_loses():
-    terms = np.array([[1.0, 1e100, 1.0, -1e100]])
-    assert compensated_sum(terms).tolist() == [2.0]
+def test_numpys_sum_adds_what_remains_after_whole_eights_one_by_one():
+    terms = np.zeros(15)
+    terms[0], terms[8:] = 1.0, 0.99 * 2.0**-53
+    lost_u = (7 * terms[8] - (terms.sum() - 1)) * 2.0**53
+    assert 6 < lost_u <= pairwise_depth(15)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_compensated_sum_keeps_what_a_running_sum_loses(sign):
+    terms = sign * np.array([[1.0, 1e100, 1.0, -1e100]])
+    assert compensated_sum(terms).tolist() == [sign * 2.0]
     assert float(np.sum(terms)) == 0.0
 
 
