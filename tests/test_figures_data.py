@@ -7,18 +7,34 @@ from matplotlib.figure import Figure
 
 from layernorm_backward.figures import (
     _panels,
+    audit,
+    backward_error,
+    derivation,
+    eps,
+    eps_placement,
+    gradient_check,
     kernel_costs,
     maps_gpu,
+    mean_path,
+    mutation,
+    page_offset,
     peers_cpu,
+    roof_steps,
+    saved_bytes,
+    saved_statistics,
     scaling,
     spells,
     stores,
+    style,
+    summation,
     timing_cpu,
     timing_gpu,
     timing_shapes,
     tolerance,
     traffic_cpu,
+    traffic_gpu,
     variance,
+    variance_time,
 )
 
 CELL = {
@@ -265,3 +281,254 @@ def test_of_each_kernel_and_cell_the_row_of_most_threads_is_taken():
 def test_the_nearest_size_is_that_of_the_smallest_ratio_and_of_two_the_smaller():
     assert _panels.nearest([512, 1800], 1024) == 1800
     assert _panels.nearest([2048, 512], 1024) == 512
+
+
+def test_the_default_has_no_line_of_its_own_among_the_costs_of_its_decisions():
+    variants = {"variant": ["default", "one"], "working_set": "in_cache", "hidden": 1024, "stream": False}
+    values = {"cost": 0.1, "cost_low": 0.05, "cost_high": 0.3, "differs": True}
+    panel = kernel_costs.draw(table(variants | values, residency="cache")).axes[0]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["one"]
+
+
+def test_a_numerical_gradient_is_shown_by_its_largest_error_over_every_element_and_its_predicted_step():
+    steps = {"step": [1e-6, 1e-6, 1e-3, 1e-3], "rel_error": [1e-9, 1e-8, 1e-7, 0.9]}
+    scopes = {"scope": ["full"] * 3 + ["rows"], "kernel": "reference", "quantity": "dx", "shape": "1x8x64"}
+    drawn = lines(gradient_check.draw(table(steps | scopes, method="central2")))
+    assert shown(drawn, [1e-6, 1e-3], [1e-8, 1e-7])
+    (best,) = [line.get_xdata() for line in drawn if line.get_linewidth() == 2]
+    assert best == pytest.approx([2.0 ** (-53 / 3)] * 2)
+
+
+def test_growth_is_that_of_the_backward_pass_through_its_longest_times():
+    sizes = {"rows": [10, 100, 1000], "hidden": 64, "axis": "rows", "extra_bytes": 1e6}
+    points = table(sizes, median_s=[9.0, 2.0, 20.0])
+    fit = table({"quantity": ["time"]}, axis="rows", points=3, exponent=1.0)
+    forward = points.assign(direction="forward", median_s=[5.0, 6.0, 7.0])
+    figure = scaling.draw(pd.concat([forward, points]), fit.assign(exponent_low=0.9, exponent_high=1.1))
+    drawn = lines(figure)
+    assert shown(drawn, [10, 100, 1000], [9, 2, 20]) and shown(drawn, [10, 100, 1000], [0.2, 2, 20])
+
+
+def test_the_mixed_band_of_a_spell_is_not_drawn():
+    slower = {"update_slowdown": [1.5, 1.0, 2.0], "kernel_slowdown": 1.5, "roof_slowdown": 1.1}
+    values = {"roof_fraction": [0.1, 0.8, 0.7], "roof_fraction_low": 0.1, "roof_fraction_high": 0.9}
+    assert shown(lines(spells.draw(table(slower | values, hidden=64, band=[0, 1, 2]))), [1, 2], [0.8, 0.7])
+
+
+def test_a_pass_alone_and_with_its_result_read_next_have_lines_of_their_own():
+    cells = {"bytes": [5_000_000, 50_000_000] * 2, "then": ["read", "read", "nothing", "nothing"]}
+    ratios = {"ratio": [0.8, 1.2, 0.9, 1.4], "ratio_low": 0.7, "ratio_high": 1.5}
+    drawn = lines(stores.draw(table(cells | ratios, hidden=1024, stream=True)))
+    for ratios, opened in (([0.8, 1.2], False), ([0.9, 1.4], True)):
+        (line,) = shown(drawn, [5, 50], ratios)
+        assert is_open(line) is opened
+
+
+def sums() -> list:
+    sizes = {"rows": [100, 10_000], "rel_error_median": [1e-6, 1e-4], "computed_share_median": [1.0, 0.5]}
+    keys = {"scheme": "running", "quantity": "dbeta", "upstream": "shifted", "bound": 1e-2}
+    kept = pd.concat([table(sizes | keys, dtype=dtype) for dtype in ("float32", "bfloat16")])
+    wide = kept.assign(accumulator="float32", rel_error_median=1e-7)
+    return lines(summation.draw(pd.concat([kept.assign(accumulator="storage"), wide], ignore_index=True)))
+
+
+@pytest.mark.parametrize(
+    "values", [[1e-6, 1e-4], [2e-6, 2e-5], [100, 5000]], ids=["sums in the dtype", "sqrt(N)", "computed sum"]
+)
+def test_sums_over_rows_are_drawn_with_the_growth_of_sqrt_n_and_what_they_come_to(values):
+    assert shown(sums(), [100, 10_000], values)
+
+
+def test_errors_of_a_pass_are_marked_and_its_identity_is_solid_and_its_bound_dashed():
+    rows = {"kappa": [1.0, 1e3], "error_u_max": [1.0, 90.0], "identity_u_max": [2.0, 95.0]}
+    keys = {"algorithm": "two_pass", "quantity": "dx", "data": "gaussian", "accumulator": "storage"}
+    own = table(rows | keys, hidden=1024, bound_u=[3.0, 99.0], upstream="shifted")
+    fits = {"kernel": "two_pass", "quantity": "dx", "property": "kappa", "accumulator": "storage"}
+    fit = table(fits | {"source": ["mean_path", "variance"], "value": [1.1, 1.7]}, upstream="shifted")
+    found = pd.concat([own, own.assign(upstream="normal", error_u_max=7.0)], ignore_index=True)
+    figure = mean_path.draw(found, fit.assign(value_low=1.0, value_high=1.8))
+    drawn = lines(figure, "$dx$, float32")
+    styles = {"None": [1.0, 90.0], "-": [2.0, 95.0], "--": [3.0, 99.0]}
+    for drawn_by, values in styles.items():
+        (line,) = shown(drawn, [1, 1e3], values)
+        assert line.get_linestyle() == drawn_by
+    guides = [
+        line.get_xydata() for line in drawn if line.get_linestyle() == ":" and len(line.get_xdata()) > 2
+    ]
+    powers = [np.diff(np.log(at[[0, -1]]), axis=0)[0] for at in guides]
+    assert [round(float(y / x), 6) for x, y in powers] == [1, 2, 0]
+    assert [x for line in lines(figure, "float32") for x in line.get_xdata() if x % 1] == [1.1]
+
+
+def faults(**more) -> list:
+    found = {"mutant": ["none", "a", "b", "c"], "caught": [False, True, False, False]}
+    errors = {"rel_error": [0.0, 1.0, 1.0, 1e-16], "caught_draws": [0, 2, 0, 0]}
+    data = {"check": "ours", "data": "normal uniform normal", "setting": "default"}
+    panel = mutation.draw(table(found | errors | data | more)).axes[0]
+    looks = {name: style.look(name).point["marker"] for name in ("caught", "missed", "no fault here")}
+    return [
+        name
+        for height in range(3)
+        for line in panel.get_lines()
+        for name, marker in looks.items()
+        if line.get_marker() == marker and height in line.get_ydata()
+    ]
+
+
+@pytest.mark.parametrize("data", ["normal uniform normal", "normal uniform own"])
+def test_a_fault_is_missed_only_where_it_changes_the_gradients(data):
+    assert faults(data=data) == ["caught", "missed", "no fault here"]
+
+
+def test_a_check_that_fails_the_correct_kernel_in_one_draw_is_hatched():
+    assert faults(caught_draws=1) == []
+
+
+def saved_errors() -> pd.DataFrame:
+    errors = {
+        "saved": ["mean_float32", "mean_rstd_bfloat16", "mean_float32"],
+        "dx_error_u_max": [2.0, 9.0, 5.0],
+    }
+    passes = {"forward": "recentred", "backward": ["recentred", "recentred", "recentred_rstd"]}
+    cells = [table(errors | passes, kappa=kappa, hidden=1024, upstream="shifted") for kappa in (1.0, 1e3)]
+    return pd.concat(cells, ignore_index=True)
+
+
+def test_what_is_saved_is_shown_with_rstd_in_full_and_with_rstd_corrected():
+    figure = saved_statistics.draw(saved_errors())
+    values = [line.get_ydata().tolist() for line in lines(figure) if line.get_marker() != "None"]
+    assert sorted(values) == [[2.0, 2.0], [5.0, 5.0]]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.0, "0"), (0.001, "1"), (0.5, "50"), (0.999, "99"), (1.0, "100")]
+)
+def test_nearly_none_and_nearly_all_are_not_printed_as_none_and_all(share, told):
+    found = table({"value": [share]}, rule="allclose", property="killed", kappa=1.0, cases=9, passed=True)
+    assert [text.get_text() for text in tolerance.draw(found).axes[0].texts] == [told]
+
+
+def offsets(direction: str = "backward", **more) -> list:
+    places = {"place": [0, 64], "ratio": [1.5, 1.2], "ratio_low": 1.1, "ratio_high": 1.6, "hidden": 1024}
+    roofs = {"roof_ratio": [1.3, 1.05], "roof_ratio_low": 1.0, "roof_ratio_high": 1.4}
+    return lines(page_offset.draw(table(places | roofs | more)))
+
+
+@pytest.mark.parametrize(("values", "opened"), [([1.5, 1.2], False), ([1.3, 1.05], True)])
+def test_times_against_the_page_offset_are_filled_for_the_kernel_and_open_for_its_roof(values, opened):
+    (line,) = [line for line in offsets() if list(line.get_ydata()) == values]
+    assert is_open(line) is opened
+
+
+def test_one_thread_and_all_threads_have_colours_of_their_own():
+    one, two = ({line.get_color() for line in offsets(threads=count)} for count in (1, 2))
+    assert {page_offset.LOOKS["ratio", False].colour} <= one - two
+    assert {page_offset.LOOKS["ratio", True].colour} <= two - one
+
+
+def test_the_steps_of_the_roof_are_those_beyond_the_cache():
+    steps = {"step": "pass", "hidden": [256, 1024] * 2, "residency": ["cache"] * 2 + ["memory"] * 2}
+    values = {"roof_fraction": [0.1, 0.2, 0.8, 0.9], "roof_fraction_low": 0.1, "roof_fraction_high": 0.9}
+    drawn = lines(roof_steps.draw(table(steps | values)))
+    assert shown(drawn, [256, 1024], [0.8, 0.9])
+
+
+def test_saved_bytes_are_those_beside_x_and_gamma_and_all_over_those_of_x():
+    sizes = {"rows": 8, "hidden": 64, "shape": "1x8x64", "saved_bytes": [3 * 8 * 64 * 4]}
+    (panel,) = saved_bytes.draw(table(sizes, saved_extra_bytes=8 * 64 * 4)).axes
+    assert [(bar.get_x(), bar.get_width()) for bar in panel.patches] == [(0, 1), (1, 2)]
+    assert [text.get_text() for text in panel.texts] == [" 1 / 3"]
+
+
+def test_counted_bytes_are_shown_where_a_kernel_was_counted_at_another_row_length():
+    sizes = {"rows": 1000, "hidden": [256, 1024], "measured_bytes": [3.5 * 256_000 * 4, np.nan]}
+    unit = 1000 * np.array([256, 1024]) * 4
+    drawn = lines(traffic_cpu.draw(table(sizes, minimum_bytes=3 * unit, modelled_bytes=unit * [4, 5])))
+    assert shown(drawn, [3.5], [0]) and shown(drawn, [4], [0]) and not shown(drawn, [5], [0])
+
+
+def test_bytes_on_a_gpu_are_over_the_fewest_and_uncounted_cells_are_told():
+    cells = {"kernel": "cuda_fused", "hidden": [256, 1024, 4096], "reason": ["", "", "no counter"], "rows": 9}
+    counts = {"measured_bytes": [3.0, 3.6, np.nan], "modelled_bytes": 3.3, "minimum_bytes": 3.0}
+    figure = traffic_gpu.draw(table(cells | counts))
+    ratios = [y for line in lines(figure) for y in line.get_ydata() if line.get_marker() != "None"]
+    assert sorted(ratios) == pytest.approx([1.0, 1.1, 1.1, 1.1, 1.2])
+    assert "Cells not counted: 1 of 3, " in figure.get_supxlabel()
+
+
+def test_rows_that_a_dtype_does_not_represent_have_no_error_of_the_variance():
+    rows = {"algorithm": "naive", "data": "gaussian", "accumulator": "storage", "bound": np.nan}
+    errors = {"kappa": [1.0, 10.0, 100.0], "rel_error_max": [1e-3, 1e-2, 1e-1]}
+    drawn = lines(variance.draw(table(rows | errors, hidden=1024, representable=[True, True, False])))
+    assert shown(drawn, [1, 10], [1e-3, 1e-2])
+
+
+def test_times_of_the_variance_are_apart_by_the_dtype_of_the_sums():
+    times = {"algorithm": "naive", "accumulator": ["storage", "float32"], "dtype": "bfloat16", "hidden": 1024}
+    ratios = {
+        "two_pass_ratio": [0.5, 0.7],
+        "two_pass_ratio_low": [0.5, 0.7],
+        "two_pass_ratio_high": [0.5, 0.7],
+    }
+    figure = variance_time.draw(table(times | ratios))
+    points = {
+        panel.get_title(): [
+            x for line in panel.get_lines() if line.get_marker() != "None" for x in line.get_xdata()
+        ]
+        for panel in figure.axes
+    }
+    assert points == {"bfloat16, sums bfloat16": [0.5], "bfloat16, sums float32": [0.7]}
+
+
+def test_errors_against_eps_are_those_of_dx_and_the_largest_that_is_not_drawn_is_told():
+    cells = {"eps": [1e-12, 1e-5] * 4, "row_kind": "usual", "quantity": ["dx"] * 6 + ["dgamma"] * 2}
+    names = {"kernel": ["compact", "compact"] * 2 + ["recentred"] * 2 + ["compact"] * 2}
+    kinds = {"dtype": ["float32"] * 2 + ["float64"] * 4 + ["float32"] * 2}
+    figure = eps.draw(table(cells | names | kinds, error_u_max=[2.0, 3.0, 0.5, 0.7, 0.5, 0.7, 9.0, 9.0]))
+    assert shown(lines(figure), [1e-12, 1e-5], [2, 3]) and not shown(lines(figure), [1e-12, 1e-5], [0.5, 0.7])
+    assert figure.get_supxlabel() == (
+        "Not drawn: float64, where all kernels coincide; the largest error there is 0.7 u."
+    )
+
+
+def placed() -> Figure:
+    rows = {"variance": [0.0, 1.0] * 2, "placement": ["inside"] * 2 + ["outside"] * 2, "upstream": "shifted"}
+    values = {"dx_change": [0.9, 0.1, 0.8, 0.2], "dx_from_inside": [0.3, 0.4, 0.5, 0.6]}
+    return eps_placement.draw(table(rows | values, dx_gain=[7.0, 8.0, 9.0, 10.0], eps=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("panel", "values"),
+    [(0, [[0.9, 0.1]]), (1, [[0.3, 0.4], [0.5, 0.6]]), (2, [[7, 8], [9, 10]])],
+    ids=["change by eps, inside", "change against inside", "size of dx"],
+)
+def test_each_panel_shows_what_its_title_says_of_eps_and_a_variance_of_zero_on_the_left_edge(panel, values):
+    found = [line for line in placed().axes[panel].get_lines() if len(line.get_xdata()) == 2]
+    curves = [line for line in found if line.get_marker() != "None"]
+    assert [line.get_ydata().tolist() for line in curves] == values
+    assert all(line.get_xdata().tolist() == [1e-14, 1.0] for line in curves)
+
+
+def test_derivations_are_open_for_uniform_gamma_and_proved_where_one_proof_succeeded():
+    kinds = {"gamma_kind": ["uniform", "random"], "rel_error": [1e-15, 1e-3], "proved": [True, False]}
+    figure = derivation.draw(table(kinds, derivation="projection", quantity="dx"))
+    (uniform,) = [line for line in lines(figure) if line.get_xdata().tolist() == [1e-15]]
+    (random,) = [line for line in lines(figure) if line.get_xdata().tolist() == [1e-3]]
+    assert (is_open(uniform), is_open(random)) == (True, False)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["projection (proved)"]
+
+
+def test_the_bound_of_a_kernel_is_dashed_and_its_error_is_marked():
+    errors = {"kappa": [1.0, 1e3], "error_u_max": [1.0, 2.0], "bound_u": [5.0, 6.0]}
+    drawn = lines(backward_error.draw(table(errors, quantity="dx", hidden=1024, upstream="shifted")))
+    (bound,), (error,) = shown(drawn, [1, 1e3], [5, 6]), shown(drawn, [1, 1e3], [1, 2])
+    assert (bound.get_linestyle(), error.get_marker() != "None") == ("--", True)
+
+
+def test_an_audit_is_shown_by_its_errors_powers_and_edge_cases_that_fail():
+    names = {"property": ["dx_error", "dx_kappa", "dx_slope", "edge_cases", "edge_nan_row"]}
+    values = {"value": [3.0, 1e6, 0.5, 2.0, 70.0], "limit": 8.0, "passed": True, "value_low": 0.4}
+    found = table(names | values, value_high=0.6)
+    error, power, failed = audit.draw(found, found.iloc[:0]).axes
+    assert shown(error.get_lines(), [3], [0]) and shown(power.get_lines(), [0.5], [0])
+    assert [bar.get_width() for bar in failed.patches] == [2.0]
