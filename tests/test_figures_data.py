@@ -16,9 +16,11 @@ from layernorm_backward.figures import (
     kernel_costs,
     maps_gpu,
     mean_path,
+    model,
     mutation,
     page_offset,
     peers_cpu,
+    representation,
     roof_steps,
     saved_bytes,
     saved_statistics,
@@ -532,3 +534,35 @@ def test_an_audit_is_shown_by_its_errors_powers_and_edge_cases_that_fail():
     error, power, failed = audit.draw(found, found.iloc[:0]).axes
     assert shown(error.get_lines(), [3], [0]) and shown(power.get_lines(), [0.5], [0])
     assert [bar.get_width() for bar in failed.patches] == [2.0]
+
+
+def encoder() -> list:
+    """Panels of one layer normalization with its rows as they are and moved."""
+    quantiles = {"offset_q05": [0.02], "offset_median": 0.1, "offset_q95": 0.3, "offset_max": 0.5, "layer": 0}
+    errors = {"offset": [0.0, 10.0, 1e4], "dx_error_u_max": [2.0, 3.0, 4.0], "bound_u": [5.0, 6.0, 7.0]}
+    keys = {"algorithm": "two_pass", "layer": 0, "upstream": "shifted", "accumulator": "storage"}
+    return model.draw(table(quantiles, upstream="shifted", hidden=64), table(errors | keys)).axes
+
+
+def test_rows_of_an_encoder_are_shown_from_5_to_95_per_cent():
+    (bars,) = encoder()[0].collections
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[0.02, 0.3]]
+
+
+def test_rows_as_they_are_stand_at_their_median_offset_and_alone_in_the_panels_by_layer():
+    _, moved, *each = encoder()
+    assert shown(moved.get_lines(), [0.1, 10, 1e4], [2, 3, 4])
+    assert shown(moved.get_lines(), [0.1, 10, 1e4], [5, 6, 7])
+    assert [[line.get_ydata().tolist() for line in panel.get_lines()] for panel in each] == [[[2.0]], [[2.0]]]
+
+
+def test_what_an_algorithm_adds_is_that_of_the_widest_sums_and_bold_where_it_exceeds_the_rounding():
+    cells = {"offset": [1.0, 10.0] * 2, "accumulator": ["storage"] * 2 + ["float32"] * 2, "quantity": "dx"}
+    errors = {"error_max": [1.0, 1.0, 0.1, 0.1], "representation_error": [1e-3, 0.5] * 2}
+    keys = {"dtype": "bfloat16", "data": "gaussian", "algorithm": "naive", "upstream": "shifted"}
+    keys["representable"] = True
+    (panel,) = representation.draw(table(cells | errors | keys, distinct_values=5.0)).axes
+    assert panel.get_title() == "bfloat16, sums in float32"
+    told = [(text.get_text(), text.get_fontweight()) for text in panel.texts]
+    added = [("\N{MINUS SIGN}1", "bold"), ("\N{MINUS SIGN}1", "normal")]
+    assert told == [("\N{MINUS SIGN}3", "normal"), ("0", "normal"), *added]

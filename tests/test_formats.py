@@ -12,6 +12,7 @@ from layernorm_backward.paper.formats import FORMATS
         ("power", 0.5, "0.500"),
         ("power", 0.0, "0"),
         ("power", 123456.0, r"$1.23 \times 10^{5}$"),
+        ("power", 0.01, "0.0100"),
         ("power0", 1e8, r"$1 \times 10^{8}$"),
         ("three", 1234.5, "1230"),
         ("three", 0.01234, "0.0123"),

@@ -116,6 +116,17 @@ def test_a_cell_is_the_least_and_the_most_of_its_measurements(run):
     assert here["compact"] == new["compact"] and here["half"] != new["half"]
 
 
+def test_rows_that_are_no_whole_cache_lines_of_every_dtype_do_not_count(run):
+    here, *_ = machines.rows(*run)
+    folder, stem = run[0], f"{machines.STEM}.csv"
+    table = tables.read(folder / stem)
+    odd = table[table.hidden == 256].assign(hidden=288, roof_fraction=7.0)
+    odd["shape"] += " of 288"
+    record = tables.read_meta(folder / stem)
+    tables.write(pd.concat([table, odd], ignore_index=True), folder / stem, record)
+    assert machines.rows(*run)[0] == here
+
+
 def test_what_was_not_measured_is_a_dash(run):
     path = run[0] / f"{machines.STEM}.csv"
     record = tables.read_meta(path)

@@ -10,6 +10,7 @@ import pytest
 
 from layernorm_backward.figures import FIGURES, _captions
 from layernorm_backward.paper.context import Names, constant, context
+from layernorm_backward.paper.devices import sources
 from layernorm_backward.paper.markdown_table import markdown_table
 from layernorm_backward.paper.partial import Excuses
 from layernorm_backward.paper.render import TemplateError, markdown, render
@@ -150,6 +151,19 @@ def test_where_tables_on_a_gpu_are_from_is_told_whoever_measured_them(run, tmp_p
     each = "<< it.gpu >> << it.driver >> << it.commit >> << it.tables | join(',') >>;"
     text = f"<% for it in sources(['eps', 'slopes']) %>{each}<% endfor %>"
     assert filled(text, run, tmp_path) == told
+
+
+def test_the_source_of_most_tables_comes_first():
+    records = {stem: {"machine": {"gpu": gpu}} for stem, gpu in (("a", "one"), ("b", "two"), ("c", "two"))}
+    assert [it.tables for it in sources(records, "abc")] == [["b", "c"], ["a"]]
+
+
+def test_the_date_of_a_run_is_that_of_its_latest_table(run, tmp_path):
+    for name, date in (("eps", "2026-11-20T10:00:00+00:00"), ("slopes", "2026-11-22T10:00:00+00:00")):
+        (run["tables_dir"] / f"{name}.csv").touch()
+        record = RECORD | {"date": date, "commit": name, "rows": 1, "sha256": ""}
+        (run["tables_dir"] / f"{name}.meta.json").write_text(json.dumps(record), encoding="utf-8")
+    assert filled("<< date >> << commit >>", run, tmp_path) == "2026-11-22 slopes"
 
 
 def test_tables_that_were_not_measured_alike_are_named(run, tmp_path):
