@@ -225,3 +225,12 @@ def test_another_study_is_no_edited_one(folder, name):
     other = folder.parents[1] / name / "tables"
     measured(other, EDITED)
     assert Excuses(other).edited_files() == []
+
+
+def test_a_table_whose_record_holds_no_configuration_is_not_an_edited_one(folder):
+    measured(folder, EDITED)
+    assert Excuses(folder).edited_files() == ["config/paper/scaling.yaml"]
+    record = tables.read_meta(folder / "scaling.csv")
+    del record["config"]
+    tables.meta_path(folder / "scaling.csv").write_text(json.dumps(record), encoding="utf-8")
+    assert Excuses(folder).edited_files() == []
