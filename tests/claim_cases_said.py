@@ -11,7 +11,7 @@ from claim_cases_goals import EVERY, PEERS, peers, reached
 from claim_cases_gpu import LAUNCHES, _launches, _traffic
 from claim_cases_mean_path import cell, more
 from claim_cases_stores import read_next
-from claim_cases_sums import changes, kernel_of_few_rows
+from claim_cases_sums import changes, kernel_of_few_rows, predicted
 from claim_cases_tolerances import cells
 from claim_cases_trained import sites
 from claim_frames import bounds, cancellation, cases, divisions, exponents, naive, timing, work
@@ -122,6 +122,9 @@ def said() -> Iterator[Said]:
         {"below": 40, "above": 60},
         "by at least 0.02 up to a variance of 40 eps, and by at most 5e-3 from 60 eps on",
     )
+    change = predicted(1.2e-3)
+    told = "ratio of change to prediction 1.2 in 1 cells"
+    yield Said("eps_change_is_first_order", change, 0.05, {"share": 0.01}, told)
     yield Said(
         "published_times",
         (timing(1.0, 2.0),),

@@ -49,7 +49,7 @@ def test_a_table_that_was_promoted_is_not_told(checkout):
     assert revision.commit(checkout) == clean
 
 
-@pytest.mark.parametrize("name", ["src/one.py", "src/two.py", "config/paper/new.yaml"])
+@pytest.mark.parametrize("name", ["src/one.py", "src/two.py", "config/paper/new.yaml", "paper/new.md"])
 def test_an_edit_and_a_new_file_that_results_hang_on_are_told(checkout, name):
     path = checkout / name
     path.parent.mkdir(parents=True, exist_ok=True)
