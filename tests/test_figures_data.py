@@ -410,20 +410,23 @@ def test_nearly_none_and_nearly_all_are_not_printed_as_none_and_all(share, told)
     assert [text.get_text() for text in tolerance.draw(found).axes[0].texts] == [told]
 
 
-def offsets(direction: str = "backward", **more) -> list:
+def offsets(**more) -> Figure:
     places = {"place": [0, 64], "ratio": [1.5, 1.2], "ratio_low": 1.1, "ratio_high": 1.6, "hidden": 1024}
     roofs = {"roof_ratio": [1.3, 1.05], "roof_ratio_low": 1.0, "roof_ratio_high": 1.4}
-    return lines(page_offset.draw(table(places | roofs | more)))
+    return page_offset.draw(table(places | roofs | more))
 
 
 @pytest.mark.parametrize(("values", "opened"), [([1.5, 1.2], False), ([1.3, 1.05], True)])
 def test_times_against_the_page_offset_are_filled_for_the_kernel_and_open_for_its_roof(values, opened):
-    (line,) = [line for line in offsets() if list(line.get_ydata()) == values]
+    figure = offsets()
+    (line,) = [line for line in lines(figure) if list(line.get_ydata()) == values]
+    (key,) = [it for it in figure.legends[0].legend_handles if is_open(it) is opened]
     assert is_open(line) is opened
+    assert key.get_label() == ("its roof, 2 threads" if opened else "numba_fused, 2 threads")
 
 
 def test_one_thread_and_all_threads_have_colours_of_their_own():
-    one, two = ({line.get_color() for line in offsets(threads=count)} for count in (1, 2))
+    one, two = ({line.get_color() for line in lines(offsets(threads=count))} for count in (1, 2))
     assert {page_offset.LOOKS["ratio", False].colour} <= one - two
     assert {page_offset.LOOKS["ratio", True].colour} <= two - one
 
@@ -566,3 +569,38 @@ def test_what_an_algorithm_adds_is_that_of_the_widest_sums_and_bold_where_it_exc
     told = [(text.get_text(), text.get_fontweight()) for text in panel.texts]
     added = [("\N{MINUS SIGN}1", "bold"), ("\N{MINUS SIGN}1", "normal")]
     assert told == [("\N{MINUS SIGN}3", "normal"), ("0", "normal"), *added]
+
+
+def gpu_times(**more) -> pd.DataFrame:
+    times = {"median_s": 1.0, "p20_s": 0.8, "p80_s": 1.25, "bytes": 12 * 10**9, "rows": 9, "hidden": 1024}
+    rates = {"useful_gb_per_s": 12.0, "roof_gb_per_s": 20.0, "roof_operation": "triad"}
+    return table({"kernel": ["cuda_fused", "liger"]}, **times | rates | more)
+
+
+def test_kernels_that_were_launched_call_by_call_are_told():
+    told = timing_gpu.draw(gpu_times(method=["graph", "calls"])).get_supxlabel()
+    assert "Launched call by call, not replayed as a CUDA graph: liger." in told
+
+
+def test_the_fastest_way_to_lay_threads_over_rows_is_marked():
+    ways = {"way": ["table", "wide", "slow"], "roof_fraction": [0.8, 0.9, 0.5], "kernel": "cuda_fused"}
+    ratios = {"table_ratio": [1.0, 0.9, 1.6], "table_ratio_high": [1.0, 0.95, 1.7], "hidden": 1024, "rows": 9}
+    figure = maps_gpu.draw(table(ways | ratios, roof_gb_per_s=20.0, roof_operation="triad"))
+    (fastest,) = [line for line in lines(figure) if line.get_marker() == "D"]
+    assert fastest.get_ydata().tolist() == [0.9]
+
+
+def test_shapes_of_the_article_are_timed_with_the_fewest_threads():
+    times = {f"{part}_s": [1e-3, 5e-4] for part in ("median", "p20", "p80")}
+    fractions = {f"roof_fraction{end}": [0.5, 0.6] for end in ("", "_low", "_high")}
+    cells = table(times | fractions, threads=[1, 2], shape="1x8x64", rows=8, hidden=64)
+    drawn = lines(timing_shapes.draw(cells))
+    values = {x for line in drawn if line.get_marker() != "None" for x in line.get_xdata()}
+    assert sorted(values) == pytest.approx([0.5, 1e6 / 512])
+
+
+def test_a_figure_tells_in_what_it_differs_from_its_caption_and_shows_fewest_and_most_threads():
+    rows = table({"threads": [1, 2, 4]}, dtype="float64")
+    wanted = {"dtype": "float32", "direction": "backward"}
+    assert _panels.others(_panels.centre(rows, wanted), wanted) == "Shown here: dtype float64."
+    assert [_panels.fewest_and_most(counts) for counts in ([4, 1, 2], [2])] == [[1, 4], [2]]
