@@ -52,6 +52,8 @@ def saving() -> Iterator[Case]:
     )
     inside, outside = ([(saved_rows(1.0, eta=eta),)] for eta in (1.9, 2.1))
     yield from cases_of("offsets_within_bound", 1, {}, confirmed=inside, refuted=outside)
+    wide = [(rounded_rstd(0.5 + more).assign(dtype="float32"),) for more in (6e4, 7e4)]  # 2^16 u are allowed
+    yield from cases_of("rstd_costs_its_roundoff", 1, {}, confirmed=wide[:1], refuted=wide[1:])
     yield from cases_of(
         "rstd_costs_its_roundoff",
         1,
