@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from claim_cases import Tables
+from claim_cases import Tables, stacked
 from claim_cases_audits import findings
 from claim_cases_cost import WORK
 from claim_cases_decisions import decided, errors
@@ -11,7 +11,7 @@ from claim_cases_goals import EVERY, PEERS, peers, reached
 from claim_cases_gpu import LAUNCHES, _launches, _traffic
 from claim_cases_mean_path import cell, more
 from claim_cases_stores import read_next
-from claim_cases_sums import changes, kernel_of_few_rows, predicted
+from claim_cases_sums import changes, kernel_of_few_rows, predicted, ways
 from claim_cases_tolerances import cells
 from claim_cases_trained import sites
 from claim_frames import bounds, cancellation, cases, divisions, exponents, naive, timing, work
@@ -148,6 +148,14 @@ def said() -> Iterator[Said]:
         {"kernel": "fused", "order": "pairwise"},
         "0.8 to 0.9 in 2 cells",
         "0 of 2 ratios are above 1",
+    )
+    (many,), (few,) = ways((0.1, 1e-3, 1e-3)), ways((0.2, 1e-2, 1e-2))
+    yield Said(
+        "pairwise_helps",
+        stacked(few.assign(rows=10), many)[0],
+        2,
+        {"wide": "float64"},
+        "running 0.1, pairwise 1e-3, running in float64 1e-3 (quantity_0, 100 rows)",
     )
     half = cells(False, False, True)
     half["passed"] = half["passed"] | (half["dtype"] == "float64") & (half.index < 2)
