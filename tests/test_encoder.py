@@ -116,6 +116,13 @@ def test_moving_rows_by_deviations_leaves_their_shape():
     assert np.diff(x) == pytest.approx(np.diff(norm.x), abs=1e-14)
 
 
+def test_each_layer_normalization_has_a_dy_of_its_own_the_same_wherever_its_rows_are():
+    first, second, *_ = pretrained.norms(tiny_encoder.encoder(), ("to see",))
+    drawn = first.problem(1, "normal", np.dtype(np.float64)).dy
+    assert (first.problem(1, "normal", np.dtype(np.float64), offset=8.0).dy == drawn).all()
+    assert not (second.problem(1, "normal", np.dtype(np.float64)).dy == drawn).any()
+
+
 def test_the_text_is_pairs_of_different_sentences():
     assert len(set(text.SENTENCES)) == len(text.SENTENCES)
     assert len(text.SENTENCES) % 2 == 0
