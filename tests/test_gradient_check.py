@@ -390,3 +390,10 @@ def test_the_published_error_measure_is_the_largest_difference_over_the_largest_
     kernel, point = KERNELS["compact"], normal((2, 4, 8), 3)
     analytic = kernel.backward(point.dy, kernel.forward(*point[:3], kernel.default_eps)[1])[0]
     assert row.max_norm_error == pytest.approx(row.max_abs_error / (2 * np.abs(analytic).max()), rel=1e-6)
+
+
+def test_the_error_names_a_nan_first_and_counts_the_units_that_failed():
+    analytic = np.array([[1.0, 5.0], [1.0, np.nan], [1.0, 1.0]])
+    found = Comparison("dx", "full", analytic, np.ones((3, 2)), np.full(3, 0.1), 6)
+    assert found.worst() == (1, 1)
+    assert str(GradientError(found)).endswith("; 2 of 3 failed")
