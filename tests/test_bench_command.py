@@ -90,6 +90,15 @@ def floats(dy, saved, out=None):
 def narrow(dy, saved, out=None):
     dx, dgamma, dbeta = backward(dy, saved, out)
     return (dx, dgamma, dbeta) if out is None else (dx, dgamma[1:], dbeta)
+def y_elsewhere(x, gamma, beta, eps, out=None):
+    return forward(x, gamma, beta, eps)
+def elsewhere(dy, saved, out=None):
+    return backward(dy, saved)
+def no_dgamma(dy, saved, out=None):
+    dx, dgamma, dbeta = backward(dy, saved, out)
+    found = dx, dgamma.copy(), dbeta
+    dgamma[...] = 0
+    return found
 calls = 0
 def tires(dy, saved, error):
     global calls
@@ -184,6 +193,20 @@ def test_what_must_not_be_timed_ends_with_exit_code_1_and_one_line(theirs, name,
     assert main(["bench", "--kernel", f"theirs:forward,{name}", *SIZE]) == 1
     err = capsys.readouterr().err.rpartition("\r")[2].strip()
     assert said in err and "\n" not in err
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("y_elsewhere,backward", "is wrong: y has an error of "),
+        ("forward,elsewhere", "is wrong: dx has an error of "),
+        ("forward,no_dgamma", "is wrong: dgamma has an error of "),
+    ],
+)
+def test_results_are_what_stands_in_out_and_not_what_is_returned(theirs, pair, said, capsys):
+    """A kernel with `out` is timed writing there."""
+    assert main(["bench", "--kernel", f"theirs:{pair}", *SIZE]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("dtype", "hint"), [("float32", ""), ("float16", " --dtype float16")])

@@ -1,4 +1,7 @@
-"""Passes over all rows whose results are checked; result arrays are filled with NaN before."""
+"""Passes over all rows whose results are checked; result arrays are filled with NaN before.
+
+Where a pass is given `out`, what stands there afterwards is its result, whatever it returns.
+"""
 
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -42,6 +45,7 @@ def checked_forward(name: str, passes: Passes, data: Data) -> Forward:
     y, saved = passes.forward()
     its_s = perf_counter() - started
     require_y(name, y, data.arrays)
+    (y,) = passes.to_y or (y,)
     overwritten = data.arrays.y is data.arrays.out and passes.to_gradients
     if overwritten and any(np.may_share_memory(part, data.arrays.y) for part in arrays_in(saved)):
         raise ValueError(f"{name} saves y, where dx is written; allowed: --direction both or all")
@@ -58,7 +62,10 @@ def checked_backward(name: str, passes: Passes, saved: Any, data: Data) -> Backw
     _require_within(name, data, *Gradients._fields)
     if lost := changed(data):
         raise WrongError(f"{name} writes to {', '.join(lost)}, of which it may only read")
-    return Backward(its_s, errors_u(data, **named(name, gradients, data.arrays)))
+    found = named(name, gradients, data.arrays)
+    if passes.to_gradients:
+        found = dict(zip(Gradients._fields, passes.to_gradients, strict=True))
+    return Backward(its_s, errors_u(data, **found))
 
 
 def require_y_kept(name: str, passes: Passes, before: Forward, data: Data) -> None:
