@@ -82,6 +82,18 @@ def test_the_bound_is_near_where_the_rounded_mean_decides(table):
     assert (cells["eta_bound_u"] < 3 * cells["eta_u_max"]).all()
 
 
+@pytest.mark.parametrize("mean", [0.0, 1e3])
+def test_the_bound_is_that_of_its_description(mean):
+    """Of a mean by a sum of depth 7 over 128 elements, saved in bfloat16."""
+    problem = problem_of("float32", mean, hidden=128)
+    moments, u, v = oracle.moments(inputs.values(problem.x)), 2.0**-24, 2.0**-8
+    kappa = np.hypot(1, moments.mean.hi / np.sqrt(moments.variance.hi))
+    drift = (7 + 1) * u * kappa + v * kappa
+    for backward, off in (("as_saved", drift), ("recentred", (7 + 2) * u * np.hypot(1, drift))):
+        found = eta_bound("mean_bfloat16", "two_pass", backward, problem.x, moments)
+        assert found == pytest.approx(off + 3 * u * np.hypot(1, off), rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize(
     ("saved", "backward"),
     [
