@@ -106,4 +106,4 @@ def test_each_variant_that_the_figure_of_costs_names_is_in_the_text(stem):
 
 
 def test_the_corrected_rstd_of_the_figure_is_told_by_its_name_in_the_table_too():
-    assert "(`corrected_rstd`; in the table `recentred_rstd`)" in TEXT
+    assert "(`corrected_rstd`; `recentred_rstd` in the table)" in TEXT
