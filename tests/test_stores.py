@@ -7,7 +7,7 @@ from numba import get_num_threads
 from layernorm_backward import roofs, stopwatch
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of
-from layernorm_backward.experiments import stores
+from layernorm_backward.experiments import _variant_checks, stores
 from layernorm_backward.kernels import numba_fused, numba_plan
 from layernorm_backward.timing.timed import most_threads
 from planned_samples import SWEEP, samples_of
@@ -88,6 +88,14 @@ def test_wrong_results_and_threads_that_are_not_there_are_not_timed(monkeypatch)
     assert found["reason"].str.startswith("wrong: ").all() and samples.empty
     found, samples = by_then(sweeps=[SWEEP | {"threads": [1 << 20]}])
     assert found["reason"].str.contains("cores are usable here").all() and samples.empty
+
+
+@pytest.mark.parametrize("errors_u", [(1.0, 200.0), (200.0, 1.0)])
+def test_one_wrong_pass_of_the_two_is_enough_that_neither_is_timed(errors_u, monkeypatch):
+    errors = iter(errors_u)
+    monkeypatch.setattr(_variant_checks, "first_run", lambda *_: (0.1, next(errors)))
+    found, samples = by_then()
+    assert (found["reason"] == "wrong: 200 u off, over 100 u").all() and samples.empty
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
