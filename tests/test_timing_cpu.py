@@ -1,5 +1,6 @@
 """The table of times: which rows there are, what stands beside them, and that wrong kernels are not timed."""
 
+import contextlib
 import dataclasses
 import time
 
@@ -105,6 +106,35 @@ def test_where_baselines_have_no_rows_the_kernel_is_timed_beside_the_roof_withou
     assert samples.groupby("name")["repeat"].agg(set).to_dict() == {
         name: set(range(6)) if name in alone else set(range(6, 12)) for name in alone | beside
     }
+
+
+@pytest.mark.parametrize("threads", [[2], [1, 2]])
+def test_baselines_without_rows_have_all_their_repetitions_in_the_first_round(monkeypatch, threads):
+    """Each round of theirs would need their forward passes again. On one thread they have rows."""
+    seen, again, renewed = [], [], timing_cpu.renewed
+
+    def compare(calls, **how):
+        beside = f"numba_fused{timing_cpu.BESIDE}" in calls
+        seen.append((beside, {"compact", "overcached"} <= set(calls), how["at_least"]))
+        return samples_of({name: np.full(how["at_least"], 2.0) for name in calls})
+
+    monkeypatch.setattr(stopwatch, "compare", compare)
+    monkeypatch.setattr(timing_cpu, "too_many", lambda count: "")
+    monkeypatch.setattr(stopwatch, "threads", lambda count: contextlib.nullcontext())
+    monkeypatch.setattr(
+        timing_cpu, "renewed", lambda kernel, *given: again.append(kernel.name) or renewed(kernel, *given)
+    )
+    sets = {"one": PUBLISHED | {"threads": threads, "directions": ["backward"]}}
+    changed = {"sets": sets, "rounds": 2, "repeats": 8, "at_least": 7}
+    found, samples = timing_cpu.run(**ARGUMENTS | changed)
+    alone = [(False, True, 4), (False, True, 3)] if 1 in threads else []
+    first, later = [(False, False, 4), (True, True, 7)], [(False, False, 3)]
+    assert seen == [*alone[:1], *first, *alone[1:], *later]
+    assert again == (["compact", "overcached"] if 1 in threads else [])
+    all_threads = found[found["threads"] == 2]
+    assert (all_threads["compact_ratio_low"] == 1).all() and (all_threads["repeats"] == 7).all()
+    apart = samples[(samples["threads"] == 2) & (samples["name"] == "compact")]
+    assert len(apart) == 7 and set(apart["round"]) == {0}
 
 
 def test_the_samples_hold_kernels_and_roofs_of_each_cell(measured):

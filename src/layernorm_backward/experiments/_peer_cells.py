@@ -94,6 +94,8 @@ def _timed(
     meters |= {name: Meter(kernel.call) for name, kernel in kernels.items()}
     known_s = {name: kernel.run_s for name, kernel in kernels.items()}
     known_s |= {name: peer.seconds for name, peer in peers.items()}
+    cell_roof.load(cell["direction"], arrays)
+    known_s = dict.fromkeys(streams, min(known_s.values(), default=0.0)) | known_s
     calls, lost = meters | {name: peer.peer for name, peer in peers.items()}, {}
     how = how | {"minimum_s": 0.0 if cell["residency"] == "memory" else RUN_UP_S}
     while True:

@@ -21,6 +21,7 @@ from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.experiments._arguments import AtLeast, Count, Seconds, Seed, Several, Threads
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import sizing
+from layernorm_backward.timing.repeated import BLOCK, Repeated
 from layernorm_backward.timing.timed import (
     labelled,
     seed_of,
@@ -103,7 +104,7 @@ def _buffers(dtype: str, size: int, memory: list[NDArray[np.uint8]]) -> list[NDA
     rng, itemsize = np.random.default_rng(0), np.dtype(dtype).itemsize
     buffers = [its[: size // 2 // itemsize * itemsize].view(dtype) for its in memory]
     for buffer in buffers:
-        rng.random(out=buffer, dtype=buffer.dtype)
+        Repeated(buffer, rng.random(min(BLOCK, buffer.size), buffer.dtype)).fill()
     return buffers
 
 

@@ -29,6 +29,7 @@ from layernorm_backward.kernels.lanes import LINE
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.stopwatch import Call
 from layernorm_backward.timing import cell_roof, difference, sizing
+from layernorm_backward.timing.blocks import fill
 from layernorm_backward.timing.pool import ONE_RESULT, Buffers, Pool
 from layernorm_backward.timing.timed import labelled, seed_of, times, together, too_many
 
@@ -70,7 +71,7 @@ def run(
 def _written(size: int, behind: int) -> NDArray[np.uint8]:
     """Memory that begins `behind` bytes into a page."""
     memory = aligned_empty(size, np.uint8, PAGE, behind)
-    memory.fill(0)
+    fill(memory, 0)
     return memory
 
 

@@ -4,7 +4,8 @@ A cell is a direction (forward, backward, or both in turn), a shape, a dtype of 
 thread count. Its kernels, copy or triad on the same arrays, and the baselines run interleaved. NumPy kernels
 use one thread: they have rows in the cells with one thread only; kernels in `threaded` have rows in all
 cells, with the baselines timed beside them. In cells with more threads these are timed in a comparison of
-their own, since the calls after a baseline, for which one core has worked alone, are slower. A row is
+their own, in the first round, since the calls after a baseline, for which one core has worked alone, are
+slower. A row is
 compared with the roof on its own number of threads, with ordinary or non-temporal stores, whichever was
 faster; pages_fraction is relative to the stream that reads several pages in turn, which exceeds the roof
 where lines come from memory.
@@ -84,10 +85,11 @@ def run(
     pool = Pool(max(prod(cell.shape) * dtype_of(cell.dtype).itemsize for cell in wanted), seed)
     found: dict[Cell, _Found] = {}
     planned = list(product(round_budgets(rounds, repeats, at_least, budget_s, seed), wanted.items()))
+    beside = RoundBudget(repeats, at_least, budget_s, seed)
     for budget, (cell, counts) in tqdm(planned, desc="timing_cpu", mininterval=1):
         arrays = pool.buffers(cell.shape, cell.dtype, cell.gamma_dtype)
         if cell in found:
-            calls = _renewed(chosen, found[cell], cell, arrays)
+            calls = _renewed(_with_rows(chosen, counts, threaded), found[cell], cell, arrays)
         else:
             named = {name: chosen[name] for name in kernels if any(name in it for it in counts.values())}
             looked_at = rows_looked_at(error_elements, cell.shape[-1])
@@ -96,7 +98,7 @@ def run(
             calls = {name: one.call for name, one in ready.items()}
             del ready
         for count, names in counts.items():
-            _time(calls, names, found[cell], cell, count, arrays, budget, threaded)
+            _time(calls, names, found[cell], cell, count, arrays, (budget, beside), threaded)
         del calls
     return _tables(wanted, found, threaded)
 
@@ -122,7 +124,7 @@ def _renewed(
 ) -> dict[str, stopwatch.Call]:
     """The calls of a cell's kernels in a later round, without those whose forward pass now raises."""
     calls = {}
-    for name in list(found.facts):
+    for name in [it for it in found.facts if it in chosen]:
         try:
             calls[name] = found.kept.get(name) or renewed(chosen[name], cell.direction, arrays)
         except BrokenError as error:
@@ -142,6 +144,12 @@ def _tables(
                 samples.append(_columns.with_keys(joined(parts), keys))
                 rows += _rows(own, found[cell], samples[-1], keys)
     return difference.judged(table(rows, "timing_cpu"), "roof_fraction"), together(samples)
+
+
+def _with_rows(chosen: Mapping[str, Kernel], counts: Counts, threaded: list[str]) -> dict[str, Kernel]:
+    """The kernels with a row of a cell for some number of threads: the others run in the first round only."""
+    names = {it for count, names in counts.items() for it in names if _has_row(it, count, threaded)}
+    return {name: kernel for name, kernel in chosen.items() if name in names}
 
 
 def _has_row(name: str, count: int, threaded: list[str]) -> bool:
@@ -176,13 +184,13 @@ def _time(
     cell: Cell,
     count: int,
     arrays: Buffers,
-    budget: RoundBudget,
+    budgets: tuple[RoundBudget, RoundBudget],
     threaded: list[str],
 ) -> None:
     """Add the samples of one round; where a kernel raises, it is refused, and the others are timed anew."""
     while timed := _timed({name: calls[name] for name in names if name in calls}, count, threaded):
         try:
-            samples = _samples(timed, found, cell, count, arrays, budget, threaded)
+            samples = _samples(timed, found, cell, count, arrays, budgets, threaded)
         except BrokenError as error:
             found.refuse(error)
             del calls[error.kernel]
@@ -197,18 +205,19 @@ def _samples(
     cell: Cell,
     count: int,
     arrays: Buffers,
-    budget: RoundBudget,
+    budgets: tuple[RoundBudget, RoundBudget],
     threaded: list[str],
 ) -> pd.DataFrame:
-    """Samples of one cell in one round, of each of `_groups`."""
+    """Samples of one cell in one round: of `_groups`, with the budget of each."""
     before_s = known_s(found.samples[count])
     if not before_s:
         cell_roof.load(cell.direction, arrays)
     groups = _groups(kernels, cell, count, arrays, before_s, threaded)
     known = dict.fromkeys(chain(*groups), min(found.run_s.values())) | found.run_s | before_s
-    budget = budget._replace(seed=seed_of(budget.seed, cell, count))
+    seeded = [one._replace(seed=seed_of(one.seed, cell, count))._asdict() for one in budgets]
     with stopwatch.threads(count):
-        return consecutive(stopwatch.compare(calls, known_s=known, **budget._asdict()) for calls in groups)
+        pairs = zip(groups, seeded, strict=False)
+        return consecutive(stopwatch.compare(calls, known_s=known, **how) for calls, how in pairs)
 
 
 def _groups(
@@ -221,7 +230,7 @@ def _groups(
 ) -> list[dict[str, stopwatch.Call]]:
     """The calls that run interleaved: kernels and streams, then kernels and the baselines without a row."""
     with_rows = {name: call for name, call in kernels.items() if _has_row(name, count, threaded)}
-    beside = {name: call for name, call in kernels.items() if name not in with_rows}
+    beside = {name: call for name, call in kernels.items() if name not in with_rows and not before_s}
     residency = _columns.of_cell(cell, count)["residency"]
     streams = cell_roof.with_noise(cell_roof.streams(cell.direction, arrays), residency)
     paged = cell_roof.in_pages(cell.direction, arrays, residency)

@@ -13,7 +13,7 @@ except ImportError:  # page faults cannot be counted on this system
     getrusage = None
 
 STILL = 0.05  # of a core: a process below this counts as idle
-WINDOW_S = 0.004
+WINDOW_S = 0.002
 LONGEST_S = 0.5
 
 

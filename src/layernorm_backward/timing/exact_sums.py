@@ -5,7 +5,6 @@ For float64 x these sums are no more exact than those they are compared with, bu
 limits by which a kernel is told to be wrong.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from layernorm_backward import machine
 from layernorm_backward.dtypes import unit_roundoff
+from layernorm_backward.timing.blocks import on_all_cores
 
 Sums = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -23,10 +23,8 @@ def exact_sums(x: NDArray, dy: NDArray, eps: float) -> Sums:
     """dgamma and dbeta (D,) for x and dy (..., D)."""
     hidden = x.shape[-1]
     x, dy = x.reshape(-1, hidden), dy.reshape(-1, hidden)
-    cores = machine.usable_cores()
-    ends = np.linspace(0, len(x), cores + 1).astype(int)
-    with ThreadPoolExecutor(cores) as pool:
-        parts = list(pool.map(lambda ends: _sums(x[slice(*ends)], dy[slice(*ends)], eps), pairwise(ends)))
+    ends = np.linspace(0, len(x), machine.usable_cores() + 1).astype(int)
+    parts = on_all_cores(lambda its: _sums(x[slice(*its)], dy[slice(*its)], eps), pairwise(ends))
     dgamma, dbeta = (np.sum(its, axis=0) for its in zip(*parts, strict=True))
     return dgamma, dbeta
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from layernorm_backward import inputs
 from layernorm_backward.aligned import aligned_empty
 from layernorm_backward.dtypes import dtype_of, round_to
+from layernorm_backward.timing.blocks import fill
 from layernorm_backward.timing.exact_sums import Sums, exact_sums
-from layernorm_backward.timing.repeated import Repeated, restored
+from layernorm_backward.timing.repeated import BLOCK, Repeated, restored
 
 ALL_ARRAYS = 4  # arrays of a pool for cells of any direction: x, dy, dx, y
 ONE_RESULT = 3  # arrays of a pool where no cell writes both y and dx: x, dy, and one result
-BLOCK = 1_000_003  # random numbers that fill an array by repetition: a prime, so no multiple of a row
 
 
 class Buffers(NamedTuple):
@@ -63,7 +63,7 @@ class Pool:
         self._inputs: tuple[Repeated, ...] = ()
         self._sums: dict[tuple[object, ...], Sums] = {}
         for memory in self._memory[2:]:
-            memory.fill(0)
+            fill(memory, 0)
 
     def buffers(self, shape: tuple[int, ...], dtype: str, gamma_dtype: str = "") -> Buffers:
         """Arrays of this shape; gamma from N(1,1/4), beta from N(0,1), in x's dtype where none is given.

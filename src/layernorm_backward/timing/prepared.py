@@ -22,6 +22,7 @@ from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import Kernel, missing
 from layernorm_backward.kernels.saved import saved_bytes, saved_items
 from layernorm_backward.timing import clock
+from layernorm_backward.timing.blocks import fill
 from layernorm_backward.timing.exact_sums import sums_error_u
 from layernorm_backward.timing.pace import LONG_S
 from layernorm_backward.timing.pool import Buffers
@@ -125,7 +126,7 @@ def _ran(kernel: Kernel, direction: AnyDirection, arrays: Buffers) -> tuple[floa
     x, dy, out, gamma, beta, dgamma, dbeta, y, *_ = arrays
     given, gradients = (out, dgamma, dbeta), ()
     for result in {"forward": (y,), "backward": given, "both": (y, *given)}[direction]:
-        result.fill(np.nan)
+        fill(result, np.nan)
     run = _with_out(kernel)
     started = perf_counter()
     own_y, saved = run.forward(x, gamma, beta, kernel.default_eps, out=y)

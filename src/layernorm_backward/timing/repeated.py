@@ -1,13 +1,14 @@
 """Arrays filled with repetitions of a block, whose contents can be checked and restored without a copy."""
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layernorm_backward import machine
+from layernorm_backward.timing.blocks import blocks, on_all_cores
+
+BLOCK = 1_000_003  # elements of a block of random numbers: a prime, so no multiple of a row
 
 
 class Repeated(NamedTuple):
@@ -18,18 +19,21 @@ class Repeated(NamedTuple):
 
     def fill(self) -> None:
         """Fill the array with the block."""
-        for part in self._parts():
-            part[...] = _bits(self.block)[: part.size]
+        block = _bits(self.block)
+
+        def write(part: NDArray) -> None:
+            part[...] = block[: part.size]
+
+        on_all_cores(write, blocks(_bits(self.array), block.size))
 
     def intact(self) -> bool:
         """Whether the array still holds the block's repetitions, bit for bit."""
         block = _bits(self.block)
-        with ThreadPoolExecutor(machine.usable_cores()) as pool:
-            return all(pool.map(lambda part: np.array_equal(part, block[: part.size]), self._parts()))
 
-    def _parts(self) -> Iterator[NDArray]:
-        flat, step = _bits(self.array), self.block.size
-        return (flat[start : start + step] for start in range(0, flat.size, step))
+        def same(part: NDArray) -> bool:
+            return np.array_equal(part, block[: part.size])
+
+        return all(on_all_cores(same, blocks(_bits(self.array), block.size)))
 
 
 def restored(given: Mapping[str, Repeated]) -> list[str]:
