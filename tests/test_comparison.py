@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from layernorm_backward import machine
+from layernorm_backward.__main__ import main
 from layernorm_backward.paper import comparison, partial
 from layernorm_backward.paper.predicates.judgement import Judgement
 from layernorm_backward.records import tables
@@ -310,3 +311,10 @@ def test_the_summary_ends_with_what_the_rules_warned_of(runs, monkeypatch, capsy
         f"  config/{runs.tables.parent.name}/eps.yaml: one, two",
         "warning: a figure is cut",
     ]
+
+
+def test_a_folder_that_is_no_run_of_a_study_is_refused_by_its_name(tmp_path, capsys):
+    assert main(["comparison", str(tmp_path), str(tmp_path / "comparison.csv")]) == 1
+    allowed = "results/paper/tables or results/smoke/tables or results/full/tables"
+    assert capsys.readouterr().err == f"error: {tmp_path}: its run is of no study; allowed: {allowed}\n"
+    assert not list(tmp_path.iterdir())

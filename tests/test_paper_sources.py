@@ -45,6 +45,12 @@ def test_the_papers_own_files_and_a_sound_paper_have_no_fault(paper):
     assert sources.faults(paper) == []
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_template_without_text_is_a_fault(paper, text):
+    (paper / "paper.md.j2").write_text(text, encoding="utf-8")
+    assert sources.faults(paper) == [f"{paper / 'paper.md.j2'}: there is no text in it"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -84,6 +84,9 @@ def comparison(tables_dir: Path, table: Path) -> None:
 
     started = begin(compare.__name__)
     name = tables_dir.parent.name
+    if name not in study.CHOICES["study"]:
+        allowed = " or ".join(f"results/{known}/tables" for known in study.CHOICES["study"])
+        raise ValueError(f"{tables_dir}: its run is of no study; allowed: {allowed}")
     compared = compare.run(tables_dir, study.stems(name))
     tables.write(compared, table, record({}, name, started))
 

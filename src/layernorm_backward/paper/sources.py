@@ -43,6 +43,8 @@ def _loaded(load: Callable[[Path], _Content], path: Path) -> tuple[_Content | No
 
 def _in_template(source: str, path: Path, known: Mapping[str, Names]) -> list[str]:
     """Syntax errors; if there are none, numbers typed by hand and names that a mapping in `known` lacks."""
+    if not source.strip():
+        return [f"{path}: there is no text in it"]
     jinja = environment(path.parent)
     try:
         typed = literals.message(literals.find(source, jinja), str(path)).splitlines()
