@@ -1,12 +1,14 @@
 """The traffic models agree with the counts, and the counters count."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from layernorm_backward import kernels
 from layernorm_backward.experiments import traffic_steps
-from layernorm_backward.kernels import numba_fused, numba_plan, row_blocks
+from layernorm_backward.kernels import numba_fused, numba_plan, numpy_blocked, row_blocks
 from layernorm_backward.traffic import MODELS, Step, counts, lanes, totals
 from layernorm_backward.traffic.arrays import Counted, Tally, addresses_of, counted
 from layernorm_backward.traffic.counts import count
@@ -84,7 +86,8 @@ def test_reductions_count_their_input_and_sums_over_the_last_axis():
     a.sum(axis=0)
     a.sum(axis=-1)
     a.sum(axis=1, keepdims=True)
-    assert (tally.operations, tally.writes, tally.row_sums) == (36, 4 + 3 + 3, 2)
+    a.sum(axis=(0, 1))
+    assert (tally.operations, tally.writes, tally.row_sums) == (48, 4 + 3 + 3 + 1, 2)
 
 
 def test_casts_and_assignments_are_passes_and_views_are_not():
@@ -124,11 +127,41 @@ def test_a_cache_answers_reads_and_holds_writes_until_it_forgets_them():
     assert tally == Tally(cache=4)
 
 
+def test_a_result_that_is_read_in_the_cache_still_reaches_memory_and_a_streamed_one_does_once():
+    tally, a = Tally(cache=8), np.zeros(4)
+    tally.written(addresses_of(a))
+    tally.read(addresses_of(a))
+    tally.flushed(a)
+    assert (tally.memory_reads, tally.memory_writes) == (0, 4)
+    tally.restart()
+    tally.written(addresses_of(a))
+    tally.written(addresses_of(a), streamed=True)
+    tally.flushed(a)
+    assert tally.memory_writes == 4
+
+
 def test_what_was_asked_for_ahead_is_read_from_memory_once():
     tally, a = Tally(cache=8), np.zeros(8)
     tally.fetched(addresses_of(a))
     tally.read(addresses_of(a))
     assert (tally.reads, tally.memory_reads) == (8, 8)
+
+
+def test_what_is_asked_for_past_the_end_is_not_read():
+    tally, x = Tally(cache=64), np.zeros(64)
+    with counting(tally, [x]):
+        lanes.prefetch(x, 60, lanes.zeros(x, 1))
+    assert tally.memory_reads == 4
+
+
+def test_a_count_leaves_the_kernels_as_they_were():
+    before = numpy_blocked.np, numpy_blocked.blocks
+    for name in ("numpy_blocked", "numba_fused"):
+        count(name, "forward", "float64")
+    assert (numpy_blocked.np, numpy_blocked.blocks) == before
+    for module in (*lanes._REPLACED, *lanes._COPIED):
+        own = module.__name__.rpartition(".")[2]
+        assert getattr(kernels, own) is sys.modules[module.__name__] is module
 
 
 def test_addresses_are_those_of_the_elements_of_a_view():
@@ -165,6 +198,9 @@ def test_the_steps_of_the_table_add_up_to_the_totals():
     for (name, direction), row in sums.iterrows():
         modelled = totals(MODELS[name][direction])
         assert tuple(row) == (modelled.reads, modelled.writes, modelled.operations, modelled.row_sums)
+        steps = found[(found["kernel"] == name) & (found["direction"] == direction)]["step"]
+        assert steps.tolist() == list(range(1, len(MODELS[name][direction]) + 1))
+    assert set(SCHEMES) < set(found["kernel"])
 
 
 def test_all_modules_with_compiled_functions_of_the_pass_are_loaded_anew():
