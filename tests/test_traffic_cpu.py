@@ -10,7 +10,8 @@ from layernorm_backward.experiments import _counted, traffic_cpu
 from layernorm_backward.kernels import numba_plan
 from layernorm_backward.records.tabulate import table
 from layernorm_backward.timing import cell_roof
-from layernorm_backward.traffic import MODELS
+from layernorm_backward.traffic import MODELS, totals
+from layernorm_backward.traffic.minimum import minimum_bytes
 
 TENSOR, SMALL = 8 * 16 * 8, (2 * 8 + 3 * 16) * 8
 REPEATS = 3
@@ -48,6 +49,24 @@ def test_bytes_are_modelled_with_write_allocate_and_estimated_from_the_time():
     assert found["measured_over_minimum"] == found["measured_bytes"] / found["minimum_bytes"]
     assert found["method"] == "estimated: time x bandwidth of triad, 2 threads"
     assert found["counter"] == NO_COUNTERS
+
+
+def test_operations_and_accesses_stand_beside_the_counted_ones():
+    found, model = bytes_of(timing()).loc["compact"], totals(MODELS["compact"]["backward"])
+    for column in ("operations_per_element", "counted_operations_per_element"):
+        assert found[column] == model.operations
+    for column in ("accesses_per_element", "counted_accesses_per_element"):
+        assert found[column] == model.accesses != model.operations
+    assert found["reductions"] == model.row_sums
+
+
+def test_the_fewest_bytes_forward_are_x_and_y_mean_and_rstd_gamma_and_beta():
+    assert minimum_bytes("forward", "float64", 8, 16) == 2 * TENSOR + (2 * 8 + 2 * 16) * 8
+
+
+def test_the_time_with_most_threads_is_taken_in_whatever_order_they_were_timed():
+    found = bytes_of(timing().iloc[::-1]).loc["compact"]
+    assert found["method"].endswith(", 2 threads") and found["measured_bytes"] == 4 * TENSOR / 0.25
 
 
 @pytest.mark.parametrize("residency", ["cache", "partly"])
@@ -88,6 +107,20 @@ def test_a_streamed_result_has_no_write_allocate(monkeypatch):
     over = (found["modelled_bytes"] / found["minimum_bytes"]).tolist()
     assert over[0] > 1.2 > over[1] == 1
     assert asked == [(8, 16, "float64", "backward"), (16, 16, "float64", "backward")]
+
+
+def test_numpy_stores_are_ordinary_where_ours_stream(monkeypatch):
+    streamed = numba_plan.Plan(group=1, ahead=1, stream=True, chunks=1)
+    monkeypatch.setattr(numba_plan, "choose", lambda *size: streamed)
+    found = bytes_of(timing(), kernels=["compact", "numba_fused"], schemes=[])
+    assert found["stores"].to_dict() == {"compact": "ordinary", "numba_fused": "non-temporal"}
+
+
+def test_the_reference_is_modelled_in_float64_alone():
+    found = bytes_of(timing(), kernels=["reference"], schemes=[], dtypes=["float64", "float32"])
+    found = found.set_index("dtype")
+    assert found.loc["float64", "reason"] == "" and found.loc["float64", "modelled_bytes"] > 0
+    assert found.loc["float32", "reason"].startswith("its intermediates are float64; ")
 
 
 def test_what_has_no_model_says_so(monkeypatch):
