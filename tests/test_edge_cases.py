@@ -45,10 +45,22 @@ def test_x_is_really_gone_before_the_backward_pass(table):
     assert "x is saved" in outcomes(table, "recentred").loc["x_deleted", "reason"]
 
 
-def test_a_case_that_overflows_is_not_judged(table):
-    case = outcomes(table, "recentred", "float16").loc["offset_1e8"]
-    assert pd.isna(case["passed"])
-    assert case["reason"] == "mean 1e8, std 1: overflows in float16"
+@pytest.mark.parametrize(
+    ("case", "what"), [("offset_1e8", "mean 1e8, std 1"), ("scale_100000", "x = 100000*N(0,1)")]
+)
+def test_a_case_of_which_a_part_overflows_is_not_judged(table, case, what):
+    found = outcomes(table, "recentred", "float16").loc[case]
+    assert pd.isna(found["passed"])
+    assert found["reason"] == f"{what}: overflows in float16"
+
+
+@pytest.mark.parametrize(
+    ("case", "shape"),
+    [("one_row", (1, 64)), ("no_rows", (0, 64)), ("width_1", (5, 1)), ("width_33", (7, 33))],
+)
+def test_a_case_has_the_shape_that_it_is_named_after(case, shape):
+    problem, exact = cases.posed(case, "float64", 1e-5, 5)
+    assert problem.x.shape == exact.dx.hi.shape == shape
 
 
 def test_a_missing_dtype_is_not_judged(monkeypatch):
@@ -131,8 +143,10 @@ def without_the_rest(dx):
         *((lambda dx, saved: without_the_rest(dx), f"width_{width}") for width in cases.ODD_WIDTHS),
         (lambda dx, saved: dx + 0 * dx.sum(), "nan_row"),
         (lambda dx, saved: np.nan_to_num(dx), "nan_row"),
+        (lambda dx, saved: np.where(np.arange(dx.shape[-1]) == 7, dx, np.nan_to_num(dx)), "nan_row"),
         (lambda dx, saved: dx if saved.x.flags.writeable else -dx, "read_only"),
         (lambda dx, saved: dx if saved.x.flags.c_contiguous else -dx, "non_contiguous"),
+        (lambda dx, saved: dx if saved.x.strides[0] >= saved.x.strides[1] else -dx, "non_contiguous"),
     ],
 )
 def test_a_faulty_kernel_is_caught(monkeypatch, fault, caught):
@@ -153,6 +167,39 @@ def test_a_kernel_with_one_wrong_gradient_is_caught(monkeypatch, result):
     monkeypatch.setattr(edge_cases, "KERNELS", {"recentred": wrong})
     found = edge_cases.run(kernels=["recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
     assert not outcomes(found, "recentred").loc["width_1024", "passed"]
+
+
+def test_a_kernel_whose_nan_spreads_to_y_of_other_rows_is_caught(monkeypatch):
+    def forward(*arguments):
+        y, saved = KERNELS["recentred"].forward(*arguments)
+        return y + 0 * y.sum(), saved
+
+    wrong = dataclasses.replace(KERNELS["recentred"], forward=forward)
+    monkeypatch.setattr(edge_cases, "KERNELS", {"recentred": wrong})
+    found = edge_cases.run(kernels=["recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
+    assert not outcomes(found, "recentred").loc["nan_row", "passed"]
+
+
+def test_a_kernel_that_writes_into_dy_fails_where_it_is_read_only_and_spoils_no_other(monkeypatch):
+    def backward(dy, saved, out=None):
+        found = KERNELS["recentred"].backward(dy, saved, out)
+        dy[...] = 0
+        return found
+
+    honest = KERNELS["recentred"]
+    wrong = dataclasses.replace(honest, name="faulty", backward=backward)
+    monkeypatch.setattr(edge_cases, "KERNELS", {"faulty": wrong, "recentred": honest})
+    found = edge_cases.run(kernels=["faulty", "recentred"], **(SETTINGS | {"dtypes": ["float64"]}))
+    refused = outcomes(found, "faulty").loc["read_only"]
+    assert (refused["passed"], refused["value"]) == (False, np.inf)
+    assert refused["reason"].startswith("read-only arrays: raised ValueError")
+    assert outcomes(found, "recentred")["passed"].all()
+
+
+def test_the_sizes_that_a_row_of_one_element_tells_are_those_of_dx_and_dgamma(monkeypatch):
+    monkeypatch.setattr(edge_cases, "KERNELS", {"faulty": Faulty(lambda dx, saved: dx + 0.5).kernel()})
+    found = outcomes(edge_cases.run(kernels=["faulty"], **(SETTINGS | {"dtypes": ["float64"]})), "faulty")
+    assert "largest |dx| 0.5, |dgamma| 0; " in found.loc["width_1", "reason"]
 
 
 def into_dy(dx, dy):
