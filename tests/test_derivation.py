@@ -122,3 +122,19 @@ def test_the_table_has_a_row_for_every_cell_and_a_reason_where_nothing_was_measu
     assert (table.rel_error.isna() == unmeasured).all()
     assert (table.reason.ne("") == unmeasured).all()
     assert (table.proved == ((table.derivation == "symbolic") & (table["shape"] == "1x2x2"))).all()
+    formula = table[(table.derivation == "docstring_formula") & (table["shape"] == "1x1x8")]
+    formula = formula[formula.quantity == "dx"]
+    assert ((formula.rel_error < 1e-14) == (formula.gamma_kind == "uniform")).all()
+
+
+def test_the_error_of_the_exact_gradients_is_their_radius_at_the_precision_of_the_config():
+    cell = {"derivations": ["exact"], "shapes": [(2, 3, 4)], "gamma_kinds": ["random"], "prove_hidden": []}
+    coarse, fine = (
+        derivation.run(**cell, eps=EPS, precision_bits=bits, seed=3).rel_error.max() for bits in (128, 512)
+    )
+    assert 0 < fine < 1e-140 < coarse < 1e-30
+
+
+def test_dy_of_the_table_has_a_mean_of_1():
+    *_, dy = derivation._point((4, 8, 64), "random", 3)
+    assert dy.mean() == pytest.approx(1, abs=0.1)
