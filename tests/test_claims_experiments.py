@@ -65,3 +65,21 @@ def test_both_orders_give_the_same_gradient_where_nothing_overflows():
     dz, x_norm = rng.standard_normal((2, 4, 64))
     std = np.full((4, 1), 3.0)
     np.testing.assert_allclose(division_order.before(dz, x_norm, std), division_order.after(dz, x_norm, std))
+
+
+def test_rows_count_as_finite_where_float32_can_hold_their_dx_and_each_has_its_share_of_the_largest(
+    monkeypatch,
+):
+    given = []
+
+    def divided(dz, x_norm, std):
+        given.append(dz)
+        return np.zeros_like(dz)
+
+    monkeypatch.setattr(division_order, "DIVISIONS", {"none": divided})
+    (row,) = division_order.run(
+        upstreams=["normal"], stds=[0.25], shares=[0.25], hidden=64, rows=64, eps=1e-5, seed=1
+    ).to_dict("records")
+    largest = np.abs(given[0]).max(axis=-1) / np.finfo(np.float32).max
+    assert largest == pytest.approx(np.full(64, 0.25))
+    assert 0 < row["finite_rows"] == row["representable_rows"] < 64
