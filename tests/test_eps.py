@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from layernorm_backward import inputs
+from layernorm_backward.double_double import DoubleDouble
 from layernorm_backward.experiments import eps
 from selection import select
 
@@ -62,3 +63,18 @@ def test_a_dtype_that_a_kernel_lacks_has_a_reason_and_no_truth_value(narrow):
 def test_nearly_constant_rows_have_a_variance_of_eps(value):
     x = eps._rows(inputs.generator(1), "nearly_constant", (8, 1000), value, "float64")
     assert x.var() == pytest.approx(value, rel=0.1, abs=0)
+
+
+def test_the_error_is_that_of_the_worst_row_and_a_result_of_which_a_part_is_0_has_one():
+    exact = DoubleDouble(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]), np.zeros((3, 2)))
+    found = eps._measured(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 1.5]]), exact)
+    assert found["error_u_max"] > 1e12 and found["reason"] == ""
+
+
+def test_gamma_varies_and_dy_has_a_mean_of_1(monkeypatch):
+    posed = []
+    monkeypatch.setattr(eps, "_cell", lambda chosen, problem, keys: posed.append(problem) or [])
+    eps.run(kernels=["compact"], dtypes=["float64"], **SHAPE)
+    assert len(posed) == 3 * 3
+    assert all(problem.dy.mean() == pytest.approx(1, abs=0.1) for problem in posed)
+    assert all(problem.gamma.std() == pytest.approx(0.5, abs=0.05) for problem in posed)
