@@ -125,3 +125,12 @@ def test_the_gain_told_is_that_of_the_row_with_the_largest():
     gains = np.linalg.norm(evaluate("inside", one, 1e-5).dx, axis=1) / np.linalg.norm(one.dy, axis=1)
     (told,) = (cell["dx_gain"] for cell in cells if cell["placement"] == "inside")
     assert told == pytest.approx(gains.max(), rel=1e-12) and gains.min() < 0.99 * told
+
+
+def test_a_change_from_inside_is_relative_to_inside():
+    _, one = data(variance=1e-5, hidden=50)
+    cells = eps_placement._cell(one, {"dtype": "float64", "eps": 1e-5})
+    inside, none = evaluate("inside", one, 1e-5).dx, evaluate("none", one, 0.0).dx
+    changes = np.linalg.norm(none - inside, axis=1) / np.linalg.norm(inside, axis=1)
+    (told,) = (cell["dx_from_inside"] for cell in cells if cell["placement"] == "none")
+    assert told == pytest.approx(np.median(changes), rel=1e-12)
