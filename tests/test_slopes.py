@@ -89,6 +89,30 @@ def test_dbeta_is_expected_to_be_flat_whatever_the_mean():
     assert one(fitted(*growing(1, quantity="dbeta")))["deviation"] == pytest.approx(1, abs=0.1)
 
 
+def test_a_kernel_that_the_theory_does_not_know_has_no_expected_power():
+    for quantity in ("dx", "dbeta"):
+        found = one(fitted(backward=growing(1, kernel="theirs", quantity=quantity)))
+        assert np.isnan(found["expected"]) and np.isnan(found["deviation"])
+
+
+def test_growth_with_kappa_is_that_at_the_configured_size_from_its_smallest_to_its_largest():
+    rows = growing(1)[::-1]
+    found = one(fitted(*rows, *growing(2, hidden=256)))
+    assert found["value"] == pytest.approx(1, abs=0.06)
+    assert (found["fitted_low"], found["fitted_high"]) == (pytest.approx(10**1.5), KAPPAS[-1])
+
+
+def test_growth_with_kappa_g_is_that_at_the_configured_size_and_of_dx_alone():
+    projected = [
+        {"upstream": "aligned", "spread": 1 / kappa_g, "kappa_g": kappa_g, "hidden": hidden}
+        | {"quantity": quantity, "error_u_median": kappa_g**power}
+        for hidden, quantity, power in ((64, "dx", 1), (256, "dx", 2), (64, "y", 0))
+        for kappa_g in 10.0 ** np.arange(5)
+    ]
+    found = one(fitted(*projected), "kappa_g")
+    assert (found["quantity"], found["value"]) == ("dx", pytest.approx(1))
+
+
 def test_growth_with_d_is_taken_at_the_largest_kappa_that_has_enough_sizes():
     sizes = [
         {"kappa": kappa, "hidden": size, "error_u_median": kappa * size**0.5}
