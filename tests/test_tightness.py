@@ -35,9 +35,16 @@ def test_a_violation_is_counted():
 def test_cells_without_bounds_or_of_other_data_do_not_count():
     none = {"bounded_rows": 0, "bound_ratio_median": np.nan, "bound_ratio_max": np.nan}
     found = run(data=["gaussian"], mean_path=cells({}, none, {"data": "outlier"})).iloc[0]
-    assert (found["cells"], found["bounded_rows"], found["ratio_median"]) == (2, 64, 0.1)
+    assert (found["cells"], found["rows"], found["bounded_rows"]) == (2, 128, 64)
+    assert found["ratio_median"] == 0.1
     assert run(data=["gaussian"], mean_path=cells(none)).iloc[0]["reason"].startswith("no row")
 
 
 def test_cells_that_were_not_measured_make_no_row():
     assert run(data=["gaussian"], mean_path=cells({"reason": "overflow"})).empty
+
+
+def test_each_algorithm_dtype_accumulator_and_quantity_has_a_row_in_the_order_of_the_table():
+    changes = [{"algorithm": "naive"}, {"dtype": "float16"}, {"accumulator": "float64"}, {"quantity": "y"}]
+    found = run(data=["gaussian"], mean_path=cells({}, *changes))
+    assert found[list(CELL)].to_dict("records") == [CELL | change for change in ({}, *changes)]
