@@ -1,6 +1,7 @@
 """Scaling: known exponents are found, memory is what a call keeps alive, small sizes are left out."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,19 @@ def test_a_known_exponent_is_found_with_its_interval():
     assert time["exponent_high"] - time["exponent_low"] < 0.1
     assert exponent("memory", found)["exponent"] == pytest.approx(1, abs=1e-12)
     assert time["points"] == SIZES.size
+
+
+def test_growth_with_d_is_over_d_and_of_extra_memory_is_that_of_the_extra_bytes():
+    found = points(1e-9 * SIZES.astype(float), peak=SIZES.astype(float) ** 2)
+    found = found.rename(columns={"rows": "hidden", "hidden": "rows"}).assign(axis="hidden")
+    found = scaling.run(decades=3.1, above=1.0, scaling_points=found)
+    exponents = [exponent(name, found)["exponent"] for name in scaling.QUANTITIES]
+    assert exponents == pytest.approx([1, 2, 0])
+
+
+def test_a_size_that_is_just_the_decades_below_the_largest_is_fitted():
+    tens = points(1e-9 * SIZES.astype(float)).iloc[:4].assign(rows=[1, 10, 100, 1000])
+    assert exponent("memory", scaling.run(decades=2, above=1.0, scaling_points=tens))["points"] == 3
 
 
 def test_one_spoilt_point_does_not_move_the_exponent():
@@ -144,6 +158,24 @@ def test_a_point_is_measured_for_every_kernel_and_direction():
     assert sizes == [["rows", 8, 4], ["rows", 16, 4], ["hidden", 4, 32]]
     assert (found["median_s"] > 0).all() and (found["peak_bytes"] > 8 * 4 * 8).all()
     assert set(samples["name"]) == {"compact", "numba_fused"}
+
+
+def test_each_direction_has_its_own_overhead_and_the_backward_pass_of_ours_its_chunks(monkeypatch):
+    def overheads(ready, how):
+        return {name: {"overhead_s": float(how["seed"])} for name in ready}
+
+    monkeypatch.setattr(scaling_points, "_overheads", overheads)
+    found, _ = scaling_points.run(**ARGUMENTS)
+    each = found.groupby("direction")["overhead_s"].unique()
+    assert [len(values) for values in each] == [1, 1] and each["forward"] != each["backward"]
+    ours = (found["kernel"] == "numba_fused") & (found["direction"] == "backward")
+    assert (found["chunks"].notna() == ours).all()
+
+
+def test_chunks_are_those_of_the_rows_of_the_point(monkeypatch):
+    monkeypatch.setattr(scaling_points.numba_plan, "choose", lambda *size: SimpleNamespace(chunks=size))
+    cell = {"direction": "backward", "rows": 4096, "hidden": 64, "dtype": "float64"}
+    assert scaling_points._chunks("numba_fused", cell)["chunks"] == (4096, 64, np.dtype("float64"))
 
 
 def test_a_kernel_that_fails_on_a_single_element_is_not_timed_and_says_so(monkeypatch):
