@@ -98,6 +98,13 @@ def test_a_difference_is_a_share_of_the_larger_number(runs):
     assert runs.compared(edge_cases(value=[0.25, 2.0]), edge_cases())["largest_difference"] == 0.5
 
 
+def test_a_difference_within_what_the_schema_allows_is_none_beyond(runs, monkeypatch):
+    monkeypatch.setitem(SCHEMAS, "edge_cases", replace(SCHEMAS["edge_cases"], repeats=0.1))
+    row = runs.compared(edge_cases(value=[0.25, 1.05]), edge_cases())
+    assert (row["passed"], row["beyond"], row["equal"]) == (True, 0, 3)
+    assert row["allowed_difference"] == 0.1
+
+
 def test_a_table_of_the_same_date_is_another_run_where_its_contents_differ(runs):
     row = runs.compared(edge_cases(value=[0.25, 2.0]), edge_cases(), date="2026-01-01")
     assert (row["archive"], row["beyond"]) == ("some-machine", 1)
