@@ -12,6 +12,7 @@ from layernorm_backward.figures import (
     page_offset,
     peers_cpu,
     roof_steps,
+    roofline,
     saved_bytes,
     scaling,
     spells,
@@ -326,3 +327,50 @@ def test_shapes_of_the_article_are_timed_with_the_fewest_threads():
     drawn = lines(timing_shapes.draw(cells))
     values = {x for line in drawn if line.get_marker() != "None" for x in line.get_xdata()}
     assert sorted(values) == pytest.approx([0.5, 1e6 / 512])
+
+
+def a_roofline() -> Figure:
+    """float64 and bfloat16, on the CPU and a GPU: the roofs of float64 on the CPU are twice as high."""
+    none = np.nan
+    roofs = {"bytes": [9e8, 9e8, 1e6, none, none], "threads": [2, 1, 2, 2, 1]}
+    roofs |= {"gb_per_s": [20.0, 10.0, 90.0, none, none], "gflop_per_s": [none, none, none, 80.0, 50.0]}
+    narrow = table(roofs, dtype="bfloat16")
+    wide = narrow.assign(
+        dtype="float64", gb_per_s=2 * narrow["gb_per_s"], gflop_per_s=2 * narrow["gflop_per_s"]
+    )
+    shapes = {"rows": [1 << 16, 1 << 10, 1 << 18, 1 << 18], "hidden": [4096, 1024, 1024, 1024]}
+    times = table(shapes, threads=[2, 2, 1, 2], median_s=[9.0, 7.0, 5.0, 2.0], shape=list("abcc"))
+    bytes_ = 12.0 * times["rows"] * times["hidden"]
+    model = times.assign(operations_per_element=17.0, modelled_bytes=bytes_).drop_duplicates("shape")
+    gpu = {"bytes": [9e9, 1e6, none, none], "gb_per_s": [4e3, 9e3, none, none]}
+    gpu |= {"gflop_per_s": [none, none, 3e4, 6e4], "dtype": ["float16", "float16", "float64", "float32"]}
+    timed = table(
+        {"rows": [1 << 18], "hidden": 1024, "bytes": 12 << 28, "kernel": "cuda_fused"}, median_s=1e-3
+    )
+    both = [
+        pd.concat([it.assign(dtype=name) for name in ("float64", "bfloat16")]) for it in (times, model, timed)
+    ]
+    both = [it.assign(gamma_dtype=it["dtype"]) for it in both]
+    return roofline.draw(pd.concat([wide, narrow]), both[0], both[1], table(gpu), both[2])
+
+
+@pytest.mark.parametrize(("panel", "high", "peak"), [(0, 2, 3e4), (1, 1, 6e4)])
+def test_roofs_are_those_of_the_largest_arrays_and_of_the_dtype_on_the_cpu_and_a_gpu(panel, high, peak):
+    drawn = [line for line in a_roofline().axes[panel].lines if line.get_marker() == "None"]
+    roofs = {}
+    for line in drawn:
+        x, y = line.get_data()
+        roofs[line.get_linestyle()] = (float(y[0] / x[0]), float(y.max()))
+    expected = {"-": (20 * high, 80 * high), "--": (10 * high, 50 * high), ":": (4e3, peak)}
+    assert roofs == {name: pytest.approx(ends) for name, ends in expected.items()}
+
+
+def test_a_kernel_stands_at_its_largest_shape_nearest_to_1024_with_most_threads():
+    (point, *_) = [line for line in a_roofline().axes[0].lines if line.get_marker() != "None"]
+    assert point.get_xydata().tolist() == [[pytest.approx(17 / 12), pytest.approx(17 * 2**28 / 2 / 1e9)]]
+
+
+def test_the_legend_of_the_roofs_has_their_lines():
+    keys = {key.get_label(): key.get_linestyle() for key in a_roofline().legends[0].legend_handles}
+    found = {name: line for name, line in keys.items() if name.startswith("roof")}
+    assert found == {"roof of all threads": "-", "roof of one thread": "--", "roof of the GPU": ":"}
