@@ -82,6 +82,22 @@ def test_what_is_as_it_comes_is_open_and_ours_is_where_it_allocates():
     assert found == [(1024, False)] * 3 + [(1024 * peers_cpu.BESIDE, True)] * 3
 
 
+def test_times_over_ours_are_drawn_with_their_intervals_along_the_axis_that_says_so():
+    rows = pd.DataFrame({"kernel": "torch", "setting": "tuned", "hidden": [256, 1024], "dtype": "float32"})
+    rows = rows.assign(ours_ratio=[2.0, 3.0], ours_ratio_low=[1.5, 2.5], ours_ratio_high=[2.25, 3.75])
+    rows = rows.assign(direction="backward", gamma_dtype="float32", threads=1, residency="memory", rows=9)
+    for draw, along in ((peers_cpu.by_length, 1), (peers_cpu.by_cell, 0)):
+        panel = Figure().subplots()
+        draw(panel, rows)
+        (points, _, (bars,)) = panel.containers[0]
+        assert points.get_xydata()[:, along].tolist() == [2, 3] and points.get_linestyle() == "None"
+        ends = [bar[:, along].tolist() for bar in bars.get_segments()]
+        assert ends == [[1.5, 2.25], [2.5, 3.75]]
+        assert (panel.get_xlabel(), panel.get_ylabel())[along] == "time / ours"
+        (one,) = [line for line in panel.lines if len(line.get_xydata()) == 2 and line.get_marker() == "None"]
+        assert set(one.get_xydata()[:, along]) == {1}
+
+
 def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
     assert style.ordered(["zebra", "numba_fused", "ant", "compact", "compact"]) == [
         *("compact", "numba_fused"),
