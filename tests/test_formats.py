@@ -13,6 +13,8 @@ from layernorm_backward.paper.formats import FORMATS
         ("power", 0.0, "0"),
         ("power", 123456.0, r"$1.23 \times 10^{5}$"),
         ("power", 0.01, "0.0100"),
+        ("power", 1000.0, r"$1.00 \times 10^{3}$"),
+        ("power_up", -1.471e-7, r"$-1.47 \times 10^{-7}$"),
         ("power0", 1e8, r"$1 \times 10^{8}$"),
         ("three", 1234.5, "1230"),
         ("three", 0.01234, "0.0123"),

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from layernorm_backward.paper.grids import listing, pivot
+from layernorm_backward.paper.grids import _name, listing, pivot
 from layernorm_backward.records import tables
 
 DERIVATION = pd.DataFrame(
@@ -34,6 +34,7 @@ def test_a_listing_has_a_line_for_each_selected_row(folder):
     columns = {"derivation": ("Derivation", "code"), "rel_error": ("Error", "two")}
     text = listing(folder, "derivation", columns, {"shape": "2x4x8"}, **LAYOUT)
     assert lines(text)[0] == "| Derivation | Error |"
+    assert lines(text)[1] == "|:----|----:|"
     assert lines(text)[2:] == ["| `projection` | 0.25 |", "| `chain_rule` | \N{EN DASH} |"]
     assert ": A caption. {#tbl:demo}" in text
 
@@ -61,3 +62,13 @@ def test_a_cell_of_a_pivot_is_reduced_as_it_is_asked_or_to_the_largest(folder, h
 def test_an_unknown_column_is_told(folder):
     with pytest.raises(ValueError, match="no column dtype; there are: derivation, shape"):
         pivot(folder, "derivation", "derivation", "shape", "rel_error", {"dtype": "float32"}, **LAYOUT)
+
+
+def test_a_column_of_a_pivot_may_have_a_format_of_its_own(folder):
+    by = ("derivation", "derivation", "shape", "rel_error", {"derivation": "projection"})
+    text = pivot(folder, *by, format="two", formats={"4x8x16": "one"}, **LAYOUT)
+    assert lines(text)[2:] == ["| `projection` | 0.25 | 0.5 |"]
+
+
+def test_numbers_that_head_a_table_are_powers_where_they_are_large_or_small():
+    assert [_name(value) for value in (0, 1024, 1e5)] == ["0", "1024", r"$1 \times 10^{5}$"]
