@@ -276,6 +276,15 @@ def test_a_reader_who_edits_a_file_may_want_what_only_that_file_had(tmp_path, mo
     assert claims.run(path, measured(tmp_path, 1.0))["verdict"].tolist() == ["confirmed"]
 
 
+def test_all_faulty_claims_are_told_at_once(tmp_path):
+    where = {"tables": {"scaling": {"kernel": "numba_fused"}}}
+    path = written(tmp_path, ENTRY | where, ENTRY | where | {"id": "flatter"})
+    with pytest.raises(
+        claims.ClaimError, match=r"flat: scaling has no rows(.|\n)*flatter: scaling has no rows"
+    ):
+        claims.run(path, measured(tmp_path, 1.0))
+
+
 def test_text_for_a_column_of_numbers_is_reported_with_claim_table_and_column(tmp_path):
     where = {"tables": {"scaling": {"points": [7, "seven"]}}}
     said = r"flat: tables\.scaling: points is \[7, 'seven'\]; allowed: numbers, max or any"

@@ -127,6 +127,7 @@ def test_a_number_that_cannot_be_worked_out_or_printed_is_told_by_name(run, entr
 
 def test_rows_without_a_measurement_do_not_count(run):
     everything = entry(where={}, reduce="count", format="integer")
+    assert run({"worst": entry(where={})})["worst"]["cells"] == 2
     assert run({"rows": everything})["rows"]["text"] == "2"
     with pytest.raises(numbers.NumberError, match="0 of 1 selected rows hold a measurement"):
         run({"rows": entry(where={"derivation": "chain_rule"})})
