@@ -113,7 +113,7 @@ def times() -> Iterator[Case]:
         "fusion_gains",
         0.1,
         {"low": 2.0, "high": 3.0},
-        confirmed=wrapped(timing, (2.5, 2.5)),
+        confirmed=wrapped(timing, (2.5, 2.5), (3.2, 1.9)),
         corrected=wrapped(timing, (9.0, 2.5)),
         refuted=wrapped(timing, (0.9, 2.5)),
     )

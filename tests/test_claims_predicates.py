@@ -463,6 +463,19 @@ def test_the_mean_of_ratios_is_their_geometric_one():
     assert geometric_mean(pd.Series([1.0, 4.0])) == pytest.approx(2.0)
 
 
+def test_the_cell_farthest_below_the_floor_is_named_first():
+    (table,) = reached((256, 0.8), (512, 0.5), (1024, 0.7))
+    judgement = PREDICATES["cells_reach"](table, column="roof_fraction", hidden=[[0, 4096]], tolerance=0.88)
+    assert [judgement.reason.find(f"D={size} ") for size in (512, 1024, 256)] == sorted(
+        judgement.reason.find(f"D={size} ") for size in (256, 512, 1024)
+    )
+
+
+def test_nothing_is_judged_for_the_most_frequent_reason():
+    table = frame("reason", ("none here",), ("none here",), ("time was up",))
+    assert by_cell.nothing(table, "times").reason == "none here"
+
+
 def test_lists_read_as_english():
     assert [listing([]), listing(["a"]), listing("ab"), listing("abc")] == [
         "none",
