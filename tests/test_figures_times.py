@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from figure_lines import is_open, lines, shown, table
@@ -19,6 +20,7 @@ from layernorm_backward.figures import (
     stores,
     timing_cpu,
     timing_gpu,
+    timing_gpu_grid,
     timing_shapes,
     traffic_cpu,
     traffic_gpu,
@@ -374,3 +376,27 @@ def test_the_legend_of_the_roofs_has_their_lines():
     keys = {key.get_label(): key.get_linestyle() for key in a_roofline().legends[0].legend_handles}
     found = {name: line for name, line in keys.items() if name.startswith("roof")}
     assert found == {"roof of all threads": "-", "roof of one thread": "--", "roof of the GPU": ":"}
+
+
+def test_a_grid_is_of_the_backward_pass_in_float32_and_blue_where_ours_is_faster():
+    cells = {
+        "direction": ["forward", "backward", "backward"],
+        "gamma_dtype": ["float32", "float32", "float16"],
+    }
+    ours = table(cells, kernel="cuda_fused", rows=9, hidden=64, roof_fraction=[0.9, 0.5, 0.7], ours_ratio=1.0)
+    peers = ours.assign(kernel="liger", ours_ratio=2.0)
+    figure = timing_gpu_grid.draw(pd.concat([ours, peers]))
+    assert [text.get_text() for panel in figure.axes for text in panel.texts] == ["0.50", "2.00"]
+    assert to_hex(figure.axes[1].patches[0].get_facecolor()).upper() == "#0072B2"
+
+
+def test_bytes_that_were_counted_are_markers_and_those_of_the_model_bars():
+    counts = {
+        "hidden": [256, 1024],
+        "measured_bytes": [3.0, 3.6],
+        "modelled_bytes": 3.3,
+        "minimum_bytes": 3.0,
+    }
+    drawn = lines(traffic_gpu.draw(table(counts, kernel="cuda_fused", rows=9)))
+    bars = [y for line in drawn if line.get_marker() == "_" for y in line.get_ydata()]
+    assert bars == pytest.approx([1.1, 1.1])
