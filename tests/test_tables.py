@@ -113,7 +113,9 @@ def test_a_file_that_no_table_can_be_written_to_is_refused(tmp_path, monkeypatch
     tables.require_name(tmp_path / "new" / "eps.csv", "eps")
     with pytest.raises(tables.TableError, match=r"mine\.csv: the table must be called .*new/eps\.csv"):
         tables.require_name(tmp_path / "new" / "mine.csv", "eps")
-    monkeypatch.setattr(tables.os, "access", lambda path, mode: False)
+    with pytest.raises(tables.TableError, match=r"eps_placement\.csv: the table must be called"):
+        tables.require_name(tmp_path / "new" / "eps_placement.csv", "eps")
+    monkeypatch.setattr(tables.os, "access", lambda path, mode: not mode & os.W_OK)
     with pytest.raises(tables.TableError, match=r"eps\.csv: its folder cannot be written to"):
         tables.require_name(tmp_path / "eps.csv", "eps")
 
@@ -213,6 +215,13 @@ def test_a_column_that_former_code_did_not_have_is_empty_in_an_archived_table(pa
     assert "missing columns: ['passed']" in refusal(path)
 
 
+def test_a_number_that_former_code_did_not_count_is_missing_in_an_archived_table(tmp_path):
+    path = tmp_path / "scaling.csv"
+    tables.write(exponents(), path)
+    lack(path, "points", archived="there")
+    assert "missing columns: ['points']" in refusal(path)
+
+
 def test_a_repeated_key_is_refused_on_read(path):
     text = path.read_text(encoding="utf-8")
     rewrite(path, text + text.splitlines()[1] + "\n")
@@ -243,6 +252,18 @@ def test_a_table_of_the_wrong_types_is_never_written(tmp_path, column, value, me
         tables.write(exponents().assign(**{column: value}), path)
     assert message in str(caught.value)
     assert not path.exists()
+
+
+def test_rows_are_numbered_from_0_whatever_the_index(tmp_path):
+    spoilt = exponents().assign(axis="").set_axis([5])
+    with pytest.raises(tables.TableError, match="row 0 has an empty key"):
+        tables.write(spoilt, tmp_path / "scaling.csv")
+
+
+def test_one_text_does_not_make_a_column_of_text(tmp_path):
+    mixed = pd.concat([exponents(), exponents().assign(kernel="other")]).assign(reason=["none", 1])
+    with pytest.raises(tables.TableError, match="column 'reason' must hold str"):
+        tables.write(mixed, tmp_path / "scaling.csv")
 
 
 def test_an_integer_may_be_empty_only_with_a_reason(tmp_path):
