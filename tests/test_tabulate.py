@@ -30,3 +30,8 @@ def test_what_a_row_leaves_out_is_empty():
     assert found["kernel"].tolist() == ["compact", ""] and found["reason"].tolist() == ["", "no time"]
     assert found["rows"][0] == 8 and found["rows"].isna().tolist() == [False, True]
     assert np.isnan(found["median_s"]).all()
+
+
+def test_a_verdict_that_a_row_leaves_out_is_neither_true_nor_false():
+    found = table([{"claim": "a", "strict": True}, {"claim": "b"}], "claims")
+    assert found["strict"].isna().tolist() == [False, True]
