@@ -12,18 +12,19 @@ import pytest
 
 from audit_small import SMALL, failed
 from layernorm_backward import edge_cases
-from layernorm_backward.audit import audit, calls, into_out, steps, sweep
+from layernorm_backward.audit import audit, behaviour, calls, into_out, steps, sweep
 from layernorm_backward.audit.advice import advice
 from layernorm_backward.audit.advice_texts import ADVICE, CHUNKS, WRONG
 from layernorm_backward.audit.cases import CASES
 from layernorm_backward.audit.short_rows import SHORT
 from layernorm_backward.audit.target import as_kernel
-from layernorm_backward.dtypes import dtype_of, sum_dtype
+from layernorm_backward.dtypes import dtype_of, sum_dtype, unit_roundoff
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS, Kernel
 from layernorm_backward.kernels.recentred import Saved
 
 HONEST = KERNELS["recentred"]
+WIDE_GAMMA = dataclasses.replace(SMALL, gamma_dtype="float32")  # beside 16-bit x
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
@@ -358,6 +359,28 @@ def test_the_power_of_kappa_is_that_of_what_stands_clear_of_floor_and_loss(power
     assert low <= slope <= high
 
 
+def test_as_many_errors_as_give_a_slope_are_taken_without_those_that_have_not_begun_to_grow():
+    errors = np.array([1, 1, 1, 1, 10, 100, 1e3, 1e4])
+    assert sweep.growth(10.0 ** np.arange(8), errors, 2.0**-24)[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("last", "passed"), [(7.0, True), (9.0, False)])
+def test_errors_that_stay_below_their_limit_may_grow(last, passed):
+    kappas, errors = 10.0 ** np.arange(6), np.array([0.1, 0.1, 0.5, 1.0, 3.0, last])
+    (found,) = (
+        it for it in sweep._of_quantity("dx", kappas, errors, 2.0**-24, SMALL) if "slope" in it.property
+    )
+    assert found.value > SMALL.slope_limit and found.passed is passed
+
+
+def test_errors_of_sums_are_in_u_of_gamma(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(sweep, "_of_quantity", lambda name, *given: seen.update({name: given[2]}) or [])
+    assert list(sweep.findings(HONEST, "bfloat16", WIDE_GAMMA, lambda text: None)) == []
+    narrow, wide = (unit_roundoff(dtype_of(name)) for name in ("bfloat16", "float32"))
+    assert seen == {"y": narrow, "dx": narrow, "dgamma": wide, "dbeta": wide}
+
+
 def test_too_few_errors_give_no_power():
     assert np.isnan(
         sweep.growth(np.geomspace(1, 100, 5), np.array([1, 1e3, np.inf, np.inf, 1e9]), 2.0**-8)
@@ -557,6 +580,32 @@ def test_a_property_that_raises_keeps_its_limit():
     assert limits["ones_counted"] == SMALL.sum_rows
     assert limits["repeatable"] == limits["undisturbed"] == 0
     assert not any(map(np.isnan, limits.values()))
+
+
+@pytest.mark.parametrize("wrong", behaviour.EPSILONS)
+def test_the_eps_at_which_results_are_wrong_is_named(wrong):
+    kernel = Planted(eps=lambda eps: 2 * eps if eps == wrong else eps).kernel()
+    found = behaviour.eps_obeyed(kernel, "float32", SMALL)
+    assert not found.passed and found.note.startswith(f"at eps {wrong:g}; wrong: y, dx")
+
+
+def test_dx_of_many_rows_has_the_limit_of_its_own_dtype():
+    """An error of 16 u is allowed in the sums of so many rows in float32, not in dx in bfloat16."""
+    kernel = Planted(dx=lambda dx, saved: dx * np.float32(1 + 16 * 2.0**-8)).kernel()
+    found = behaviour.long_sums(kernel, "bfloat16", WIDE_GAMMA)
+    assert not found.passed and found.note == f"{SMALL.sum_rows} rows; wrong: dx"
+
+
+def test_a_row_that_is_not_counted_is_found_in_the_dtype_of_gamma():
+    kernel = Planted(sum=lambda terms: terms[:-1].sum(axis=0)).kernel()
+    found = behaviour.ones_counted(kernel, "bfloat16", WIDE_GAMMA)
+    assert (found.value, found.passed) == (SMALL.sum_rows - 1, False)
+
+
+def test_the_shortest_rows_that_can_be_audited_are_told():
+    assert dataclasses.replace(SMALL, hidden=16).hidden == 16
+    with pytest.raises(ValueError, match="hidden is 15; allowed: at least 16"):
+        dataclasses.replace(SMALL, hidden=15)
 
 
 def test_short_rows_are_right_where_dx_is_written_to_dy():

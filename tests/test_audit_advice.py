@@ -8,9 +8,21 @@ import pytest
 from audit_small import SMALL, failed
 from layernorm_backward import oracle
 from layernorm_backward.audit import audit, report
-from layernorm_backward.audit.advice import advice
-from layernorm_backward.audit.advice_texts import ADVICE, FLAT, LEVEL, OVERWRITTEN, READ_ONLY, UNLIKE, WRONG
+from layernorm_backward.audit.advice import _of_sweep, advice
+from layernorm_backward.audit.advice_texts import (
+    ADVICE,
+    FEW,
+    FLAT,
+    LEVEL,
+    OVERWRITTEN,
+    READ_ONLY,
+    SQUARE,
+    SWEEP,
+    UNLIKE,
+    WRONG,
+)
 from layernorm_backward.audit.cases import CASES, case_limit
+from layernorm_backward.audit.setting import Finding
 from layernorm_backward.edge_cases import posed
 from layernorm_backward.errors import error_u
 from layernorm_backward.kernels import KERNELS
@@ -256,3 +268,18 @@ def test_edge_cases_that_are_as_wrong_as_everywhere_are_counted_and_come_last():
     bullets = [line for line in lines if line.startswith("- ")]
     assert bullets[0].startswith("- gradient_check: backward is not the derivative of forward")
     assert bullets[-1].endswith(f"{len(cases)} edge cases: {WRONG}")
+
+
+@pytest.mark.parametrize(
+    ("reached", "power", "flat", "thought"),
+    [
+        (0.0, 1.0, False, LEVEL),
+        (1.0, 1.0, False, SWEEP),
+        (1.0, 1.4, False, SWEEP),
+        (1.0, 1.6, False, SQUARE),
+        (1.0, 0.1, True, FEW),
+    ],
+)
+def test_the_power_of_kappa_tells_a_rounded_mean_from_a_difference_of_squares(reached, power, flat, thought):
+    found = [Finding("dx_slope", power, 0.25, flat), Finding("dx_kappa", reached, 1e7, False)]
+    assert _of_sweep("dx", {one.property: one for one in found}) == thought

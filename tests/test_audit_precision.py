@@ -8,7 +8,7 @@ import pytest
 
 from audit_small import SMALL, failed
 from layernorm_backward.audit import audit
-from layernorm_backward.audit.precision import computes_in_float64, formula_dtype
+from layernorm_backward.audit.precision import BENT, _straight, computes_in_float64, formula_dtype
 from layernorm_backward.audit.target import as_kernel
 from layernorm_backward.gradient_check import mutants
 from layernorm_backward.kernels import KERNELS
@@ -97,3 +97,9 @@ def test_one_sum_in_float32_is_not_computing_in_float64():
 def test_a_kernel_that_states_that_it_takes_no_float64_is_not_tried_in_it():
     narrow = dataclasses.replace(HONEST, unsupported={"float64": "no"})
     assert formula_dtype(narrow, ["float16", "float32"], SMALL) == "float32"
+
+
+@pytest.mark.parametrize(("bend", "straight"), [(BENT, True), (1.01 * BENT, False), (-1.01 * BENT, False)])
+def test_steps_are_straight_within_a_small_part_of_their_length(bend, straight):
+    start, once = np.zeros(2), np.array([2.0, 0.0])
+    assert _straight(start, once, 2 * once + [2 * bend, 0.0]) is straight

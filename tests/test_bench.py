@@ -84,9 +84,10 @@ def test_a_ratio_is_the_time_of_the_other_over_that_of_the_kernel(unhurried, nap
     assert found["median_s"].min() >= 50
 
 
-def test_exact_results_of_repeated_rows_are_those_of_all_rows(monkeypatch):
+@pytest.mark.parametrize("rest", [0, 1, 4])
+def test_exact_results_of_repeated_rows_are_those_of_all_rows(rest, monkeypatch):
     monkeypatch.setattr("layernorm_backward.bench.block.BLOCK", 24 * 7)
-    data = draw(SETTING)
+    data = draw(dataclasses.replace(SETTING, rows=35 + rest))
     x, dy, _, gamma, beta, *_ = data.arrays
     assert len(data.exact.dx.hi) == 7 and np.array_equal(x[:7], x[7:14]) and not np.array_equal(x[0], x[1])
     y, *gradients = run_kernel(KERNELS["reference"], Problem(x, gamma, beta, dy), 1e-5)

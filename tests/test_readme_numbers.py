@@ -13,8 +13,9 @@ from layernorm_backward.paper.formats import downward, upward
 from layernorm_backward.records import archive
 from workspace import ROOT
 
-NEWEST = "xeon5-2core"
-OTHERS = "xeon6-2core", "epyc-avx512-2core", "epyc-2core", "epyc3-2core"
+NEWEST = "xeon6-2core"
+PAGED = "xeon5-2core"  # where a triad that reads pages in turn is far faster than one that does not
+OTHERS = PAGED, "epyc-avx512-2core", "epyc-2core", "epyc3-2core"
 ARCHIVE = ROOT / "results" / "archive"
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 WIDE, NARROW = ("float64", "float32"), ("float16", "bfloat16")
@@ -88,7 +89,10 @@ def listed(numbers: list[int]) -> str:
 
 
 def in_pages() -> str:
-    return f"the kernel reaches {reach(cpu_rows(NEWEST, 'backward', WIDE), 'pages_fraction')} backward"
+    higher = "bandwidth is higher for accesses that alternate between several pages"
+    reached = reach(cpu_rows(PAGED, "backward", WIDE), "pages_fraction")
+    told = f"Against a triad with that access pattern, the kernel reaches {reached} backward"
+    return f"On `{PAGED}` {higher}, as the kernel's do on short rows. {told}"
 
 
 def strong_peers() -> str:

@@ -66,7 +66,7 @@ def test_the_commit_that_is_told_is_before_that_of_a_checkout(checkout, monkeypa
     assert revision.commit(checkout).endswith("+changes")
 
 
-@pytest.mark.parametrize("name", revision.REDIRECTING)
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
 def test_the_repository_of_a_hook_that_runs_this_is_not_asked(checkout, tmp_path_factory, monkeypatch, name):
     other, expected = tmp_path_factory.mktemp("other"), revision.commit(checkout)
     git(other, "init", "-q")
@@ -115,3 +115,15 @@ def test_a_folder_whose_name_is_not_ascii_has_its_commit_without_utf_8(checkout)
     said = {"env": environment, "capture_output": True, "text": True, "check": False}
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, **said)
     assert done.stdout.strip() == revision.commit(folder), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("recorded", "named"),
+    [
+        ("0123456789ab", "0123456"),
+        ("0123456789ab+changes", "0123456+changes"),
+        ("", "an unknown commit"),
+    ],
+)
+def test_a_commit_is_named_by_seven_digits_and_whether_it_was_changed(recorded, named):
+    assert revision.named(recorded) == named
