@@ -1,5 +1,7 @@
 """The table of roofs: its rows, its units, and what happens where something cannot be had."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,13 @@ def test_a_missing_store_leaves_a_row_with_its_reason(monkeypatch):
 def test_no_thread_is_refused():
     with pytest.raises(ValueError, match="threads"):
         ceiling_cpu.run(**ARGUMENTS | {"threads": [0]})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_arrays_hold_random_numbers_to_their_ends_unlike_each_other(dtype):
+    memory = [np.zeros(40_000, np.uint8) for _ in range(3)]
+    buffers = ceiling_cpu._buffers(dtype, 60_000, memory)
+    assert {one.nbytes for one in buffers} == {30_000 // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize}
+    assert all(np.shares_memory(one, its) for one, its in zip(buffers, memory, strict=True))
+    assert all((one > 0).all() and abs(one.mean() - 0.5) < 0.05 for one in buffers)
+    assert not any(np.array_equal(one, other) for one, other in itertools.combinations(buffers, 2))

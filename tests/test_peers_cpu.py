@@ -24,7 +24,7 @@ from layernorm_backward.peers_at_work.settings import SETTINGS, Setting
 from layernorm_backward.records import tables
 from layernorm_backward.records.provenance import ROOT
 from layernorm_backward.studies import study
-from layernorm_backward.timing import clock, sizing
+from layernorm_backward.timing import cell_roof, clock, sizing
 from planned_samples import planned, samples_of
 
 FAULTS = {
@@ -169,6 +169,23 @@ def test_samples_that_may_be_short_last_long_enough_to_wake_all_threads(residenc
     assert seen == [0.0 if residency == "memory" else _peer_cells.RUN_UP_S] and _peer_cells.RUN_UP_S >= 0.01
 
 
+def test_the_streams_are_loaded_and_expected_to_last_as_long_as_the_fastest_kernel(monkeypatch, one_peer):
+    """So none of those that last long is tried before it is sampled."""
+    steps, compare = [], stopwatch.compare
+
+    def noted(calls, **how):
+        steps.append((set(calls), how["known_s"]))
+        return compare(calls, **how)
+
+    monkeypatch.setattr(cell_roof, "load", lambda direction, arrays: steps.append(direction))
+    monkeypatch.setattr(stopwatch, "compare", noted)
+    one_peer()
+    loaded, (calls, known_s) = steps
+    assert loaded == "backward" and {"triad", "triad_again"} < calls <= set(known_s)
+    kernels = [known_s[name] for name in calls if not name.startswith("triad")]
+    assert known_s["triad"] == known_s["triad_again"] == min(kernels) > 0
+
+
 @pytest.mark.parametrize(("residency", "repeats"), [("cache", 3), ("memory", 2), ("partly", 2)])
 def test_a_cell_in_the_cache_has_repetitions_of_its_own(residency, repeats, monkeypatch, one_peer):
     """Where no cache is told, a cell is nowhere; where memory is small, it may lie partly in the cache."""
@@ -290,6 +307,16 @@ def test_a_meter_lets_the_process_come_to_rest_after_each_sample(monkeypatch):
     for _ in range(3):
         timed.sample(2, 0)
     assert len(rests) == 3
+
+
+def test_a_process_that_is_idle_is_waited_for_once_and_a_busy_one_until_it_is(monkeypatch):
+    slept, used = [], iter([0.0, 0.0, 5.0, 5.0 + meter.WINDOW_S, 7.0, 7.0])
+    monkeypatch.setattr(meter, "sleep", slept.append)
+    monkeypatch.setattr(meter, "process_time", lambda: next(used))
+    meter.rest()
+    assert slept == [meter.WINDOW_S] and meter.WINDOW_S < 0.01
+    meter.rest()
+    assert slept == [meter.WINDOW_S] * 3 and next(used, None) is None
 
 
 @pytest.mark.skipif(meter.getrusage is None, reason="this system counts no page faults")
