@@ -224,11 +224,25 @@ def test_a_provenance_that_is_none_is_refused(folder):
         crate.text(folder)
 
 
+@pytest.mark.parametrize("key", ["machine", "study", "promoted", "commit", "described", "tables"])
+def test_each_key_that_a_provenance_lacks_is_named(folder, key):
+    left = {name: value for name, value in provenance(folder).items() if name != key}
+    (folder / "provenance.json").write_text(json.dumps(left), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"provenance\.json: missing keys: {key}; needed: "):
+        crate.text(folder)
+
+
 def test_a_record_that_was_edited_is_refused(folder):
     meta = folder / "eps.meta.json"
     meta.write_text(meta.read_text(encoding="utf-8").replace("EPYC", "EPIC"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"eps\.meta\.json: the record was cut or edited"):
         crate.text(folder)
+
+
+def test_a_hidden_file_is_no_part(folder):
+    before = crate.text(folder)
+    (folder / ".DS_Store").touch()
+    assert crate.text(folder) == before
 
 
 def test_a_file_that_is_no_tables_is_refused(folder):
