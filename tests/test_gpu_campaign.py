@@ -581,7 +581,7 @@ def test_a_table_of_an_earlier_date_replaces_none_that_holds_as_much(measured, t
 def test_tables_measured_by_earlier_code_are_reported(measured, tmp_path, capsys):
     """A campaign that went on with --only after an edit leaves the others as they were."""
     promote(measured, "some-gpu", tmp_path / "archive")
-    assert "other code" not in capsys.readouterr().err
+    assert "measured with code other" not in capsys.readouterr().err
     path = measured / "tables" / "backward_error_gpu.csv"
     tables.write(tables.read(path), path, tables.read_meta(path) | {"code_hash": "of before"})
     promote(measured, "some-gpu", tmp_path / "archive")
