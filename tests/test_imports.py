@@ -10,7 +10,14 @@ import pytest
 import layernorm_backward
 from layernorm_backward.kernels import homes
 from layernorm_backward.records import provenance, schemas
-from layernorm_backward.records.provenance import PACKAGE, ROOT, code_hash, imports, modules_used
+from layernorm_backward.records.provenance import (
+    PACKAGE,
+    ROOT,
+    code_hash,
+    content_hash,
+    imports,
+    modules_used,
+)
 
 
 def modules() -> list[str]:
@@ -81,6 +88,18 @@ def test_of_the_homes_of_kernels_only_those_named_are_hashed(monkeypatch):
     monkeypatch.setitem(homes.HOMES, "new", "new:KERNEL")
     monkeypatch.setitem(homes.HOMES, "compact", "published:OTHER")
     assert code_hash(timing, ["compact"]) != before[0] and code_hash(timing, ["recentred"]) == before[1]
+    assert code_hash(timing, ["compact", "recentred"]) == code_hash(timing, ["recentred", "compact"])
+
+
+def test_a_hash_of_files_hangs_on_where_each_ends_and_on_none_that_is_missing(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    hashes = set()
+    for texts in (("ab", "c"), ("a", "bc")):
+        for path, text in zip((one, two), texts, strict=True):
+            path.write_text(text, encoding="utf-8")
+        hashes.add(content_hash(one, two))
+    assert len(hashes) == 2
+    assert content_hash(one, tmp_path / "none", two) == content_hash(one, two)
 
 
 @pytest.mark.parametrize("source", ["row.cuh", "device/primitives.cuh"])
@@ -120,6 +139,11 @@ def test_a_table_hangs_on_all_files_of_another_package_and_on_its_version(monkey
         file.write_text(f"Name: {package}\nVersion: 2.{number}\n", encoding="utf-8")
         hashes.add(code_hash(f"{PACKAGE}.oracle", ["theirs"]))
     assert len(hashes) == 1 + len(files)
+
+
+def test_a_table_has_a_hash_where_the_package_of_a_kernel_is_no_more(monkeypatch):
+    monkeypatch.setattr(provenance, "module_of", lambda name: "no_such_package.norm")
+    assert len(code_hash(f"{PACKAGE}.oracle", ["theirs"])) == 16
 
 
 def test_a_table_does_not_hang_on_what_python_compiles_of_another_package(monkeypatch, tmp_path):
