@@ -1,10 +1,11 @@
 """The provenance record: what it holds, and how caches are counted."""
 
+import math
 import os
 import platform
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
 import pytest
@@ -171,6 +172,18 @@ def test_the_packages_that_a_table_requires_are_in_its_record(monkeypatch):
     monkeypatch.setattr("layernorm_backward.host.installed.of_import", lambda name: installed.get(name, ""))
     found = record.record({}, "smoke", record.begin("layernorm_backward.experiments.audit_peers"))["machine"]
     assert installed.items() <= found.items() and "flax" not in found
+
+
+def test_a_record_tells_the_state_at_the_start_and_of_a_gpu_nothing_of_its_host(monkeypatch):
+    started = record.begin("layernorm_backward.experiments.eps", device={"gpu": "some GPU"})
+    date = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    known = started._replace(date=date, load_1min=-1.0, waited_s=4.5, required={"torch": "2.13.0"})
+    for now, waited_s in ((7.0, 2.5), (4.0, 0.0), (math.nan, None)):
+        monkeypatch.setattr(record.clock, "run_queue_s", lambda now=now: now)
+        found = record.record({}, "smoke", known)
+        assert found["waited_s"] == waited_s
+    assert found["date"] == "2026-01-02T03:04:05+00:00" and found["load_1min_before"] == -1.0
+    assert found["machine"] == {"gpu": "some GPU"}
 
 
 def test_a_clock_that_is_set_back_changes_no_duration():
