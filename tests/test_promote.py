@@ -11,7 +11,9 @@ import pytest
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.records import crate, tables
 from layernorm_backward.records.archive import verify
+from layernorm_backward.records.promotable import require_later, require_name
 from layernorm_backward.records.promote import promote
+from layernorm_backward.records.recorded import read_record
 from workspace import ROOT
 
 
@@ -98,6 +100,21 @@ def test_an_earlier_table_that_cannot_be_used_any_more_is_left_out_and_told(run,
 def test_a_bad_name_is_refused(run, archive, name):
     with pytest.raises(ValueError, match=r"MACHINE=.*allowed: lower-case letters"):
         allowed(run, archive, name)
+
+
+def test_a_name_that_ends_in_full_without_a_hyphen_is_allowed():
+    require_name("cpu-handful")
+
+
+def test_what_is_made_is_as_late_as_its_tables_or_later(tmp_path):
+    made, table = tmp_path / "paper.pdf", tmp_path / "eps.csv"
+    table.touch()
+    with pytest.raises(ValueError, match=r"paper\.pdf: there is no such file; run make paper first"):
+        require_later(made, [table])
+    made.touch()
+    for path in (made, table):
+        os.utime(path, ns=(10**18, 10**18))
+    require_later(made, [table])
 
 
 def test_a_name_of_folders_of_the_study_full_is_refused(tmp_path, archive):
@@ -209,6 +226,17 @@ def test_a_record_with_a_wrong_key_is_refused_with_file_and_key(run, archive, ke
     assert not archive.exists()
 
 
+@pytest.mark.parametrize(
+    "key", ["study", "config", "code_hash", "commit", "date", "duration_s", "machine", "rows"]
+)
+def test_each_key_that_a_record_lacks_is_named(tmp_path, key):
+    table = parts(tmp_path, "epyc-2core/variance_time") / "tables" / "variance_time.csv"
+    left = {name: value for name, value in tables.read_meta(table).items() if name != key}
+    tables.meta_path(table).write_text(json.dumps(left), encoding="utf-8")
+    with pytest.raises(tables.TableError, match=rf"{key} must be .*, is missing; measure the table again"):
+        read_record(table)
+
+
 def test_a_promoted_record_is_held_to_its_hash(run, archive, capsys):
     folder = allowed(run, archive)
     verify(folder / "eps.csv")
@@ -263,6 +291,27 @@ def test_a_full_study_without_tables_is_refused(tmp_path, archive):
     full.mkdir()
     with pytest.raises(ValueError, match="holds no table; run the study full, or parts of it, first"):
         promote(full, "some-machine", archive)
+
+
+def test_tables_of_a_gpu_in_the_full_study_are_no_campaign(tmp_path, archive):
+    folder = promote(parts(tmp_path, "nvidia-h200/timing_gpu"), "some-machine", archive)
+    assert folder == archive / "some-machine-full"
+    assert {path.name for path in folder.iterdir()} == {
+        "provenance.json",
+        crate.NAME,
+        "timing_gpu.csv",
+        "timing_gpu.meta.json",
+    }
+
+
+def test_a_table_whose_commit_is_not_known_is_told(tmp_path, archive, capsys):
+    full = parts(tmp_path, "epyc-2core/variance_time", "nvidia-h200/ceiling_gpu")
+    table, said = full / "tables" / "variance_time.csv", "warning: the commit of some tables is not known"
+    for commit, told in ((tables.read_meta(table)["commit"], False), ("", True)):
+        record = tables.read_meta(table) | {"commit": commit}
+        tables.meta_path(table).write_text(json.dumps(record), encoding="utf-8")
+        promote(full, "some-machine", archive)
+        assert (said in capsys.readouterr().err) == told
 
 
 def test_what_was_taken_from_the_archive_is_not_promoted_again(run, archive):
