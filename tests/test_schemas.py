@@ -2,7 +2,14 @@
 
 import pytest
 
+from layernorm_backward import experiments
 from layernorm_backward.records import schemas
+from layernorm_backward.studies import study
+
+
+def test_what_is_timed_or_measured_on_a_gpu_depends_on_the_machine():
+    measured = {stem for stem in experiments.EXPERIMENTS if study.runs_alone(stem)}
+    assert [stem for stem in sorted(measured) if schemas.SCHEMAS[stem].repeats is not None] == []
 
 
 @pytest.mark.parametrize(
