@@ -19,6 +19,7 @@ from layernorm_backward.host import installed
 from layernorm_backward.records.schemas import SCHEMAS
 from layernorm_backward.studies import config
 from layernorm_backward.timing import sizing
+from layernorm_backward.untrusted import watch
 from workspace import ROOT
 
 QUICK = ["--rows", "8", "--hidden", "32"]
@@ -332,6 +333,22 @@ def test_a_dtype_that_cannot_be_run_is_told_after_the_others(tmp_path, monkeypat
     sys.modules.pop("theirs")
 
 
+def test_a_dtype_that_is_named_twice_is_audited_once_and_reports_are_set_apart(monkeypatch, capsys):
+    unprinted = []
+    monkeypatch.setattr(watch, "update", lambda **told: unprinted.append(told.get("found", "-")))
+    assert main(["audit", "recentred", *QUICK, "--dtype", "float32", "float64", "float32"]) == 0
+    first, *others = capsys.readouterr().out.split("\n\n")
+    assert first.startswith("recentred: float32, ")
+    assert [other.partition(",")[0] for other in others] == ["recentred: float64"]
+    assert unprinted[-1] == "" and unprinted.count("") == 2  # what is printed is not told again
+
+
+def test_where_no_dtype_can_be_run_there_is_no_table(narrow, tmp_path, capsys):
+    out = tmp_path / "found.csv"
+    assert main(["audit", narrow, "--dtype", "float16", "--out", str(out)]) == 2
+    assert "Traceback" not in capsys.readouterr().err and not out.exists()
+
+
 def test_the_largest_audit_that_is_allowed_is_within_the_limit(monkeypatch):
     monkeypatch.setattr(sizing, "memory_limit", lambda: 10**9)
     dtypes = ("float32", "bfloat16")
@@ -341,6 +358,7 @@ def test_the_largest_audit_that_is_allowed_is_within_the_limit(monkeypatch):
     memory.require_memory(replace(STANDARD, rows=rows), dtypes)
     with pytest.raises(ValueError, match=f"--rows up to {rows}$"):
         memory.require_memory(replace(STANDARD, rows=rows + 1), dtypes)
+    memory.require_memory(replace(STANDARD, rows=rows + 1), dtypes[:1])  # one of them takes less
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
