@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from audit_small import failed
@@ -331,6 +332,20 @@ def test_a_dtype_that_cannot_be_run_is_told_after_the_others(tmp_path, monkeypat
     with (tmp_path / "found.csv").open() as file:
         assert {row["dtype"] for row in csv.DictReader(file)} == {"float32"}
     sys.modules.pop("theirs")
+
+
+def test_a_file_may_be_called_as_a_module_is_and_lie_below_a_colon(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "a:b").mkdir()
+    file = tmp_path / "a:b" / "json.py"
+    functions = "from layernorm_backward.kernels.recentred import backward, forward\n"
+    file.write_text(f"import numpy\nnumpy.seterr(all='raise')\n{functions}def _own(): pass\n")
+    modules, told = dict(sys.modules), np.geterr()
+    assert load(f"{file}:forward,backward").source == f"{file}:forward,backward"
+    assert sys.modules["json"] is modules["json"] and np.geterr() == told
+    with pytest.raises(ValueError, match=re.escape(f"{file} has no 'grad'; it has: backward, forward") + "$"):
+        load(f"{file}:forward,grad")
+    sys.modules.pop("audited_json", None)
 
 
 def test_a_dtype_that_is_named_twice_is_audited_once_and_reports_are_set_apart(monkeypatch, capsys):
