@@ -223,6 +223,20 @@ def test_results_of_an_earlier_run_are_not_taken_for_those_of_the_last(unhurried
         bench(changed(OWN, backward=stale), SETTING, unhurried)
 
 
+def test_a_y_of_an_earlier_run_is_not_taken_for_that_of_the_last(unhurried):
+    runs = []
+
+    def stale(x, gamma, beta, eps, out=None):
+        runs.append(len(x))
+        idle = runs.count(40) > 4
+        y, saved = recentred.forward(x, gamma, beta, eps, None if idle else out)
+        return (out if idle else y), saved
+
+    setting = dataclasses.replace(SETTING, directions=("forward",))
+    with pytest.raises(contenders.WrongError, match="a run of own after the timed ones is wrong: y has an"):
+        bench(changed(OWN, forward=stale), setting, unhurried)
+
+
 @pytest.mark.parametrize("direction", ["backward", "both"])
 @pytest.mark.parametrize(
     ("result", "where"), [("y", "past the end of"), ("dbeta", "before the beginning of")]
