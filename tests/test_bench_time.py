@@ -5,10 +5,12 @@ import re
 import time
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from layernorm_backward.bench import Deadline, bench, contenders, schedule
+from layernorm_backward.bench import Deadline, bench, contenders, prepare, schedule
 from layernorm_backward.bench.block import DataBudget, block_rows, require_exact
 from layernorm_backward.bench.data import draw
 from layernorm_backward.bench.prepare import needs, ready
@@ -82,6 +84,13 @@ def test_where_nothing_is_left_more_seconds_are_advised_and_no_rows(naps, monkey
     said = r"^recentred: one run, .*, and no time is left for it \(of 5 s, importing .* took 6.1 s[^)]*\); "
     with pytest.raises(ValueError, match=said + r"allowed: --seconds \d+$"):
         bench(OWN, SETTING, deadline)
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "few"), [(5, prepare.FEW + 1, 1), (5, prepare.FEW // 4, 4), (5, 24, 5)]
+)
+def test_few_rows_are_at_least_one_and_at_most_all(rows, hidden, few):
+    assert prepare._few(SimpleNamespace(x=np.empty((rows, hidden), np.float32))) == few
 
 
 def test_few_rows_that_take_longer_than_all_may_are_the_last(monkeypatch):
