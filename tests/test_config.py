@@ -5,13 +5,14 @@ import typing
 
 import pytest
 import yaml
+from typing_extensions import TypedDict
 
 from layernorm_backward import experiments
 from layernorm_backward.__main__ import main
 from layernorm_backward.dtypes import DTYPE_NAMES, DtypeName
 from layernorm_backward.kernels import KERNELS, missing
 from layernorm_backward.records.provenance import constant
-from layernorm_backward.studies import config
+from layernorm_backward.studies import config, per_dtype
 from workspace import ROOT
 
 GOOD = """\
@@ -102,6 +103,32 @@ def test_every_fault_of_a_file_is_reported_at_once(tmp_path):
     with pytest.raises(config.ConfigError) as caught:
         load(tmp_path, GOOD.replace("seed: 1", "sed: 1").replace("float32", "float31"))
     assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == ["dtypes.0", "seed", "sed"]
+
+
+def test_a_mapping_that_is_empty_lacks_every_dtype():
+    said = "limits: nothing for float32; needed: float32, which stand under dtypes"
+    assert per_dtype.lacking({"dtypes": ["float32"], "limits": {}}) == [said]
+
+
+class First(TypedDict):
+    one: int
+
+
+class Second(TypedDict):
+    two: int
+
+
+def of_two(*, shape: First | Second) -> None:
+    """An experiment that takes either of two mappings."""
+
+
+def test_the_keys_that_are_allowed_are_those_of_the_mapping_that_is_meant(tmp_path):
+    path = tmp_path / "of_two.yaml"
+    path.write_text("shape: {three: 3}\n", encoding="utf-8")
+    with pytest.raises(config.ConfigError) as refused:
+        config.load(path, of_two)
+    for allowed in ("one", "two"):
+        assert f"{path}: shape.three: unknown key; allowed: {allowed}" in str(refused.value).splitlines()
 
 
 def test_a_missing_file_is_named(tmp_path):
