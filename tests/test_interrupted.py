@@ -124,6 +124,24 @@ def test_the_lock_of_a_dead_run_is_taken_away(locked):
     assert list((locked / LOCKS).glob("*")) == []
 
 
+def test_a_lock_that_another_takes_away_meanwhile_is_none(locked, monkeypatch):
+    there = Process("python", "-m", "layernorm_backward", folder=locked)
+    monkeypatch.setattr(psutil, "process_iter", lambda: [there])
+    monkeypatch.setattr(psutil, "wait_procs", lambda jobs: (locked / LOCKS / "0.output.lock").unlink())
+    release_stale(locked)
+    monkeypatch.setattr(psutil, "wait_procs", lambda jobs: pytest.fail(f"waits for {jobs} without a lock"))
+    release_stale(locked)
+
+
+def test_the_lock_of_a_run_in_the_folder_of_a_link_stays(locked, monkeypatch, tmp_path_factory):
+    link = tmp_path_factory.mktemp("links") / "link"
+    link.symlink_to(locked)
+    there = Process("python", "-m", "snakemake", folder=locked)
+    monkeypatch.setattr(psutil, "process_iter", lambda: [there])
+    release_stale(link)
+    assert len(list((locked / LOCKS).glob("*"))) == 1
+
+
 def test_the_lock_of_a_living_run_stays(locked, sleeper):
     sleeper("snakemake")
     release_stale(locked)
