@@ -13,6 +13,7 @@ import pytest
 from layernorm_backward import machine
 from layernorm_backward.host import macos
 from layernorm_backward.records import record
+from layernorm_backward.records.provenance import code_hash
 
 
 def test_the_record_names_processor_memory_versions_and_load():
@@ -184,6 +185,12 @@ def test_a_record_tells_the_state_at_the_start_and_of_a_gpu_nothing_of_its_host(
         assert found["waited_s"] == waited_s
     assert found["date"] == "2026-01-02T03:04:05+00:00" and found["load_1min_before"] == -1.0
     assert found["machine"] == {"gpu": "some GPU"}
+
+
+def test_the_code_in_a_record_is_that_of_its_kernels():
+    module, kernels = "layernorm_backward.experiments.eps", ["compact"]
+    code = record.begin(module, kernels).code_hash
+    assert code == code_hash(module, kernels) != code_hash(module)
 
 
 def test_a_clock_that_is_set_back_changes_no_duration():
