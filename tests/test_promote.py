@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from layernorm_backward.experiments import EXPERIMENTS
-from layernorm_backward.records import crate, tables
+from layernorm_backward.records import candidates, crate, tables
 from layernorm_backward.records.archive import verify
 from layernorm_backward.records.promotable import require_later, require_name
 from layernorm_backward.records.promote import promote
 from layernorm_backward.records.recorded import read_record
+from layernorm_backward.records.schemas import SCHEMAS
 from workspace import ROOT
 
 
@@ -302,6 +303,25 @@ def test_tables_of_a_gpu_in_the_full_study_are_no_campaign(tmp_path, archive):
         "timing_gpu.csv",
         "timing_gpu.meta.json",
     }
+
+
+def test_a_campaign_holds_tables_of_a_gpu_and_none_that_was_taken_from_the_archive(tmp_path):
+    assert not candidates.is_campaign(tmp_path)
+    results = parts(tmp_path, "nvidia-h200/ceiling_gpu")
+    assert candidates.is_campaign(results)
+    table = results / "tables" / "ceiling_gpu.csv"
+    record = tables.read_meta(table) | {"archived": "nvidia-h200"}
+    tables.meta_path(table).write_text(json.dumps(record), encoding="utf-8")
+    assert not candidates.is_campaign(results)
+
+
+def test_an_earlier_table_with_other_columns_is_left_out_and_told(tmp_path, archive, monkeypatch, capsys):
+    target = promote(parts(tmp_path, "nvidia-h200/ceiling_gpu"), "some-machine", archive)
+    assert candidates.kept(["ceiling_gpu"], target, set()) == [target / "ceiling_gpu.csv"]
+    monkeypatch.setitem(SCHEMAS, "ceiling_gpu", SCHEMAS["timing_gpu"])
+    capsys.readouterr()
+    assert candidates.kept(["ceiling_gpu"], target, set()) == []
+    assert capsys.readouterr().err.startswith(f"left out: {target / 'ceiling_gpu.csv'}")
 
 
 def test_a_table_whose_commit_is_not_known_is_told(tmp_path, archive, capsys):
