@@ -2,11 +2,13 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from layernorm_backward import experiments, figures
+from layernorm_backward.kernels import KERNELS
 from layernorm_backward.records import provenance
 from layernorm_backward.studies import study
 
@@ -89,6 +91,7 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
     for stem, text in texts.items():
         (tmp_path / f"{stem}.log").write_text(text)
     os.utime(tmp_path / "old.log", (1, 1))
+    os.utime(tmp_path / "told.log", (1000, 1000))
     said = "Error in rule told:\n    message: None\nError in rule killed:\nError in rule ended:\n"
     found = [line.removeprefix(f"{tmp_path}/") for line in study.errors(tmp_path, 1000, said)]
     assert found == [
@@ -103,5 +106,40 @@ def test_the_errors_of_the_jobs_of_this_run_are_found(tmp_path):
 
 
 def test_long_experiments_begin_first_and_all_go_before_the_figures():
-    long, timed, derived = (study.priority(stem) for stem in ("mean_path", "timing_cpu", "scaling"))
-    assert long > timed == derived > 0
+    stems = ("mean_path", "audit_peers", "timing_cpu", "scaling")
+    long, peers, timed, derived = map(study.priority, stems)
+    assert long == peers > timed == derived > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"gpu": "on"}, "--config gpu=on: allowed: auto, live, archive"),
+        ({"gpus": "live"}, "--config gpus=live: unknown option; allowed: study, pdf, optional, gpu"),
+    ],
+)
+def test_an_option_that_there_is_not_is_told(given, said):
+    assert study.choose({"gpu": "live"}) == {
+        "study": "paper",
+        "pdf": "auto",
+        "optional": "auto",
+        "gpu": "live",
+    }
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        study.choose(given)
+
+
+def test_what_is_measured_on_a_gpu_has_an_option_of_its_own_and_runs_alone():
+    chosen = {"gpu": "live", "optional": "archive"}
+    assert [study.choice(stem, chosen) for stem in ("timing_gpu", "audit_peers")] == ["live", "archive"]
+    assert study.on_device("timing_gpu") and not study.on_device("claims")
+    for stem in ("timing_gpu", "timing_cpu"):
+        assert study.threads(stem, max) is max
+    assert study.threads("eps", max) == 1
+
+
+def test_a_config_that_names_a_kernel_of_another_package_is_known(tmp_path, registered):
+    path, name = tmp_path / "eps.yaml", registered(replace(KERNELS["compact"], name="theirs"))
+    for names, foreign in ((["compact", name], True), (["compact", "none"], False)):
+        path.write_text(f"kernels: [{', '.join(names)}]\n", encoding="utf-8")
+        assert study.names_foreign(path) == foreign
