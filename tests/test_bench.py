@@ -159,6 +159,30 @@ def test_a_kernel_that_saves_y_is_timed_where_dx_is_not_written_over_it(unhurrie
         bench(kernel, SETTING, unhurried)
     both = dataclasses.replace(SETTING, directions=("both",))
     assert bench(kernel, both, unhurried)["median_s"].notna().any()
+    own_dx = dataclasses.replace(kernel, backward=lambda dy, saved: backward(dy, saved))
+    assert bench(own_dx, SETTING, unhurried)["median_s"].notna().any()
+
+
+def test_a_y_that_is_no_number_is_not_taken_for_one_that_the_backward_pass_writes_to(unhurried):
+    def forward(x, gamma, beta, eps, out=None):
+        y, saved = recentred.forward(x, gamma, beta, eps, out)
+        y[...] = np.nan
+        return y, saved
+
+    with pytest.raises(contenders.WrongError, match="own is wrong: y has an error of"):
+        bench(changed(OWN, forward=forward), dataclasses.replace(SETTING, directions=("both",)), unhurried)
+
+
+def test_a_wrong_baseline_is_left_out_with_its_error(unhurried, monkeypatch):
+    def wrong(dy, saved, out=None):
+        found = recentred.backward(dy, saved, out)
+        found[0][...] *= 1.001
+        return found
+
+    monkeypatch.setattr(contenders, "KERNELS", {"compact": changed(OWN, backward=wrong)})
+    found = bench(OWN, SETTING, unhurried).set_index("against")
+    assert found.loc["compact", "reason"].startswith("compact is wrong: dx has an error of")
+    assert np.isnan(found.loc["compact", "ratio"])
 
 
 def test_a_refusal_of_our_own_stays_as_it_is_and_another_names_its_place(unhurried):
