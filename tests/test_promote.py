@@ -104,7 +104,7 @@ def test_a_bad_name_is_refused(run, archive, name):
 
 
 def test_a_name_that_ends_in_full_without_a_hyphen_is_allowed():
-    require_name("cpu-handful")
+    require_name("cpu-brimfull")
 
 
 def test_what_is_made_is_as_late_as_its_tables_or_later(tmp_path):
@@ -313,6 +313,13 @@ def test_a_campaign_holds_tables_of_a_gpu_and_none_that_was_taken_from_the_archi
     record = tables.read_meta(table) | {"archived": "nvidia-h200"}
     tables.meta_path(table).write_text(json.dumps(record), encoding="utf-8")
     assert not candidates.is_campaign(results)
+
+
+def test_a_table_with_more_rows_replaces_one_of_a_later_date(tmp_path):
+    path = parts(tmp_path, "nvidia-h200/ceiling_gpu") / "tables" / "ceiling_gpu.csv"
+    fewer = tmp_path / "ceiling_gpu.csv"
+    tables.write(tables.read(path).iloc[:-1], fewer, tables.read_meta(path) | {"date": "9999-01-01"})
+    assert candidates.holds_less(fewer, path) and not candidates.holds_less(path, fewer)
 
 
 def test_an_earlier_table_with_other_columns_is_left_out_and_told(tmp_path, archive, monkeypatch, capsys):
