@@ -14,7 +14,7 @@ from layernorm_backward import machine, stopwatch
 from layernorm_backward.bench import Deadline, bench, contenders, report, schedule, steps, time_limit
 from layernorm_backward.bench.data import changed as changed_inputs
 from layernorm_backward.bench.data import draw, errors_u
-from layernorm_backward.bench.prepare import needs, ready
+from layernorm_backward.bench.prepare import Ready, needs, ready
 from layernorm_backward.bench.time_limit import TooSlowError
 from layernorm_backward.bench_options import BASELINES
 from layernorm_backward.host import cgroup
@@ -163,14 +163,18 @@ def test_a_kernel_that_saves_y_is_timed_where_dx_is_not_written_over_it(unhurrie
     assert bench(own_dx, SETTING, unhurried)["median_s"].notna().any()
 
 
-def test_a_y_that_is_no_number_is_not_taken_for_one_that_the_backward_pass_writes_to(unhurried):
-    def forward(x, gamma, beta, eps, out=None):
-        y, saved = recentred.forward(x, gamma, beta, eps, out)
-        y[...] = np.nan
-        return y, saved
+def test_the_larger_error_of_two_backward_passes_is_told(unhurried):
+    first = Ready(
+        {}, {}, {"y": 1.0, "dx": 2.0, "dgamma": 3.0}, False, lambda: {"dx": 3.0, "dgamma": 1.0}, dict, 0.0
+    )
+    assert contenders._run_again("own", first, SETTING).errors_u == {"y": 1.0, "dx": 3.0, "dgamma": 3.0}
 
-    with pytest.raises(contenders.WrongError, match="own is wrong: y has an error of"):
-        bench(changed(OWN, forward=forward), dataclasses.replace(SETTING, directions=("both",)), unhurried)
+
+def test_a_baseline_that_needs_more_memory_than_there_is_is_left_out(unhurried, monkeypatch):
+    monkeypatch.setattr(contenders, "KERNELS", {"compact": KERNELS["compact"]})
+    monkeypatch.setattr(contenders, "needs", lambda kernel, *_: 1e15 if kernel is KERNELS["compact"] else 0.0)
+    found = bench(OWN, SETTING, unhurried).set_index("against")
+    assert found.loc["compact", "reason"] == "it takes 1e+06 GB more, too much here"
 
 
 def test_a_wrong_baseline_is_left_out_with_its_error(unhurried, monkeypatch):
