@@ -16,6 +16,7 @@ from layernorm_backward.paper import comparison, partial
 from layernorm_backward.paper.predicates.judgement import Judgement
 from layernorm_backward.records import tables
 from layernorm_backward.records.schemas import SCHEMAS
+from layernorm_backward.studies.summary import main as summarize
 from layernorm_backward.studies.summary import summary
 
 CONFIG = {"seed": 1}
@@ -325,3 +326,8 @@ def test_a_folder_that_is_no_run_of_a_study_is_refused_by_its_name(tmp_path, cap
     allowed = "results/paper/tables or results/smoke/tables or results/full/tables"
     assert capsys.readouterr().err == f"error: {tmp_path}: its run is of no study; allowed: {allowed}\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_summary_of_what_is_not_there_fails_in_one_line(tmp_path, capsys):
+    assert summarize([str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'paper.pdf'}: there is no such file; ")
