@@ -320,6 +320,8 @@ def test_a_table_with_more_rows_replaces_one_of_a_later_date(tmp_path):
     fewer = tmp_path / "ceiling_gpu.csv"
     tables.write(tables.read(path).iloc[:-1], fewer, tables.read_meta(path) | {"date": "9999-01-01"})
     assert candidates.holds_less(fewer, path) and not candidates.holds_less(path, fewer)
+    path.write_text("spoilt\n", encoding="utf-8")
+    assert not candidates.holds_less(fewer, path)
 
 
 def test_an_earlier_table_with_other_columns_is_left_out_and_told(tmp_path, archive, monkeypatch, capsys):
