@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from figure_lines import is_open, lines
 from layernorm_backward.figures import peers_cpu, style
 
 GROUPS = {
@@ -96,6 +97,24 @@ def test_times_over_ours_are_drawn_with_their_intervals_along_the_axis_that_says
         assert (panel.get_xlabel(), panel.get_ylabel())[along] == "time / ours"
         (one,) = [line for line in panel.lines if len(line.get_xydata()) == 2 and line.get_marker() == "None"]
         assert set(one.get_xydata()[:, along]) == {1}
+
+
+def test_a_peer_that_copies_its_results_is_in_no_panel():
+    rows = pd.DataFrame({"kernel": "torch", "setting": ["tuned", "out"] * 2, "hidden": [64, 64, 256, 256]})
+    rows = rows.assign(ours_ratio=[2.0, 7.0, 3.0, 8.0], ours_ratio_low=1.0, ours_ratio_high=9.0, reason="")
+    cell = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 1, "rows": 9}
+    drawn = lines(peers_cpu.draw(rows.assign(residency="memory", **cell)))
+    ratios = {y for line in drawn if line.get_marker() == "o" for y in line.get_ydata()}
+    assert ratios == {2, 3}
+
+
+def test_the_legend_of_the_peers_has_an_open_marker_for_default_settings():
+    cell = {"direction": "backward", "dtype": "float32", "gamma_dtype": "float32", "threads": 1, "rows": 9}
+    rows = pd.DataFrame({"kernel": "torch", "setting": "tuned", "hidden": [64, 256], "reason": ""})
+    rows = rows.assign(ours_ratio=2.0, ours_ratio_low=1.0, ours_ratio_high=9.0, residency="memory", **cell)
+    (legend,) = peers_cpu.draw(rows).legends
+    opened = {key.get_label(): is_open(key) for key in legend.legend_handles}
+    assert (opened["default settings"], opened["at its best"]) == (True, False)
 
 
 def test_names_come_in_the_order_of_the_style_and_unknown_ones_last():
