@@ -149,6 +149,33 @@ def test_a_value_of_a_list_that_nothing_has_is_told_where_the_others_have_rows(r
     assert run({"bad": lists}, study="smoke")["bad"]["value"] == 3e-16
 
 
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Promotes tables of errors, study -> error, each study later than the one before it."""
+    monkeypatch.chdir(tmp_path)
+
+    def promote(errors):
+        for month, (study, error) in enumerate(errors.items(), 1):
+            folder = tmp_path / "results" / "archive" / f"the_{study}"
+            tables.write(DERIVATION.assign(rel_error=error), folder / "derivation.csv")
+            record = {"study": study, "promoted": f"2026-0{month}-01"}
+            (folder / "provenance.json").write_text(json.dumps(record), encoding="utf-8")
+
+    return promote
+
+
+def test_a_number_of_the_full_study_is_that_of_its_archived_table(run, kept):
+    kept({"full": 7.0, "paper": 5.0})
+    found = run({"here": entry(), "dense": entry(study="full")})
+    assert (found["here"]["value"], found["dense"]["value"]) == (3e-16, 7.0)
+
+
+def test_a_number_of_a_study_that_the_archive_has_not_is_told(run, kept):
+    kept({"paper": 5.0})
+    with pytest.raises(numbers.NumberError, match="derivation: the archive has no such table of the study f"):
+        run({"dense": entry(study="full")})
+
+
 def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):
     missing = entry(where={"shape": "8x16x32"})
     assert run({"big": missing}, study="smoke")["big"] == {
