@@ -193,6 +193,8 @@ def errors() -> Iterator[Case]:
     common, rare = (EPS | {"defaults": {"A": value, "B": 1e-3}} for value in (1e-8, 1e-5))
     yield from cases_of("eps_is_standard", 0, common, confirmed=stored, corrected=lost + spoilt)
     yield from cases_of("eps_is_standard", 0, rare, corrected=stored, refuted=lost + spoilt)
+    as_common = EPS | {"defaults": {"A": 1e-8, "B": 1e-5}}
+    yield from cases_of("eps_is_standard", 0, as_common, corrected=stored, refuted=lost + spoilt)
     passed, some, failed = (wrapped(cases, it) for it in ((True, True), (True, False), (False, False)))
     small = [(cases(True, value=0.01),), (pd.concat([cases(True), cases(True, value=0.01)]),)]
     yield from cases_of("scales_are_sane", 10, {}, confirmed=passed, corrected=small, refuted=some)

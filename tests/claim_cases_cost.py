@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from claim_cases import Case, Tables, cases_of, wrapped
+from claim_cases import Case, Tables, cases_of, stacked, wrapped
 from claim_frames import accuracy, cases, cost, exponents, peaks, saved, steps, timing, traffic, work
 
 ITEMS = {"kernel": "overcached", "items": 10, "than": "compact", "arrays": 3, "scalars": 1}
@@ -88,8 +88,12 @@ def costs() -> Iterator[Case]:
         "passes_are",
         0,
         {"expected": 5},
-        confirmed=wrapped(steps, (5, 5)),
-        corrected=wrapped(steps, (7, 12), (5, 7)),
+        confirmed=[
+            *wrapped(steps, (5, 5)),
+            (steps(5, 5).assign(writes=0.0),),
+            *stacked(steps(5, 5), steps(9, 9).assign(reads=0.4, writes=0.5)),
+        ],
+        corrected=wrapped(steps, (7, 12), (5, 7), (15, 15)),
         refuted=wrapped(steps, (7, 16), (16, 5)),
     )
     yield from cases_of(

@@ -471,6 +471,13 @@ def test_the_cell_farthest_below_the_floor_is_named_first():
     )
 
 
+@pytest.mark.parametrize(("more", "rows"), [({}, ""), ({"axis": "rows"}, " N=9")])
+def test_a_single_cell_is_named_with_its_rows_where_they_vary_along_an_axis(more, rows):
+    cell = {"direction": "backward", "dtype": "float32", "hidden": 64, "rows": 9, "ratio": 0.5} | more
+    told = by_cell.short(pd.DataFrame([cell]), "ratio", 3, "0.9")
+    assert told == f"1 of 3 cells misses 0.9: backward float32{rows} D=64 (0.5)"
+
+
 def test_nothing_is_judged_for_the_most_frequent_reason():
     table = frame("reason", ("none here",), ("none here",), ("time was up",))
     assert by_cell.nothing(table, "times").reason == "none here"
