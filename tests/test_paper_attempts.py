@@ -49,6 +49,8 @@ def test_its_text_is_plain_and_its_commit_short(tmp_path):
             ":2: commit is 'master'; allowed: 7 to 40 digits of a hash, or empty if no commit adopted it",
         ),
         (["a,b,c,abc123"], ":2: commit is 'abc123'; allowed: 7 to 40 digits of a hash"),
+        ([f"a,b,c,{'a' * 41}"], f":2: commit is '{'a' * 41}'; allowed: 7 to 40 digits of a hash"),
+        (["a,b,c,abc1234+changes"], ":2: commit is 'abc1234+changes'; allowed: 7 to 40 digits of a hash"),
         (["a,b,c,ABC1234"], ":2: commit is 'ABC1234'; allowed: 7 to 40 digits of a hash"),
         ([GOOD, GOOD], ":3: what repeats line 2; allowed: each attempt once"),
         (["a,b,c,", ""], ":3: 0 cells; allowed: 4"),

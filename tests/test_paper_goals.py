@@ -58,6 +58,13 @@ def test_a_goal_that_is_reached_in_part_says_in_how_many_cells():
     assert found == ["1: **in 2 of 21 cells**", "1: **in 20 of 21 cells**", "1: **missed**"]
 
 
+def test_a_floor_that_is_missed_names_its_cells_even_where_its_value_counts_them():
+    some = judged("floor of it: a_b", "corrected", "0.8 to 1 in 2 cells", "1 of 2 cells misses 1: D=4 (0.8)")
+    (row,) = goal_rows([some], HERE)
+    assert row["floor"] == r"a\_b: **in 1 of 2 cells**"
+    assert row["measured"] == "0.8 to 1 in 2 cells. 1 of 2 cells misses 1: D=4 (0.8)"
+
+
 def test_what_was_not_measured_says_why():
     (row,) = goal_rows([judged("goal of the pass: 1", "not measured", "", "no such cell here")], HERE)
     assert (row["goal"], row["measured"]) == ("1: not measured", "no such cell here")

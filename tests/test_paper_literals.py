@@ -39,6 +39,11 @@ def found(text: str) -> list[str]:
         ("<% if n.a.value > 2 %>about 40<% endif %>", ["40"]),
         ("`code` and 7 words", ["7"]),
         ("it costs $2 or 30 more", ["2", "30"]),
+        ("it costs $5-$30", ["5", "30"]),
+        (r"$x \cdot12$", ["12"]),
+        ("$u = {10}^{-8}$", ["10}^{-8}"]),
+        ("a 20-core machine", ["20"]),
+        ("12 and again 12", ["12"]),
     ],
 )
 def test_a_number_typed_by_hand_is_found(text: str, numbers: list[str]) -> None:
@@ -67,6 +72,7 @@ def test_a_number_typed_by_hand_is_found(text: str, numbers: list[str]) -> None:
         r"$$ \begin{aligned} a &= b \\[4pt] c &= d \end{aligned} $$ {#eq:two}",
         r"$\kappa = << n.kappa.tex >>$, never $\mathrm{float32}$",
         "<% for row in rows('variance') %><< row.kernel >><% endfor %>",
+        r"$$ a \\[10em] b \\[10ex] c \\[10mm] d \\[10cm] e $$",
         "three of the seven kernels",
         "it costs \\$<< n.price >>",
         "| a | b |\n|:--|--:|\n| << n.a >> | << n.b >> |",
@@ -74,6 +80,15 @@ def test_a_number_typed_by_hand_is_found(text: str, numbers: list[str]) -> None:
 )
 def test_what_is_no_number_of_the_paper_is_left_alone(text: str) -> None:
     assert found(text) == []
+
+
+def test_a_decimal_without_its_zero_is_found() -> None:
+    assert len(found("$.5 x$")) == 1
+
+
+def test_numbers_come_in_the_order_of_their_lines() -> None:
+    assert [(it.line, it.text) for it in literals.find("$x + 99$\n\n11\n", JINJA)] == [(1, "99"), (3, "11")]
+    assert [it.line for it in literals.find("11\n\n$x + 99$, << 5 >>\n", JINJA)] == [1, 3, 3]
 
 
 def test_the_message_names_file_line_number_and_remedy() -> None:

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from layernorm_backward.dtypes import DTYPE_NAMES
 from layernorm_backward.paper import machines
 from layernorm_backward.records import tables
 
@@ -114,6 +117,46 @@ def test_a_cell_is_the_least_and_the_most_of_its_measurements(run):
     assert here["short"] == f"{chosen.min():.2f} to {chosen.max():.2f}"
     assert new["short"] == f"{chosen.min() / 2:.2f} to {chosen.max() / 2:.2f}"
     assert here["compact"] == new["compact"] and here["half"] != new["half"]
+
+
+def test_each_cell_has_its_direction_dtypes_and_row_lengths(run):
+    """A fraction is log2(D) / 100, 0.1 more by narrower dtype, 0.4 more forward; the ratio 10 times."""
+    path = run[0] / f"{machines.STEM}.csv"
+    record, table = tables.read_meta(path), tables.read(path)
+    ours = (table.kernel == "numba_fused") & (table.residency == "memory") & table.roof_fraction.notna()
+    sizes = (64, 256, 1024, 2048, 4096, 16384, 32768)
+    cells = list(product(("forward", "backward"), DTYPE_NAMES, sizes))
+    keys = pd.DataFrame(cells, columns=["direction", "dtype", "hidden"])
+    table = table[ours].iloc[[0] * len(cells)].assign(**{name: list(keys[name]) for name in keys})
+    narrower, forward = table.dtype.map(DTYPE_NAMES.index), table.direction == "forward"
+    fraction = np.log2(table.hidden) / 100 + 0.1 * narrower + 0.4 * forward
+    shape = [f"1x8x{size}" for size in table.hidden]
+    table = table.assign(shape=shape, roof_fraction=fraction, compact_ratio=10 * fraction)
+    tables.write(table, path, record)
+    here, *_ = machines.rows(*run)
+    assert {name: here[name] for name in machines.SPANS} == {
+        "short": "0.08 to 0.20",
+        "long": "0.12 to 0.24",
+        "forward": "0.48 to 0.64",
+        "half": "0.28 to 0.44",
+        "compact": "0.8 to 2.4",
+    }
+
+
+def test_the_fraction_is_that_of_numba_fused_alone(run):
+    path = run[0] / f"{machines.STEM}.csv"
+    here, *_ = machines.rows(*run)
+    record, table = tables.read_meta(path), tables.read(path)
+    theirs = table[table.kernel == "numba_fused"].assign(kernel="theirs", roof_fraction=7.0)
+    tables.write(pd.concat([table, theirs], ignore_index=True), path, record)
+    assert machines.rows(*run)[0] == here
+
+
+def test_a_cache_of_one_mebibyte_is_told_in_mebibytes(run):
+    meta = (run[0] / f"{machines.STEM}.csv").with_suffix(".meta.json")
+    record = json.loads(meta.read_text())
+    meta.write_text(json.dumps(record | {"machine": record["machine"] | {"l2_bytes": 1 << 20}}))
+    assert machines.rows(*run)[0]["processor"].endswith("; 32 KiB, 1 MiB, 256 MiB")
 
 
 def test_rows_that_are_no_whole_cache_lines_of_every_dtype_do_not_count(run):
