@@ -189,10 +189,19 @@ def errors() -> Iterator[Case]:
         ),
         refuted=wrapped(divisions, ((0.01, 64, 64), (100.0, 64, 0))),
     )
+    yield from cases_of(
+        "division_last_avoids_overflow",
+        1,
+        {},
+        confirmed=wrapped(divisions, ((0.01, 0, 64), (9.0, 64, 63))),
+        refuted=[(divisions((0.01, 63, 64)),)],
+    )
     stored, lost, spoilt = (wrapped(eps_rows, it) for it in ((1e-8, True), (0.0, True), (1e-8, False)))
     common, rare = (EPS | {"defaults": {"A": value, "B": 1e-3}} for value in (1e-8, 1e-5))
     yield from cases_of("eps_is_standard", 0, common, confirmed=stored, corrected=lost + spoilt)
     yield from cases_of("eps_is_standard", 0, rare, corrected=stored, refuted=lost + spoilt)
+    unknown = [(eps_rows(1e-8, None).astype({"finite": "boolean"}),)]
+    yield from cases_of("eps_is_standard", 0, common, confirmed=unknown)
     as_common = EPS | {"defaults": {"A": 1e-8, "B": 1e-5}}
     yield from cases_of("eps_is_standard", 0, as_common, corrected=stored, refuted=lost + spoilt)
     passed, some, failed = (wrapped(cases, it) for it in ((True, True), (True, False), (False, False)))

@@ -36,8 +36,8 @@ def decisions() -> Iterator[Case]:
         4,
         {"without": 1e3},
         confirmed=[(errors([2.0, 3.0, 1.0], [1e5, 1e4, 1e6]),)],
-        corrected=[(errors([2.0], [3.0]),), (errors([2.0, 3.0, 1.0], [1e5, 3.0, 1e6]),)],
-        refuted=[(errors([5.0], [1e5]),), (errors([2.0, 5.0, 1.0], [1e5, 1e4, 1e6]),)],
+        corrected=[(errors([2.0], [1e3]),), (errors([2.0, 3.0, 1.0], [1e5, 3.0, 1e6]),)],
+        refuted=[(errors([4.0], [1e5]),), (errors([2.0, 5.0, 1.0], [1e5, 1e4, 1e6]),)],
     )
     sure, small, unsure = (-0.2, True), (-0.01, True), (-0.2, False)
     yield from cases_of(
@@ -46,14 +46,14 @@ def decisions() -> Iterator[Case]:
         {},
         confirmed=[(decided(sure, sure),)],
         corrected=[(decided(sure, sure, small),), (decided(sure, unsure),)],
-        refuted=[(decided(small, small, sure),), (decided((0.3, True)),)],
+        refuted=[(decided(small, small, sure),), (decided((0.3, True)),), (decided((-0.05, True)),)],
     )
     cheap, dear = (0.01, False), (0.2, True)
     yield from cases_of(
         "decision_costs_at_most",
         0.05,
         {},
-        confirmed=[(decided(cheap, sure),)],
+        confirmed=[(decided(cheap, sure),), (decided((0.05, True)),)],
         corrected=[(decided(dear, dear, cheap),)],
         refuted=[(decided(dear, dear),)],
     )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from claim_cases import Tables, stacked
+from claim_cases import EPS, Tables, stacked
 from claim_cases_audits import findings
 from claim_cases_cost import WORK
-from claim_cases_decisions import decided, errors
+from claim_cases_decisions import bits, decided, errors
 from claim_cases_goals import EVERY, PEERS, peers, reached
 from claim_cases_gpu import LAUNCHES, _launches, _traffic
 from claim_cases_mean_path import cell, more
@@ -14,7 +14,7 @@ from claim_cases_stores import read_next
 from claim_cases_sums import changes, kernel_of_few_rows, predicted, ways
 from claim_cases_tolerances import cells
 from claim_cases_trained import sites
-from claim_frames import bounds, cancellation, cases, divisions, exponents, naive, timing, work
+from claim_frames import bounds, cancellation, cases, divisions, eps_rows, exponents, naive, timing, work
 
 
 class Said(NamedTuple):
@@ -61,6 +61,17 @@ def said() -> Iterator[Said]:
         "costs 12.3 % of the time in the median cell, 1 to 30 % over the cells",
         "2 of 4 cells stay within 5 %; the whole interval misses it in 2 cells and reaches it in 1",
     )
+    saved = decided((-0.1, True), (-0.2, True), (-0.6, True))
+    told = "saves 20 % of the time in the median cell, 10 to 60 % over the cells"
+    yield Said("decision_saves", (saved,), 0.05, {}, told)
+    twice = stacked(bits(True, False), bits(False, False))[0]
+    yield Said("bits_stay", twice, 0, {}, "equal in 1 of 4 rows", "different bits: variant_0 and variant_1")
+    order = "division_last_avoids_overflow"
+    yield Said(order, (divisions((1.0, 64, 32)),), 0, {}, "up to 0 of 64 rows more are finite (none), and")
+    yield Said(order, (divisions((1.0, 32, 64)),), 0, {}, "and up to 0 fewer (none)")
+    lost = stacked(eps_rows(0.0, True), eps_rows(0.0, True).assign(kernel="overcached"))[0]
+    defaults = EPS | {"defaults": {"A": 1e-8}}
+    yield Said("eps_is_standard", lost, 0, defaults, "rounds to 0: 1e-8 in float16; results not finite: none")
     yield Said(
         "recentring_is_used",
         (errors([2.0, 3.0], [1e4, 1e5]),),
