@@ -10,7 +10,7 @@ import yaml
 from layernorm_backward.paper import numbers
 from layernorm_backward.paper.partial import SUMMARIES
 from layernorm_backward.paper.selection import select
-from layernorm_backward.paper.wanted_values import unknown
+from layernorm_backward.paper.wanted_values import lost, unknown
 from layernorm_backward.records import archive, tables
 from layernorm_backward.records.tabulate import table
 from workspace import ROOT
@@ -174,6 +174,25 @@ def test_a_number_of_a_study_that_the_archive_has_not_is_told(run, kept):
     kept({"paper": 5.0})
     with pytest.raises(numbers.NumberError, match="derivation: the archive has no such table of the study f"):
         run({"dense": entry(study="full")})
+
+
+@pytest.mark.parametrize("value", [True, "", "any", "max"])
+def test_a_verdict_or_a_keyword_is_no_misspelt_value(kept, value):
+    kept({"paper": 5.0})
+    assert unknown(DERIVATION, "derivation", {"gamma_kind": value}) == ""
+
+
+@pytest.mark.parametrize("error", [5.0, 7.0])
+def test_a_value_of_either_study_in_the_archive_is_no_misspelt_one(kept, error):
+    kept({"full": 7.0, "paper": 5.0})
+    assert unknown(DERIVATION, "derivation", {"rel_error": error}) == ""
+    assert unknown(DERIVATION, "derivation", {"rel_error": 9.0}).endswith("there are: 1e-16, 3e-16")
+
+
+def test_a_list_has_lost_a_value_where_the_archive_has_one_of_those_that_are_missing(kept):
+    kept({"paper": 5.0})
+    assert lost(DERIVATION, "derivation", {"rel_error": [6.0, 5.0]})
+    assert not lost(DERIVATION, "derivation", {"rel_error": [6.0, 7.0]})
 
 
 def test_the_smoke_study_prints_what_it_does_not_hold_as_not_available(run):

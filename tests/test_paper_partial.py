@@ -10,7 +10,7 @@ import yaml
 from layernorm_backward.__main__ import main
 from layernorm_backward.experiments import EXPERIMENTS
 from layernorm_backward.paper import claims, numbers
-from layernorm_backward.paper.partial import Excuses, _needs
+from layernorm_backward.paper.partial import SUMMARIES, Excuses, _needs
 from layernorm_backward.paper.predicates.judgement import ClaimMisfit
 from layernorm_backward.records import tables
 from layernorm_backward.studies import study
@@ -128,12 +128,25 @@ def test_a_table_computed_from_an_edited_one_may_lack_rows_too(folder, capsys):
     assert capsys.readouterr().err.count("  config/paper/scaling_points.yaml: ") == 2
 
 
+def test_what_lost_its_rows_in_two_edited_tables_is_counted_once_and_names_both_files(folder, capsys):
+    derived_from_an_edited_table(folder)
+    measured(folder, EDITED)
+    excuses = Excuses(folder)
+    both = [f"config/paper/{stem}.yaml" for stem in ("scaling", "scaling_points")]
+    assert excuses.reason("one", ["scaling"]) == f"{' and '.join(both)} no longer measure this"
+    excuses.warn("number", "n/a")
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: 1 number n/a: ") and lines == [f"  {path}: one" for path in both]
+
+
 def test_what_a_table_is_computed_from_is_what_the_workflow_says():
     assert {stem: _needs(stem) for stem in EXPERIMENTS} == {stem: study.needs(stem) for stem in EXPERIMENTS}
 
 
 def test_a_summary_of_all_tables_may_lack_rows_where_one_table_was_edited(folder):
     measured(folder, EDITED)
+    for stem in SUMMARIES:
+        (folder / f"{stem}.csv").touch()
     assert Excuses(folder).edited(["comparison"]) == ["scaling"]
     measured(folder, PUBLISHED)
     assert Excuses(folder).edited(["claims"]) == []
