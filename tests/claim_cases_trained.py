@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from claim_cases import Case, cases_of, wrapped
+from claim_cases import Case, cases_of, stacked, wrapped
 from claim_frames import frame
 
 CELL = {"dtype": "float32", "accumulator": "storage", "upstream": "shifted", "rows": 64}
@@ -30,14 +30,15 @@ def trained() -> Iterator[Case]:
         1.01,
         {},
         confirmed=wrapped(sites, (1.001, 1.002)),
-        refuted=wrapped(sites, (1.001, 2), (1.001, 2, 1.002)),
+        refuted=wrapped(sites, (1.001, 2), (1.001, 2, 1.002), (1.001, 1.01)),
     )
+    moved = ways(2.0).assign(offset=1e4, dx_error_u_max=20.0)
     yield from cases_of(
         "algorithms_err_alike",
         1.5,
         ALIKE,
-        confirmed=wrapped(ways, (2.0, 3.0, 1.0)),
-        corrected=wrapped(ways, (2.0, 2.0, 3.1), (2.0, 2.0, 0.9)),
+        confirmed=[*wrapped(ways, (2.0, 3.0, 1.0)), *stacked(ways(2.0), moved)],
+        corrected=wrapped(ways, (2.0, 2.0, 3.1), (2.0, 2.0, 0.9), (3.0, 3.0, 3.1), (1.0, 1.0, 0.9)),
         refuted=wrapped(ways, (3.1, 3.1), (float("inf"), 4.0), (0.9, 0.9)),
     )
     yield from cases_of(
