@@ -132,6 +132,19 @@ def test_numbers_and_references_are_equal_in_every_document(source: Path, suffix
     check_numbers(read(out))
 
 
+def test_three_references_are_a_list_an_unnumbered_heading_has_no_number_and_a_doi_stays_a_link(
+    source: Path,
+) -> None:
+    three = PAPER.replace("[-@eq:rest]", "[@eq:mean; @eq:rest; @eq:last]").replace("LONG", ROWS)
+    source.write_text(three, encoding="utf-8")
+    out = source.with_name("paper.md")
+    pandoc.convert(source, out, ASSETS)
+    text = out.read_text(encoding="utf-8")
+    assert "Equations (1), (2), and (3)" in text.replace("\u00a0", " ").replace("\n", " ")
+    assert re.search(r"^#+ References$", text, re.MULTILINE)
+    assert "](https://doi.org/" in text or "<https://doi.org/" in text
+
+
 @needs_tex
 def test_numbers_and_references_are_equal_in_the_pdf_from_latex(source: Path) -> None:
     out = source.with_name("paper.pdf")
