@@ -83,7 +83,7 @@ def test_what_is_no_number_of_the_paper_is_left_alone(text: str) -> None:
 
 
 def test_a_decimal_without_its_zero_is_found() -> None:
-    assert len(found("$.5 x$")) == 1
+    assert found("$.5 x$") == [".5"]
 
 
 def test_numbers_come_in_the_order_of_their_lines() -> None:

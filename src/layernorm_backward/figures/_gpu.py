@@ -14,9 +14,9 @@ COLD = "Working sets under four times the L2 cache, which is filled with other d
 
 
 def dtypes(rows: pd.DataFrame) -> list[str]:
-    """float32 and bfloat16 where they occur, else up to two others."""
+    """float32 and bfloat16 where they occur, else the others."""
     found = _panels.dtypes(rows["dtype"])
-    return [name for name in DTYPES if name in found] or found[:2]
+    return [name for name in DTYPES if name in found] or found
 
 
 def directions(rows: pd.DataFrame) -> list[str]:

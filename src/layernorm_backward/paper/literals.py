@@ -86,7 +86,7 @@ def _in_text(source: str) -> Iterator[Literal]:
 
 
 def _literal(source: str, position: int, text: str) -> Literal:
-    return Literal(source.count("\n", 0, position) + 1, text.strip(".,"))
+    return Literal(source.count("\n", 0, position) + 1, text)
 
 
 def _blank(match: re.Match[str]) -> str:
