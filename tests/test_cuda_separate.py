@@ -15,7 +15,7 @@ from emulated import needs_compiler
 from layernorm_backward import inputs, oracle
 from layernorm_backward.dtypes import DTYPE_NAMES, dtype_of, gamma_names, sum_dtype, unit_roundoff
 from layernorm_backward.gpu.program_cache import Recorder
-from layernorm_backward.kernels import cuda_separate, missing
+from layernorm_backward.kernels import cuda_separate, device_missing, missing
 from layernorm_backward.kernels.cuda import emulation
 from layernorm_backward.kernels.cuda.emulation import SMALL, Emulation
 from layernorm_backward.kernels.cuda.machine import SOURCES
@@ -263,6 +263,5 @@ def test_the_steps_are_those_of_numpy_on_the_compact_formula(direction):
 
 @pytest.mark.skipif(not missing(cuda_separate.KERNEL), reason="there is a device")
 def test_without_a_device_the_reason_is_reported(problem):
-    reason = missing(cuda_separate.KERNEL)
-    with pytest.raises(RuntimeError, match=re.escape(reason)):
+    with pytest.raises(RuntimeError, match=re.escape(device_missing())):
         cuda_separate.forward(*problem((2, 3), "float32")[:3], EPS)

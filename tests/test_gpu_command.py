@@ -24,8 +24,9 @@ NO_DEVICE = "no CUDA device here"
 
 def test_without_a_device_the_command_says_why(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "device_missing", lambda: NO_DEVICE)
+    monkeypatch.setattr(command, "remedy", lambda packages: f"; needs {', '.join(packages)}")
     assert main(["gpu", "--out", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().err == f"error: {NO_DEVICE}\n"
+    assert capsys.readouterr().err == f"error: {NO_DEVICE}; needs cupy\n"
     assert not (tmp_path / "out").exists()
 
 
